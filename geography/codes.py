@@ -1,0 +1,88 @@
+"""Codes as arrays of text: taking them in, and the checks that every list of codes has to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from geography.errors import SpineError
+
+#: How many offending codes an error message shows.
+SHOWN = 3
+
+
+def first_few(items: Sequence[object] | NDArray[Any], *, quoted: bool = True) -> str:
+    """The first few of `items`, in quotes unless they are numbers, and how many more there are."""
+    shown = ", ".join(repr(str(item)) if quoted else str(item) for item in items[:SHOWN])
+    return f"{shown} and {len(items) - SHOWN:,} more" if len(items) > SHOWN else shown
+
+
+def counted(n: int, noun: str, plural: str | None = None) -> str:
+    """ "1 code", "2,000 codes"."""
+    return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
+
+
+def strictly_increasing(codes: NDArray[np.str_]) -> bool:
+    """True where each code is greater than the one before, by code point."""
+    return bool((codes[1:] > codes[:-1]).all())
+
+
+def check_level_names(names: Sequence[str]) -> None:
+    """Raises SpineError unless there is a name for each level, and no name twice."""
+    if not names:
+        raise SpineError("no levels are named; at least one is needed")
+    for number, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            raise SpineError(f"level {number + 1} is named {name!r}; a name of at least one letter is needed")
+        if name in names[:number]:
+            raise SpineError(f"levels: the name {name!r} stands twice in {', '.join(names)}; names must differ")
+
+
+def check_lengths(codes: NDArray[np.str_], name: str, width: int) -> None:
+    """Raises SpineError where a code has not `width` characters."""
+    lengths = np.strings.str_len(codes)
+    if not (wrong := np.flatnonzero(lengths != width)).size:
+        return
+    told = ", ".join(f"{str(codes[i])!r} ({lengths[i]})" for i in wrong[:SHOWN])
+    hint = "; was a leading zero lost?" if (lengths[wrong] == width - 1).all() else ""
+    raise SpineError(
+        f"level {name!r}: {counted(len(wrong), 'code')} of the wrong length: {told}{', ...' if len(wrong) > SHOWN else ''}; "
+        f"each must have {width} characters{hint}"
+    )
+
+
+def text_array(
+    values: Sequence[str | None] | NDArray[np.str_], what: str, *, missing_allowed: bool = False
+) -> NDArray[np.str_]:
+    """`values` as a text array, missing ones as ""; SpineError where one is not text, or empty against the rules."""
+    if isinstance(values, np.ndarray) and values.dtype.kind == "U":
+        texts = values
+    else:
+        items = ["" if value is None or value != value else value for value in values]
+        if other := [item for item in items if not isinstance(item, str)]:
+            raise SpineError(
+                f"{what}: {len(other):,} not text: {first_few(other, quoted=False)}; give codes as text, "
+                "numbers lose leading zeros"
+            )
+        texts = np.array(items, dtype=np.str_)
+    if not len(texts):
+        raise SpineError(f"{what}: the list is empty; at least one is needed")
+    if not missing_allowed and (empty := np.flatnonzero(texts == "")).size:
+        rows = first_few(empty + 1, quoted=False)
+        raise SpineError(f"{what}: {len(empty):,} empty, in row {rows}; each row needs a code")
+    return texts
+
+
+def text_column(column: pa.ChunkedArray, name: str) -> pa.Array:
+    """The column as text without nulls; SpineError where it holds neither text nor whole numbers."""
+    held = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    is_text = pa.types.is_string(held) or pa.types.is_large_string(held) or pa.types.is_null(held)
+    if not is_text and not pa.types.is_integer(held):
+        raise SpineError(f"level {name!r}: the column holds {held}; codes must be text or whole numbers")
+    text = pc.fill_null(pc.cast(column, pa.string()), "")
+    return text.combine_chunks() if isinstance(text, pa.ChunkedArray) else text

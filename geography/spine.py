@@ -1,0 +1,206 @@
+"""The spine: the tree of geounits, level by level, in one canonical order."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from geography.codes import first_few, strictly_increasing
+from geography.errors import SpineError
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """One rank of the spine; its arrays are read-only.
+
+    Attributes:
+        name: such as "county".
+        geocodes: `(n,)` text, one code per geounit, unique within the level.
+        parents: `(n,)` int64, index of the parent in the level above; -1 at the top level.
+    """
+
+    name: str
+    geocodes: NDArray[np.str_]
+    parents: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        for field, dtype in (("geocodes", np.str_), ("parents", np.int64)):
+            array = np.ascontiguousarray(getattr(self, field), dtype=dtype).view()
+            array.flags.writeable = False
+            object.__setattr__(self, field, array)
+        if self.geocodes.ndim != 1 or self.geocodes.shape != self.parents.shape:
+            raise SpineError(
+                f"level {self.name!r}: {self.geocodes.shape} geocodes and {self.parents.shape} parents; "
+                "one parent for each geocode is needed"
+            )
+
+    def __len__(self) -> int:
+        return len(self.geocodes)
+
+    def __repr__(self) -> str:
+        return f"Level({self.name!r}, {len(self):,} geounits)"
+
+
+@dataclass(frozen=True, eq=False)
+class Spine:
+    """Levels from top to bottom; every leaf is at the last level.
+
+    The order is canonical: at each level geounits are sorted by their parent's position, then by their geocode. So the
+    children of a geounit, and the leaves below it, are contiguous. The top level may hold several geounits.
+
+    Raises:
+        SpineError: there is no level, or a level breaks that order, holds a code twice, or leaves a parent childless.
+    """
+
+    levels: tuple[Level, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise SpineError("the spine has no levels; at least one is needed")
+        names = self.level_names
+        if len(set(names)) < len(names):
+            raise SpineError(f"a level's name stands twice in {', '.join(names)}; names must differ")
+        for above, level in zip((None, *self.levels[:-1]), self.levels, strict=True):
+            _check_level(level, above)
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(level.name for level in self.levels)
+
+    @property
+    def n_levels(self) -> int:
+        return len(self.levels)
+
+    @property
+    def leaf_level(self) -> Level:
+        return self.levels[-1]
+
+    @property
+    def n_leaves(self) -> int:
+        return len(self.leaf_level)
+
+    def index_of(self, name: str) -> int:
+        """Position of the level called `name`, 0 at the top; SpineError where there is none."""
+        if name not in self.level_names:
+            raise SpineError(f"level {name!r} is not in the spine; its levels are {', '.join(self.level_names)}")
+        return self.level_names.index(name)
+
+    def child_offsets(self, level: int) -> NDArray[np.int64]:
+        """`(n_level + 1,)`: the children of geounit i, one level down, are `offsets[i]:offsets[i + 1]`.
+
+        Raises:
+            IndexError: `level` is not a level above the leaf level.
+        """
+        if not 0 <= level < self.n_levels - 1:
+            raise IndexError(f"level {level} has no level below; allowed are 0 to {self.n_levels - 2}")
+        n = len(self.levels[level])
+        return np.searchsorted(self.levels[level + 1].parents, np.arange(n + 1)).astype(np.int64)
+
+    def leaf_offsets(self, level: int) -> NDArray[np.int64]:
+        """`(n_level + 1,)`: the leaves below geounit i are `offsets[i]:offsets[i + 1]`."""
+        offsets = np.arange(len(self.levels[level]) + 1, dtype=np.int64)
+        for number in range(level, self.n_levels - 1):
+            offsets = self.child_offsets(number)[offsets]
+        return offsets
+
+    def leaf_ancestors(self, level: int) -> NDArray[np.int64]:
+        """`(n_leaves,)` index, in the given level, of each leaf's ancestor."""
+        ancestors = np.arange(self.n_leaves, dtype=np.int64)
+        for below in reversed(self.levels[level + 1 :]):
+            ancestors = below.parents[ancestors]
+        return ancestors
+
+    def find_leaves(self, codes: NDArray[np.str_]) -> NDArray[np.int64]:
+        """`(n,)` index of the leaf of each code, -1 where no leaf has it."""
+        wanted = np.asarray(codes, dtype=np.str_)
+        order = self._leaf_order
+        leaves = self.leaf_level.geocodes
+        position = np.searchsorted(leaves, wanted, sorter=order)
+        found = np.minimum(position, self.n_leaves - 1)
+        index = found if order is None else order[found]
+        return np.where(leaves[index] == wanted, index, -1).astype(np.int64)
+
+    @cached_property
+    def _leaf_order(self) -> NDArray[np.int64] | None:
+        """The leaves in the order of their codes; None where the spine's own order is that."""
+        codes = self.leaf_level.geocodes
+        return None if strictly_increasing(codes) else np.argsort(codes, kind="stable")
+
+    def slice(self, level: int, index: int) -> Spine:
+        """The spine of geounit `index` of `level` (as its only top-level geounit) and all below it.
+
+        Raises:
+            IndexError: there is no such geounit.
+        """
+        if not 0 <= level < self.n_levels or not 0 <= index < len(self.levels[level]):
+            raise IndexError(f"no geounit {index} at level {level} of {self}")
+        start, stop = index, index + 1
+        shift = 0
+        levels: list[Level] = []
+        for number in range(level, self.n_levels):
+            whole = self.levels[number]
+            parents = whole.parents[start:stop] - shift if levels else np.array([-1], dtype=np.int64)
+            levels.append(Level(whole.name, whole.geocodes[start:stop], parents))
+            if number < self.n_levels - 1:
+                shift = start
+                below = self.levels[number + 1].parents
+                start, stop = (int(i) for i in np.searchsorted(below, [start, stop]))
+        return Spine(tuple(levels))
+
+    def fingerprint(self) -> str:
+        """SHA-256 in hexadecimal over the level names, geocodes and parents."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        header = [["spine", 1], *([level.name, len(level)] for level in self.levels)]
+        digest = hashlib.sha256(json.dumps(header).encode())
+        for level in self.levels:
+            # The lengths make the joined codes unambiguous, whatever characters they hold.
+            digest.update(np.strings.str_len(level.geocodes).astype("<i8").tobytes())
+            digest.update("".join(level.geocodes.tolist()).encode())
+            digest.update(level.parents.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def to_table(self) -> pa.Table:
+        """One row a leaf, one string column a level: what `spine_from_table` reads back."""
+        columns = [
+            pa.array(level.geocodes.tolist(), pa.string()).take(pa.array(self.leaf_ancestors(number)))
+            for number, level in enumerate(self.levels)
+        ]
+        return pa.table(dict(zip(self.level_names, columns, strict=True)))
+
+    def __repr__(self) -> str:
+        return f"Spine({' > '.join(f'{level.name} {len(level):,}' for level in self.levels)})"
+
+
+def _check_level(level: Level, above: Level | None) -> None:
+    """Raises SpineError unless `level` stands in canonical order below `above`."""
+    where = f"level {level.name!r}"
+    codes, parents = level.geocodes, level.parents
+    if not len(level):
+        raise SpineError(f"{where}: no geounits; at least one is needed")
+    if above is None:
+        steps = np.zeros(len(level) - 1, dtype=np.int64)
+        tree = bool((parents == -1).all())
+    else:
+        steps = np.diff(parents)
+        tree = bool(parents[0] == 0 and parents[-1] == len(above) - 1 and ((steps == 0) | (steps == 1)).all())
+    if not tree:
+        allowed = "-1 at the top level" if above is None else f"0 to {len(above) - 1} in order, each at least once"
+        raise SpineError(f"{where}: the parents are not {allowed}")
+    increasing = codes[1:] > codes[:-1]
+    if (unsorted := np.flatnonzero(~increasing & (steps == 0))).size:
+        raise SpineError(f"{where}: codes out of order or twice under one parent: {first_few(codes[unsorted + 1])}")
+    if not increasing.all():
+        ordered = np.sort(codes)
+        if (twice := np.unique(ordered[1:][ordered[1:] == ordered[:-1]])).size:
+            raise SpineError(
+                f"{where}: codes under two parents: {first_few(twice)}; a code must be unique in its level"
+            )

@@ -1,0 +1,37 @@
+"""Exact numbers as text: budgets and shares never pass through binary floating point."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+#: What a number may look like, for error messages.
+EXACT_ALLOWED = 'a decimal or a fraction in quotes, such as "2.56", "1e-10" or "542/339"'
+
+_DECIMAL = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
+_FRACTION = re.compile(r"[+-]?\d{1,40}/\d{1,40}", re.ASCII)
+
+
+def parse_exact(text: str) -> Fraction:
+    """The exact number that `text` states.
+
+    >>> parse_exact("2.56"), parse_exact(".3"), parse_exact("1e-2"), parse_exact("542/339")
+    (Fraction(64, 25), Fraction(3, 10), Fraction(1, 100), Fraction(542, 339))
+
+    Raises:
+        ValueError: it is no decimal and no fraction, or the fraction's denominator is 0.
+    """
+    stripped = text.strip()
+    if _FRACTION.fullmatch(stripped):
+        numerator, denominator = stripped.split("/")
+        if int(denominator) == 0:
+            raise ValueError(f"found {text!r}; the number under the fraction's line cannot be 0")
+        return Fraction(int(numerator), int(denominator))
+    if _DECIMAL.fullmatch(stripped):
+        return Fraction(stripped)
+    raise ValueError(f"found {text!r}; allowed is {EXACT_ALLOWED}")
+
+
+def tell_sum(shares: dict[str, Fraction]) -> str:
+    """ "11/10 (state 1/5, county 9/10)": the sum of named shares and what it is made of."""
+    return f"{sum(shares.values(), Fraction(0))} ({', '.join(f'{name} {share}' for name, share in shares.items())})"

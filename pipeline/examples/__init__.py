@@ -1,0 +1,1 @@
+"""Files that `pipeline.example` writes out as they stand."""

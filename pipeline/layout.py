@@ -1,0 +1,162 @@
+"""Where everything is in a run's directory; names only, nothing is read or written here.
+
+    <root>/public/      what may be published; manifest.json lists every file of it
+    <root>/restricted/  what may not: the key, true counts, the log, checkpoints, files being written
+
+The main universe's files stand directly in the two; those of a companion in `companions/<name>/` of each.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipeline.errors import InputError
+
+_SAFE_NAME = re.compile(r"[\w][\w.+-]*", re.UNICODE)
+#: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.
+_LONGEST_NAME = 200
+
+
+def file_name(kind: str, name: str) -> str:
+    """`name` if it can safely name a file or folder.
+
+    Raises:
+        InputError: it cannot; the message says what the name is of (`kind`).
+    """
+    if len(name.encode(errors="replace")) > _LONGEST_NAME or name.endswith(".") or not _SAFE_NAME.fullmatch(name):
+        raise InputError(
+            f"{kind} {name!r} is to name a file of the release and cannot: allowed are letters, digits "
+            f"and _ (up to {_LONGEST_NAME} bytes), and after the first also . + and -, but no . at the end"
+        )
+    return name
+
+
+def query_file_name(query: str) -> str:
+    """The file name of a query: "votingage * hispanic" -> "votingage.hispanic"; its terms are identifiers."""
+    return file_name("query", ".".join(term.strip() for term in query.split("*")))
+
+
+def query_of_file_name(stem: str) -> str:
+    """The query of a file name without its suffix: "votingage.hispanic" -> "votingage * hispanic"."""
+    return " * ".join(stem.split("."))
+
+
+@dataclass(frozen=True)
+class UniverseDirectory:
+    """The files of one universe: persons, or a companion such as housing units.
+
+    Attributes:
+        public: folder of what is published of it.
+        restricted: folder of what is not.
+    """
+
+    public: Path
+    restricted: Path
+
+    @property
+    def microdata(self) -> Path:
+        """Microdata detail file: leaf geocode and attributes, one row a person."""
+        return self.public / "microdata.parquet"
+
+    def histogram(self, level: str) -> Path:
+        """Released histogram in long form, nonzero cells only."""
+        return self.public / "histograms" / f"{file_name('level', level)}.parquet"
+
+    def table(self, table: str, level: str) -> Path:
+        """Released table, one row a geounit, one column a count, with its margin of error where there is one."""
+        return self.public / "tables" / file_name("table", table) / f"{file_name('level', level)}.parquet"
+
+    def measurement(self, level: str, query: str) -> Path:
+        """Noisy answers of a query at a level."""
+        return self.public / "measurements" / file_name("level", level) / f"{query_file_name(query)}.parquet"
+
+    def invariant(self, level: str, query: str) -> Path:
+        """Exact answers of a query that is held invariant at a level; same form as a measurement, variance 0."""
+        return self.public / "invariants" / file_name("level", level) / f"{query_file_name(query)}.parquet"
+
+    def estimates(self, level: str) -> Path:
+        """Unbiased real-valued estimates with their variances."""
+        return self.public / "estimates" / f"{file_name('level', level)}.parquet"
+
+    def true_histogram(self, level: str) -> Path:
+        """Confidential histogram, same form as the released one."""
+        return self.restricted / "histograms" / f"{file_name('level', level)}.parquet"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of results on the way, from which a run that was stopped goes on."""
+        return self.restricted / "checkpoints"
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Every path of one run.
+
+    Attributes:
+        root: the run's directory, `<out>/<release>`.
+    """
+
+    root: Path
+
+    @property
+    def public(self) -> Path:
+        return self.root / "public"
+
+    @property
+    def restricted(self) -> Path:
+        return self.root / "restricted"
+
+    @property
+    def main(self) -> UniverseDirectory:
+        """The release's own universe."""
+        return UniverseDirectory(self.public, self.restricted)
+
+    def universe(self, name: str) -> UniverseDirectory:
+        """The universe of that name; "" is the main one, everything else a companion."""
+        if not name:
+            return self.main
+        folder = file_name("companion", name)
+        return UniverseDirectory(self.public / "companions" / folder, self.restricted / "companions" / folder)
+
+    @property
+    def manifest(self) -> Path:
+        return self.public / "manifest.json"
+
+    @property
+    def spine(self) -> Path:
+        """The spine, one row a leaf, one column a level."""
+        return self.public / "spine.parquet"
+
+    @property
+    def report(self) -> Path:
+        return self.public / "report.html"
+
+    @property
+    def key(self) -> Path:
+        """The master key, mode 0600."""
+        return self.restricted / "key"
+
+    @property
+    def record(self) -> Path:
+        """What this run is: its identity, and the input's fingerprint once there is one."""
+        return self.restricted / "run.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.restricted / "lock"
+
+    @property
+    def staging(self) -> Path:
+        """Files being written, before they are moved into place."""
+        return self.restricted / "staging"
+
+    @property
+    def log(self) -> Path:
+        return self.restricted / "run.log"
+
+    @property
+    def accuracy(self) -> Path:
+        """Comparison of the release with the true counts."""
+        return self.restricted / "accuracy.json"

@@ -1,0 +1,1 @@
+"""Noise, keys, budget, accounting: everything a privacy reviewer has to read, and nothing else."""

@@ -1,0 +1,123 @@
+"""What is wrong with the records: collected over the whole file, then told in one message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import RecordsError
+
+#: How many row numbers, and how many distinct values, a message shows.
+SHOWN = 5
+#: How many allowed values a message spells out.
+ALLOWED_SHOWN = 12
+#: Longest value that a message shows whole.
+LONGEST = 60
+
+
+def quote(value: str) -> str:
+    """`value` in quotes, cut where it is too long to read."""
+    return repr(value) if len(value) <= LONGEST else f"{value[:LONGEST]!r}... ({len(value):,} characters)"
+
+
+def list_allowed(values: Sequence[str]) -> str:
+    """The allowed values in quotes, with the middle left out where there are many."""
+    if len(values) <= ALLOWED_SHOWN:
+        return ", ".join(map(quote, values))
+    head = ", ".join(map(quote, values[: ALLOWED_SHOWN - 2]))
+    return f"{head}, ... {quote(values[-1])} ({len(values):,} values)"
+
+
+def _and_more(items: Iterable[str], more: bool) -> str:
+    return ", ".join(items) + (", ..." if more else "")
+
+
+@dataclass
+class Problem:
+    """One kind of mistake in one place of the file."""
+
+    where: str
+    what: str
+    allowed: str
+    n_rows: int = 0
+    first_rows: list[int] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+    more_found: bool = False
+
+    def tell(self, line_of_row: dict[int, int]) -> str:
+        """One line of text; `line_of_row` is empty for files without lines."""
+        more = self.n_rows > len(self.first_rows)
+        rows = _and_more((f"{row:,}" for row in self.first_rows), more)
+        place = f"row{'s' if self.n_rows > 1 else ''} {rows}"
+        if lines := [f"{line_of_row[row]:,}" for row in self.first_rows if row in line_of_row]:
+            place += f"; line{'s' if self.n_rows > 1 else ''} {_and_more(lines, more)}"
+        text = f"{self.where}: {self.what} in {self.n_rows:,} row{'s' if self.n_rows > 1 else ''} ({place})"
+        if self.found:
+            text += f": found {_and_more(map(quote, self.found), self.more_found)}"
+        return f"{text}; {self.allowed}"
+
+
+class ProblemLog:
+    """Collects the problems of one file; rows are numbered from 1, the header of a CSV file not counted.
+
+    Args:
+        file: the file that is read.
+        find_lines: gives the line of each row that a message names, for files that have lines.
+    """
+
+    def __init__(self, file: Path, find_lines: Callable[[Sequence[int]], dict[int, int]] | None = None) -> None:
+        self.file = file
+        self._find_lines = find_lines
+        self._problems: dict[tuple[str, str], Problem] = {}
+
+    def add(
+        self,
+        where: str,
+        what: str,
+        rows: NDArray[np.int64],
+        found: Iterable[str],
+        allowed: str | Callable[[], str],
+    ) -> None:
+        """Note that `rows` (n,), numbered from 1 and increasing, have the problem; nothing where there are none.
+
+        Args:
+            where: the place, such as `column 'race'`.
+            what: the problem, such as `a value outside the schema`.
+            rows: the rows of this chunk.
+            found: distinct values found there, in order of appearance; may be cut after SHOWN + 1.
+            allowed: the end of the message; a function where it is costly to make.
+        """
+        if not rows.size:
+            return
+        problem = self._problems.get((where, what))
+        if problem is None:
+            problem = Problem(where, what, allowed if isinstance(allowed, str) else allowed())
+            self._problems[where, what] = problem
+        problem.n_rows += int(rows.size)
+        problem.first_rows += rows[: SHOWN - len(problem.first_rows)].tolist()
+        for value in found:
+            if value in problem.found:
+                continue
+            if len(problem.found) == SHOWN:
+                problem.more_found = True
+                break
+            problem.found.append(value)
+
+    def raise_if_any(self) -> None:
+        """Raises:
+        RecordsError: a problem was noted; the message tells all of them.
+        """
+        problems = list(self._problems.values())
+        if not problems:
+            return
+        line_of_row: dict[int, int] = {}
+        if self._find_lines is not None:
+            line_of_row = self._find_lines([row for problem in problems for row in problem.first_rows])
+        told = [problem.tell(line_of_row) for problem in problems]
+        if len(told) == 1:
+            raise RecordsError(f"{self.file}, {told[0]}")
+        raise RecordsError(f"{self.file}: {len(told)} problems\n" + "\n".join(f"  {text}" for text in told))

@@ -1,0 +1,141 @@
+"""The attributes of a record, their values and recodes, and the cells they span."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import SpecError
+
+#: Names that queries give a meaning of their own.
+RESERVED_NAMES = frozenset({"total", "detailed"})
+
+
+def _twice(names: tuple[str, ...]) -> str | None:
+    """The first name that stands in `names` more than once."""
+    return next((name for name, n in Counter(names).items() if n > 1), None)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of a record and its values, in the order of the histogram."""
+
+    name: str
+    values: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise SpecError(f"schema: attribute {self.name!r} has no values; at least one is needed")
+        if (value := _twice(self.values)) is not None:
+            raise SpecError(f"schema: attribute {self.name!r} lists the value {value!r} twice; each once is allowed")
+
+
+@dataclass(frozen=True)
+class Recode:
+    """A partition of an attribute's values into named groups."""
+
+    name: str
+    attribute: str
+    groups: tuple[tuple[str, tuple[str, ...]], ...]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return tuple(label for label, _ in self.groups)
+
+    def group_of_value(self, attribute: Attribute) -> NDArray[np.int64]:
+        """Group number of each value, `(n_values,)`; SpecError unless every value is in exactly one group."""
+        group_of: dict[str, int] = {}
+        for number, (label, values) in enumerate(self.groups):
+            for value in values:
+                if value not in attribute.values:
+                    raise SpecError(
+                        f"schema.recodes.{self.name}: group {label!r} names the value {value!r}, which attribute "
+                        f"{attribute.name!r} does not have; its values are {', '.join(attribute.values)}"
+                    )
+                if value in group_of:
+                    first = self.groups[group_of[value]][0]
+                    raise SpecError(
+                        f"schema.recodes.{self.name}: the value {value!r} is in the groups {first!r} and {label!r}; "
+                        "each value must be in exactly one"
+                    )
+                group_of[value] = number
+        if missing := [value for value in attribute.values if value not in group_of]:
+            raise SpecError(
+                f"schema.recodes.{self.name}: the values {', '.join(map(repr, missing))} of attribute "
+                f"{attribute.name!r} are in no group; each value must be in exactly one"
+            )
+        return np.array([group_of[value] for value in attribute.values], dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Attributes and recodes. A cell is one combination of values, numbered in C order over the attributes."""
+
+    attributes: tuple[Attribute, ...]
+    recodes: tuple[Recode, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = tuple(a.name for a in self.attributes) + tuple(r.name for r in self.recodes)
+        if not self.attributes:
+            raise SpecError("schema.attributes: none given; at least one attribute is needed")
+        if (name := _twice(names)) is not None:
+            raise SpecError(f"schema: the name {name!r} is given to two attributes or recodes; names must differ")
+        for name in names:
+            if name in RESERVED_NAMES or not name.isidentifier():
+                raise SpecError(
+                    f"schema: {name!r} cannot name an attribute or recode; allowed are letters, digits and _, "
+                    f"not {' or '.join(sorted(RESERVED_NAMES))}"
+                )
+        for recode in self.recodes:
+            if recode.attribute not in self.names:
+                raise SpecError(
+                    f"schema.recodes.{recode.name}: attribute {recode.attribute!r} is not in the schema; "
+                    f"its attributes are {', '.join(self.names)}"
+                )
+            if (label := _twice(recode.labels)) is not None:
+                raise SpecError(f"schema.recodes.{recode.name}: the group {label!r} is given twice")
+            recode.group_of_value(self.attribute(recode.attribute))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(len(attribute.values) for attribute in self.attributes)
+
+    @property
+    def n_cells(self) -> int:
+        return math.prod(self.shape)
+
+    def attribute(self, name: str) -> Attribute:
+        """The attribute of that name; KeyError where there is none."""
+        return next(a for a in self.attributes if a.name == name)
+
+    def recode(self, name: str) -> Recode | None:
+        return next((r for r in self.recodes if r.name == name), None)
+
+    def cell_codes(self) -> NDArray[np.int64]:
+        """The value number of each attribute in each cell, `(n_cells, n_attributes)`."""
+        return np.stack(np.unravel_index(np.arange(self.n_cells), self.shape), axis=1).astype(np.int64)
+
+    def cell_labels(self) -> tuple[str, ...]:
+        codes = self.cell_codes()
+        values = [attribute.values for attribute in self.attributes]
+        return tuple(" * ".join(v[c] for v, c in zip(values, row, strict=True)) for row in codes)
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        content = [[a.name, *a.values] for a in self.attributes]
+        return hashlib.sha256(json.dumps(content, ensure_ascii=True).encode()).hexdigest()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the attributes and values: what the numbering of the cells depends on."""
+        return self._fingerprint

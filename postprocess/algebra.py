@@ -1,0 +1,250 @@
+"""The block-diagonal basis in which every matrix of the estimation is small.
+
+An attribute that every measured query either keeps whole or sums out is *symmetric*: on it, only the subspaces
+"constant" and "sums to zero" are ever told apart. With s symmetric attributes, the precision of the measurements is
+
+    H = sum over subsets B of the symmetric attributes of  H_B (x) P_B,
+    P_B = product over symmetric attributes j of (I - J/n_j if j in B else J/n_j),
+
+with J the matrix of ones and H_B of the size a of the remaining, *asymmetric*, attributes taken together. The P_B are
+orthogonal projectors, so sums, products and inverses go block by block. Cells are the pair (asymmetric cell,
+symmetric cell); arrays over cells have the shape `(..., a, n_1, ..., n_s)` here.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from postprocess.problem import FloatArray, IntArray, Marginal
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """The split of a schema's attributes into symmetric and asymmetric ones.
+
+    Attributes:
+        shape: number of values of each attribute, in the schema's order.
+        symmetric: positions of the symmetric attributes.
+    """
+
+    shape: tuple[int, ...]
+    symmetric: tuple[int, ...]
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], marginals: Sequence[Marginal], keep_whole: Sequence[int] = ()) -> Basis:
+        """The finest split for `marginals`; attributes in `keep_whole` are taken as asymmetric in any case."""
+        symmetric = []
+        for j, n in enumerate(shape):
+            sizes = {marginal.sizes[j] for marginal in marginals}
+            if j not in keep_whole and sizes <= {1, n}:
+                symmetric.append(j)
+        return cls(shape, tuple(symmetric))
+
+    @property
+    def asymmetric(self) -> tuple[int, ...]:
+        return tuple(j for j in range(len(self.shape)) if j not in self.symmetric)
+
+    @property
+    def n_asymmetric(self) -> int:
+        """a, the number of combinations of the asymmetric attributes; the size of the blocks."""
+        return math.prod(self.shape[j] for j in self.asymmetric)
+
+    @property
+    def symmetric_shape(self) -> tuple[int, ...]:
+        return tuple(self.shape[j] for j in self.symmetric)
+
+    @property
+    def n_blocks(self) -> int:
+        return 1 << len(self.symmetric)
+
+    @cached_property
+    def subsets(self) -> NDArray[np.bool_]:
+        """Row b: which symmetric attributes are in subset b, `(n_blocks, s)`; row 0 is the empty set."""
+        rows = list(itertools.product((False, True), repeat=len(self.symmetric)))
+        return np.array(rows, dtype=bool).reshape(self.n_blocks, len(self.symmetric))
+
+    @cached_property
+    def _contains(self) -> NDArray[np.bool_]:
+        """`(n_blocks, n_blocks)`: row b, column k: subset k is part of subset b."""
+        return np.asarray((~self.subsets[None, :, :] | self.subsets[:, None, :]).all(axis=2))
+
+    @cached_property
+    def to_marginal_form(self) -> FloatArray:
+        """`(n_blocks, n_blocks)` T: sum_B H_B (x) P_B = sum_K (sum_B T[K, B] H_B) (x) (I on K, J elsewhere)."""
+        sizes = np.array(self.symmetric_shape, dtype=float)
+        inverse_outside = np.array([np.prod(1.0 / sizes[~keep]) for keep in self.subsets])
+        sign = np.where((self.subsets.sum(1)[None, :] - self.subsets.sum(1)[:, None]) % 2, -1.0, 1.0)
+        return np.where(self._contains.T, sign * inverse_outside[:, None], 0.0)
+
+    @cached_property
+    def cell_blocks(self) -> tuple[IntArray, IntArray]:
+        """For each cell of the schema: its asymmetric cell `(n_cells,)`, its symmetric values `(n_cells, s)`."""
+        codes = np.stack(np.unravel_index(np.arange(math.prod(self.shape)), self.shape), axis=1)
+        asymmetric = np.zeros(len(codes), dtype=np.int64)
+        for j in self.asymmetric:
+            asymmetric = asymmetric * self.shape[j] + codes[:, j]
+        return asymmetric, codes[:, list(self.symmetric)].astype(np.int64)
+
+    def fold(self, cells: FloatArray) -> FloatArray:
+        """Cells `(n, n_cells)` in the schema's order as `(n, a, n_1, ..., n_s)`."""
+        shaped = cells.reshape(-1, *self.shape)
+        moved = shaped.transpose(0, *(1 + j for j in self.asymmetric), *(1 + j for j in self.symmetric))
+        return moved.reshape(len(cells), self.n_asymmetric, *self.symmetric_shape)
+
+    def unfold(self, folded: FloatArray) -> FloatArray:
+        """The inverse of `fold`: `(n, n_cells)`."""
+        asymmetric_shape = tuple(self.shape[j] for j in self.asymmetric)
+        shaped = folded.reshape(len(folded), *asymmetric_shape, *self.symmetric_shape)
+        order = (*self.asymmetric, *self.symmetric)
+        inverse = np.argsort(order)
+        return shaped.transpose(0, *(1 + int(j) for j in inverse)).reshape(len(folded), -1)
+
+    def recode(self, marginal: Marginal) -> FloatArray:
+        """The marginal's matrix on the asymmetric attributes alone, `(asymmetric answers, a)` zeros and ones."""
+        matrix: FloatArray = np.ones((1, 1))
+        for j in self.asymmetric:
+            indicator = np.zeros((marginal.sizes[j], self.shape[j]))
+            indicator[marginal.groups[j], np.arange(self.shape[j])] = 1.0
+            matrix = np.asarray(np.kron(matrix, indicator), dtype=float)
+        return matrix
+
+    def kept(self, marginal: Marginal) -> NDArray[np.bool_]:
+        """Which symmetric attributes the marginal keeps whole, `(s,)`."""
+        return np.array([marginal.sizes[j] > 1 or self.shape[j] == 1 for j in self.symmetric], dtype=bool)
+
+    def block_scale(self, marginal: Marginal) -> FloatArray:
+        """`(n_blocks,)`: A'A = recode'recode (x) sum_B scale[B] P_B for the marginal's matrix A."""
+        kept = self.kept(marginal)
+        outside = math.prod(n for n, keep in zip(self.symmetric_shape, kept, strict=True) if not keep)
+        inside = ~(self.subsets & ~kept[None, :]).any(axis=1)
+        return np.where(inside, float(outside), 0.0)
+
+    def precision(self, marginals: Sequence[tuple[Marginal, float]]) -> FloatArray:
+        """Blocks `(n_blocks, a, a)` of sum A'A / variance over (marginal, variance)."""
+        blocks = np.zeros((self.n_blocks, self.n_asymmetric, self.n_asymmetric))
+        for marginal, variance in marginals:
+            recode = self.recode(marginal)
+            blocks += self.block_scale(marginal)[:, None, None] * (recode.T @ recode) / variance
+        return blocks
+
+    def apply(self, blocks: FloatArray, folded: FloatArray) -> FloatArray:
+        """Matrix times vectors: blocks `(n or 1, n_blocks, a, a)`, vectors `(n, a, n_1, ..., n_s)`."""
+        marginal_form = np.einsum("kb,nbij->nkij", self.to_marginal_form, blocks)
+        out = np.zeros_like(folded)
+        n, a = folded.shape[:2]
+        for k, keep in enumerate(self.subsets):
+            summed_axes = tuple(2 + j for j in np.flatnonzero(~keep))
+            summed = folded.sum(axis=summed_axes, keepdims=True) if summed_axes else folded
+            out += (marginal_form[:, k] @ summed.reshape(n, a, -1)).reshape(summed.shape)
+        return out
+
+    def pattern_table(self, blocks: FloatArray) -> FloatArray:
+        """`(n, n_blocks, a, a)`: entry [:, e, i, j] of the matrix for two cells with asymmetric cells i and j.
+
+        e is the subset of the symmetric attributes on which the two cells agree.
+        """
+        table: FloatArray = np.einsum("pk,kb,nbij->npij", self._contains * 1.0, self.to_marginal_form, blocks)
+        return table
+
+    def dense(self, table: FloatArray, cells: IntArray) -> FloatArray:
+        """The matrices `(n, k, k)` on k of the cells, looked up in a `pattern_table`."""
+        asymmetric, symmetric = self.cell_blocks
+        rows, values = asymmetric[cells], symmetric[cells]
+        pattern = np.zeros((len(cells), len(cells)), dtype=np.int64)
+        for j in range(len(self.symmetric)):
+            pattern = 2 * pattern + (values[:, None, j] == values[None, :, j])
+        out: FloatArray = table[:, pattern, rows[:, None], rows[None, :]]
+        return out
+
+    def restricted(self, blocks: FloatArray, cells: IntArray) -> FloatArray:
+        """The matrices `(n, k, k)` on k of the cells, from blocks `(n, n_blocks, a, a)`."""
+        return self.dense(self.pattern_table(blocks), cells)
+
+    def summed_to(self, keep: NDArray[np.bool_]) -> tuple[Basis, IntArray]:
+        """The basis left when the symmetric attributes outside `keep` are summed out, and its blocks' numbers here.
+
+        Summing a vector V z over an attribute leaves the blocks without it: the same V_B act on the sums of z.
+        """
+        shape = (self.n_asymmetric, *(n for n, kept in zip(self.symmetric_shape, keep, strict=True) if kept))
+        blocks = np.flatnonzero(~(self.subsets & ~keep[None, :]).any(axis=1))
+        return Basis(shape, tuple(range(1, len(shape)))), blocks
+
+    def answers_in_order(self, marginal: Marginal, summed: FloatArray) -> FloatArray:
+        """Answers `(n, size)` from histograms summed to the marginal's kept attributes, `(n, a, kept sizes)`."""
+        folded = self.recode(marginal) @ summed.reshape(len(summed), self.n_asymmetric, -1)
+        sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
+        inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
+        shaped = folded.reshape(len(summed), *sizes).transpose(0, *(1 + int(j) for j in inverse))
+        out: FloatArray = shaped.reshape(len(summed), -1)
+        return out
+
+    def answer_covariances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:
+        """Covariances `(n, size, size)` of a marginal's answers under covariances `(n, n_blocks, a, a)`.
+
+        The marginal must keep whole or sum out each symmetric attribute.
+        """
+        keep = self.kept(marginal)
+        small, numbers = self.summed_to(keep)
+        recode = self.recode(marginal)
+        outside = math.prod(n for n, kept in zip(self.symmetric_shape, keep, strict=True) if not kept)
+        answers = Basis((len(recode), *small.shape[1:]), small.symmetric)
+        matrices = answers.restricted(outside * (recode @ blocks[:, numbers] @ recode.T), np.arange(marginal.size))
+        sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
+        inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
+        order = np.arange(marginal.size).reshape(sizes).transpose([int(j) for j in inverse]).ravel()
+        out: FloatArray = matrices[:, order[:, None], order[None, :]]
+        return out
+
+    def back_project(self, marginal: Marginal, answers: NDArray[np.generic], keep: NDArray[np.bool_]) -> FloatArray:
+        """A'y for answers `(n, size)`, summed over the symmetric attributes outside `keep`: `(n, a, kept sizes)`.
+
+        Summed-out axes have length 1. With `keep` all True this is A'y on all cells.
+        """
+        n = len(answers)
+        shaped = answers.reshape(n, *marginal.sizes)
+        order = (*self.asymmetric, *self.symmetric)
+        recode = self.recode(marginal)
+        sizes = tuple(marginal.sizes[j] for j in self.symmetric)
+        folded = shaped.transpose(0, *(1 + j for j in order)).reshape(n, len(recode), *sizes)
+        held = self.kept(marginal)
+        factor = 1.0
+        for j, (is_held, is_kept) in enumerate(zip(held, keep, strict=True)):
+            if is_held and not is_kept:
+                folded = folded.sum(axis=2 + j, keepdims=True)
+            elif not is_held and not is_kept:
+                factor *= self.symmetric_shape[j]
+        flat = recode.T @ folded.reshape(n, len(recode), -1).astype(np.float64) * factor
+        target = tuple(size if is_kept else 1 for size, is_kept in zip(self.symmetric_shape, keep, strict=True))
+        return np.broadcast_to(flat.reshape(n, self.n_asymmetric, *folded.shape[2:]), (n, self.n_asymmetric, *target))
+
+    def answer_variances(self, blocks: FloatArray, marginal: Marginal) -> FloatArray:
+        """Variances `(n, size)` of a marginal's answers under covariances `(n, n_blocks, a, a)`.
+
+        The marginal may recode symmetric attributes: groups of g of n values have g^2/n on "constant" and
+        g - g^2/n on "sums to zero".
+        """
+        recode = self.recode(marginal)
+        diagonal = np.einsum("gi,nbij,gj->nbg", recode, blocks, recode)
+        factors = []
+        for b in range(self.n_blocks):
+            factor: FloatArray = np.ones(1)
+            for j, n, inside in zip(self.symmetric, self.symmetric_shape, self.subsets[b], strict=True):
+                group = np.bincount(marginal.groups[j], minlength=marginal.sizes[j]).astype(np.float64)
+                factor = np.asarray(np.kron(factor, group - group**2 / n if inside else group**2 / n), dtype=float)
+            factors.append(factor)
+        folded = np.einsum("nbg,bf->ngf", diagonal, np.array(factors))
+        shaped = folded.reshape(
+            len(blocks),
+            *(marginal.sizes[j] for j in self.asymmetric),
+            *(marginal.sizes[j] for j in self.symmetric),
+        )
+        inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
+        out: FloatArray = shaped.transpose(0, *(1 + int(j) for j in inverse)).reshape(len(blocks), -1)
+        return out

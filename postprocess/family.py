@@ -1,0 +1,99 @@
+"""One parent and its children: the least-squares problem that a solver is given, and the checks of its solution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from postprocess.problem import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class GroupRange:
+    """Inequalities on sums over groups of cells: `lower <= sums <= upper`, `(C, g)`; `group` `(k,)` cell -> group."""
+
+    group: IntArray
+    lower: FloatArray
+    upper: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Least squares over the C children of one parent and the k cells that are not zero in it:
+
+        minimise   sum_c  1/2 x_c' precision_c x_c - linear_c' x_c
+        subject to 0 <= x <= upper,   sum_c x_c = parent,   sums of x_c over held groups = held,   ranges.
+
+    Attributes:
+        name: the parent's level and geocode, for messages.
+        precision: `(C, k, k)`, or `(1, k, k)` where the children share it; positive definite.
+        linear: `(C, k)`.
+        upper: `(C, k)`; 0 where the cell is impossible in the child.
+        parent: `(k,)` whole numbers; None at the top of the spine, where C = 1 and nothing is above.
+        held_group: `(k,)` held group of each cell; None where nothing is held.
+        held: `(C, m)` whole numbers.
+        ranges: inequalities on groups of cells.
+    """
+
+    name: str
+    precision: FloatArray
+    linear: FloatArray
+    upper: FloatArray
+    parent: FloatArray | None
+    held_group: IntArray | None
+    held: FloatArray | None
+    ranges: tuple[GroupRange, ...] = ()
+
+    @property
+    def n_children(self) -> int:
+        return self.linear.shape[0]
+
+    @property
+    def n_cells(self) -> int:
+        return self.linear.shape[1]
+
+    @property
+    def shared(self) -> bool:
+        return self.precision.shape[0] == 1
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """What a solver found: `x` `(C, k)`, by which solver, after how many iterations, and its residuals in persons."""
+
+    x: FloatArray
+    solver: str
+    iterations: int
+    primal: float
+    dual: float
+
+
+def one_hot(group: IntArray, size: int) -> FloatArray:
+    """`(k, size)` indicator matrix of a grouping."""
+    return np.asarray(group[:, None] == np.arange(size)[None, :], dtype=np.float64)
+
+
+def violation(family: Family, x: FloatArray) -> float:
+    """The largest violation of any constraint by `x`, in persons."""
+    worst = [float(np.maximum(-x, x - family.upper).max(initial=0.0))]
+    if family.parent is not None:
+        worst.append(float(np.abs(x.sum(axis=0) - family.parent).max(initial=0.0)))
+    if family.held_group is not None and family.held is not None:
+        sums = x @ one_hot(family.held_group, family.held.shape[1])
+        worst.append(float(np.abs(sums - family.held).max(initial=0.0)))
+    for one in family.ranges:
+        sums = x @ one_hot(one.group, one.lower.shape[1])
+        worst.append(float(np.maximum(one.lower - sums, sums - one.upper).max(initial=0.0)))
+    return max(worst)
+
+
+def objective(family: Family, x: FloatArray) -> float:
+    """The objective's value; for comparing solutions, up to a constant."""
+    curved = np.matmul(family.precision, x[:, :, None])[:, :, 0]
+    return float((0.5 * x * curved - family.linear * x).sum())
+
+
+def possible(family: Family) -> BoolArray:
+    """`(C, k)` cells that may be other than zero."""
+    return np.asarray(family.upper > 0)

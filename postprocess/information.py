@@ -1,0 +1,111 @@
+"""What is known of the geounits of one level: precisions and linear terms in the block-diagonal basis.
+
+Every geounit has three kinds of directions in the space of its histogram:
+
+- *known*: fixed by structural zeros, facilities that are absent, invariants (variance zero);
+- *unmeasured*: no query of the subtree says anything about them (precision zero);
+- the rest, on which precision and covariance are inverse to each other.
+
+`complement` is the projector on the known directions and `unmeasured` that on the unmeasured ones. With Q their sum
+and P = I - Q, the covariance is (P H P + Q)^-1 - Q: one well-conditioned positive definite solve.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from postprocess.problem import FloatArray
+
+#: Eigenvalues below this, relative to the largest, count as zero when directions are told apart.
+RANK_TOLERANCE = 1e-9
+
+
+def symmetrise(matrices: FloatArray) -> FloatArray:
+    """The symmetric part of stacked square matrices."""
+    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+
+
+def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
+    """Inverse of stacked positive semidefinite matrices on the complement of `excluded`, zero on `excluded`.
+
+    Both `(..., a, a)`; `excluded` holds orthogonal projectors. The matrices are scaled to unit diagonal first and
+    inverted by their Cholesky factors.
+
+    Raises:
+        numpy.linalg.LinAlgError: a matrix is singular outside `excluded`.
+    """
+    size = matrices.shape[-1]
+    identity = np.eye(size)
+    kept = identity - excluded
+    projected = kept @ matrices @ kept
+    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
+    scale = np.trace(projected, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+    nothing_left = np.broadcast_to(rank < 0.5, scale.shape)
+    scale = np.where((scale > 0) & ~nothing_left, scale, 1.0)
+    projected = np.where(nothing_left, 0.0, projected)
+    factor = np.linalg.cholesky(symmetrise(projected / scale + excluded))
+    inverse_factor = np.linalg.solve(factor, np.broadcast_to(identity, factor.shape))
+    inverse = np.swapaxes(inverse_factor, -1, -2) @ inverse_factor - excluded
+    return np.where(nothing_left, 0.0, symmetrise(kept @ inverse @ kept) / scale)
+
+
+def null_projector(matrices: FloatArray, excluded: FloatArray | None = None) -> FloatArray:
+    """Projectors on the null spaces of stacked positive semidefinite matrices, outside `excluded`."""
+    values, vectors = np.linalg.eigh(symmetrise(matrices))
+    largest = np.maximum(values.max(axis=-1, keepdims=True), np.finfo(float).tiny)
+    null = (values <= RANK_TOLERANCE * largest).astype(float)
+    projector: FloatArray = (vectors * null[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    if excluded is None:
+        return projector
+    kept = np.eye(matrices.shape[-1]) - excluded
+    return range_projector(kept @ projector @ kept)
+
+
+def range_projector(matrices: FloatArray) -> FloatArray:
+    """Projectors on the ranges of stacked positive semidefinite matrices."""
+    values, vectors = np.linalg.eigh(symmetrise(matrices))
+    largest = np.maximum(values.max(axis=-1, keepdims=True), 1e-6)
+    used = (values > RANK_TOLERANCE * largest).astype(float)
+    projector: FloatArray = (vectors * used[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return projector
+
+
+def is_full(blocks: FloatArray) -> bool:
+    """Whether stacked positive semidefinite matrices all have full rank."""
+    values = np.linalg.eigvalsh(blocks)
+    return bool((values[..., 0] > RANK_TOLERANCE * np.maximum(values[..., -1], np.finfo(float).tiny)).all())
+
+
+@dataclass(frozen=True, eq=False)
+class Information:
+    """Precision and what it cannot see, of the geounits (or of the classes of alike geounits) of one level.
+
+    Attributes:
+        precision: `(n, n_blocks, a, a)`; of own measurements and, in the full estimator, of the subtree's.
+        known: `(n, n_blocks, a, a)` projector on the directions that are fixed.
+        unmeasured: the same for the directions that nothing was measured of.
+        covariance: `(n, n_blocks, a, a)`; zero on known and on unmeasured directions.
+    """
+
+    precision: FloatArray
+    known: FloatArray
+    unmeasured: FloatArray
+    covariance: FloatArray
+
+    @property
+    def any_unmeasured(self) -> bool:
+        return bool(self.unmeasured.any())
+
+
+def information(precision: FloatArray, known: FloatArray, own_is_full: bool) -> Information:
+    """Complete the covariance of `precision` given the `known` directions.
+
+    `own_is_full` says that the precision has full rank outside the known directions, so that no rank has to be
+    found by eigenvalues.
+    """
+    kept = np.eye(precision.shape[-1]) - known
+    unmeasured = np.zeros_like(precision) if own_is_full else null_projector(kept @ precision @ kept, excluded=known)
+    covariance = inverse_off(precision, known + unmeasured)
+    return Information(precision, known, unmeasured, covariance)

@@ -1,0 +1,87 @@
+"""Passes: coarse answers are solved, rounded and held before the detail, which keeps positive biases small."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from postprocess.problem import BoolArray, IntArray, Marginal, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """One solve per parent.
+
+    Attributes:
+        cells: the partition that is solved: the held query joined with all queries that bounds are stated on;
+            in the last pass every cell.
+        hold: the query whose whole numbers are fixed afterwards; None in the last pass.
+        held: the query that the pass before fixed; None in the first.
+        chain: nested queries that rounding keeps within one of the solution.
+        detail: whether this is the last pass, over all cells.
+    """
+
+    cells: Marginal
+    hold: Marginal | None
+    held: Marginal | None
+    chain: tuple[Marginal, ...]
+    detail: bool
+
+    @cached_property
+    def representative(self) -> IntArray:
+        """A cell of the schema in each cell of the pass, `(size,)`."""
+        _, first = np.unique(self.cells.cell_answer, return_index=True)
+        return first.astype(np.int64)
+
+    def group_of(self, coarse: Marginal) -> IntArray:
+        """The answer of a coarser query that each cell of the pass falls in, `(size,)`."""
+        return coarse.cell_answer[self.representative]
+
+
+def refines(fine: Marginal, coarse: Marginal) -> bool:
+    """Whether each answer of `fine` lies within one answer of `coarse`."""
+    pairs = np.unique(np.stack([fine.cell_answer, coarse.cell_answer]), axis=1)
+    return pairs.shape[1] == fine.size
+
+
+def join(marginals: Sequence[Marginal]) -> Marginal:
+    """The coarsest product of recodes that refines all of `marginals`."""
+    groups = []
+    for per_attribute in zip(*(marginal.groups for marginal in marginals), strict=True):
+        _, joined = np.unique(np.stack(per_attribute), axis=1, return_inverse=True)
+        groups.append(joined.ravel().astype(np.int64))
+    return Marginal(" & ".join(dict.fromkeys(m.name for m in marginals)), tuple(groups))
+
+
+def detail_of(shape: Sequence[int]) -> Marginal:
+    """The query that keeps every cell."""
+    return Marginal("detailed", tuple(np.arange(n, dtype=np.int64) for n in shape))
+
+
+def passes_of(problem: Problem) -> tuple[Pass, ...]:
+    """The declared passes, and the detail last."""
+    limited: dict[tuple[bytes, ...], Marginal] = {}
+    for level in problem.constraints.bounds:
+        for bound in level:
+            limited[tuple(group.tobytes() for group in bound.marginal.groups)] = bound.marginal
+    passes: list[Pass] = []
+    held: Marginal | None = None
+    for one in problem.passes:
+        cells = join([one, *limited.values()]) if limited else one
+        chain = (one,) if cells.size > one.size else ()
+        passes.append(Pass(cells=cells, hold=one, held=held, chain=chain, detail=False))
+        held = one
+    passes.append(
+        Pass(cells=detail_of(problem.shape), hold=None, held=held, chain=tuple(problem.rounding), detail=True)
+    )
+    return tuple(passes)
+
+
+def possible_groups(one: Pass, possible_cells: BoolArray) -> BoolArray:
+    """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
+    if one.detail:
+        return possible_cells
+    return np.asarray(one.cells.answer(possible_cells.astype(np.int64)) > 0)

@@ -1,0 +1,120 @@
+"""What the post-processing is given: measurements, public constraints, the spine, as plain arrays."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.spine import Spine
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """A query as plain arrays: for each attribute, the group that each of its values is summed into.
+
+    Attributes:
+        name: how messages and files call it.
+        groups: one array per attribute, value -> group number; zeros where the attribute is summed out.
+    """
+
+    name: str
+    groups: tuple[IntArray, ...]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(int(group.max()) + 1 for group in self.groups)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.sizes)
+
+    @cached_property
+    def cell_answer(self) -> IntArray:
+        """The answer that each cell falls in, `(n_cells,)`."""
+        index = np.zeros(1, dtype=np.int64)
+        for group, size in zip(self.groups, self.sizes, strict=True):
+            index = (index[:, None] * size + group[None, :]).ravel()
+        return index
+
+    def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
+        """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""
+        out = np.zeros((histograms.shape[0], self.size), dtype=histograms.dtype)
+        order = np.argsort(self.cell_answer, kind="stable")
+        starts = np.searchsorted(self.cell_answer[order], np.arange(self.size))
+        out[:] = np.add.reduceat(histograms[:, order], starts, axis=1)
+        return out
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Noisy answers of one query at one level: `values` `(n_geounits, size)` whole numbers, one variance."""
+
+    marginal: Marginal
+    values: NDArray[np.signedinteger]
+    variance: float
+
+
+@dataclass(frozen=True, eq=False)
+class GroupBounds:
+    """Inequalities on groups of cells at one level: `lower <= answer <= upper`, both `(n_geounits, size)` int64.
+
+    An exact invariant is the case lower == upper.
+    """
+
+    name: str
+    marginal: Marginal
+    lower: IntArray
+    upper: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Constraints:
+    """Public facts that estimates and release keep exactly.
+
+    Attributes:
+        structural_zeros: `(n_cells,)` True where a cell is impossible everywhere.
+        bounds: per level of the spine, the inequalities and invariants on groups of cells.
+    """
+
+    structural_zeros: BoolArray
+    bounds: tuple[tuple[GroupBounds, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Everything that a release is computed from.
+
+    Attributes:
+        spine: the geounits.
+        shape: number of values of each attribute; cells are in C order.
+        measured: per level, top to bottom, the noisy answers; an empty tuple where nothing was measured.
+        constraints: what is known exactly.
+        passes: coarse queries whose whole numbers are fixed, in this order, before the detail; each refines the last.
+        rounding: nested queries, coarse to fine, whose rounded answers stay within one of the solution.
+        estimator: "full" uses every measurement of the subtree, "topdown" only the geounit's own.
+        solver: "auto", "batched" or "cvxpy".
+        seed: public seed of ties and samples.
+    """
+
+    spine: Spine
+    shape: tuple[int, ...]
+    measured: tuple[tuple[Measured, ...], ...]
+    constraints: Constraints
+    passes: tuple[Marginal, ...]
+    estimator: str = "full"
+    solver: str = "auto"
+    seed: int = 0
+    rounding: tuple[Marginal, ...] = field(default=())
+
+    @property
+    def n_cells(self) -> int:
+        return math.prod(self.shape)

@@ -1,0 +1,97 @@
+"""Generalised least squares by dense algebra over all cells of all leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from geography.spine import Spine
+from postprocess.problem import Problem
+
+
+@dataclass
+class DenseEstimate:
+    """Estimate and covariance `(n_cells,)`, `(n_cells, n_cells)` of one geounit, on its estimable directions.
+
+    `estimable`: projector on the directions that the measurements and constraints determine.
+    """
+
+    mean: np.ndarray
+    covariance: np.ndarray
+    estimable: np.ndarray
+
+
+def query_matrix(marginal, n_cells: int) -> np.ndarray:
+    matrix = np.zeros((marginal.size, n_cells))
+    matrix[marginal.cell_answer, np.arange(n_cells)] = 1.0
+    return matrix
+
+
+def descendants(spine: Spine, level: int, index: int) -> list[tuple[int, int]]:
+    found = [(level, index)]
+    frontier = [index]
+    for below in range(level + 1, spine.n_levels):
+        parents = spine.levels[below].parents
+        frontier = [i for i in range(len(parents)) if parents[i] in frontier]
+        found += [(below, i) for i in frontier]
+    return found
+
+
+def leaves_below(spine: Spine, level: int, index: int) -> list[int]:
+    last = spine.n_levels - 1
+    return [i for lev, i in descendants(spine, level, index) if lev == last]
+
+
+def subtree_gls(problem: Problem, level: int, index: int, *, whole: bool = False) -> DenseEstimate:
+    """Best linear unbiased estimate of one geounit from its subtree's measurements (`whole`: from all of them)."""
+    spine, n_cells = problem.spine, problem.n_cells
+    top = [(0, i) for i in range(len(spine.levels[0]))] if whole else [(level, index)]
+    units = [unit for root in top for unit in descendants(spine, *root)]
+    leaves = sorted({leaf for root in top for leaf in leaves_below(spine, *root)})
+    at = {leaf: i for i, leaf in enumerate(leaves)}
+    n = len(leaves) * n_cells
+    rows, weights, values, fixed_rows, fixed_values = [], [], [], [], []
+    for lev, i in units:
+        selector = np.zeros((n_cells, n))
+        for leaf in leaves_below(spine, lev, i):
+            selector[:, at[leaf] * n_cells : (at[leaf] + 1) * n_cells] = np.eye(n_cells)
+        for one in problem.measured[lev]:
+            rows.append(query_matrix(one.marginal, n_cells) @ selector)
+            values.append(one.values[i])
+            weights.append(np.full(one.marginal.size, 1.0 / one.variance))
+        for bound in problem.constraints.bounds[lev]:
+            fixed = np.flatnonzero(bound.lower[i] == bound.upper[i])
+            fixed_rows.append((query_matrix(bound.marginal, n_cells) @ selector)[fixed])
+            fixed_values.append(bound.lower[i][fixed])
+            for answer in np.flatnonzero(bound.upper[i] == 0):
+                cells = np.flatnonzero(bound.marginal.cell_answer == answer)
+                fixed_rows.append(selector[cells])
+                fixed_values.append(np.zeros(len(cells)))
+    zero = np.flatnonzero(np.tile(problem.constraints.structural_zeros, len(leaves)))
+    fixed_rows.append(np.eye(n)[zero])
+    fixed_values.append(np.zeros(len(zero)))
+    equalities, right = np.vstack(fixed_rows), np.concatenate(fixed_values)
+    _, singular, vt = np.linalg.svd(equalities)
+    rank = int((singular > 1e-9).sum())
+    particular = np.linalg.pinv(equalities) @ right
+    free = vt[rank:].T
+    design = np.vstack(rows) if rows else np.zeros((0, n))
+    weight = np.concatenate(weights) if weights else np.zeros(0)
+    observed = np.concatenate(values).astype(float) if values else np.zeros(0)
+    reduced = design @ free
+    precision = reduced.T @ (weight[:, None] * reduced)
+    inverse = np.linalg.pinv(precision, rcond=1e-11, hermitian=True)
+    solution = particular + free @ (inverse @ (reduced.T @ (weight * (observed - design @ particular))))
+    selector = np.zeros((n_cells, n))
+    for leaf in leaves_below(spine, level, index):
+        selector[:, at[leaf] * n_cells : (at[leaf] + 1) * n_cells] = np.eye(n_cells)
+    functional = selector @ free
+    kernel = np.eye(free.shape[1]) - inverse @ precision
+    missed = functional @ kernel @ kernel.T @ functional.T
+    eigenvalues, vectors = np.linalg.eigh(missed)
+    good = vectors[:, eigenvalues < 1e-9]
+    return DenseEstimate(
+        mean=selector @ solution,
+        covariance=functional @ inverse @ functional.T,
+        estimable=good @ good.T,
+    )
