@@ -51,8 +51,8 @@ def check_lengths(codes: NDArray[np.str_], name: str, width: int) -> None:
     told = ", ".join(f"{str(codes[i])!r} ({lengths[i]})" for i in wrong[:SHOWN])
     hint = "; was a leading zero lost?" if (lengths[wrong] == width - 1).all() else ""
     raise SpineError(
-        f"level {name!r}: {counted(len(wrong), 'code')} of the wrong length: {told}{', ...' if len(wrong) > SHOWN else ''}; "
-        f"each must have {width} characters{hint}"
+        f"level {name!r}: {counted(len(wrong), 'code')} of the wrong length: {told}"
+        f"{', ...' if len(wrong) > SHOWN else ''}; each must have {width} characters{hint}"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import stat
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pipeline.record_problems import list_allowed, quote
 CSV_BLOCK_BYTES = 1 << 24
 #: What stands in text for bytes that are not UTF-8.
 _NOT_UTF8 = "\ufffd"
+_NEEDED = "a .csv, .csv.gz or .parquet file is needed"
 
 
 @dataclass(frozen=True)
@@ -29,13 +31,11 @@ class RecordsFile:
     """A file that was found readable, with the columns that are needed.
 
     Attributes:
-        path: the file.
         columns: the needed columns, in the order of the chunks.
         chunks: opens the file and yields `pa.RecordBatch`es, text columns dictionary-encoded.
         find_lines: row numbers from 1 -> line numbers from 1 (CSV), else None.
     """
 
-    path: Path
     columns: tuple[str, ...]
     chunks: Callable[[], Iterator[pa.RecordBatch]]
     find_lines: Callable[[Sequence[int]], dict[int, int]] | None
@@ -52,10 +52,15 @@ def open_records(path: Path, columns: Sequence[str], chunk_rows: int) -> Records
     Raises:
         RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
     """
-    if not path.is_file():
-        found = "is a folder" if path.is_dir() else "does not exist"
-        raise RecordsError(f"{path}: the file of the records {found}; a .csv, .csv.gz or .parquet file is needed")
-    if path.stat().st_size == 0:
+    try:
+        status = path.stat()
+    except OSError as error:
+        found = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise RecordsError(f"{path}: the file of the records {found}; {_NEEDED}") from error
+    if not stat.S_ISREG(status.st_mode):
+        found = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file that can be read twice"
+        raise RecordsError(f"{path}: the file of the records {found}; {_NEEDED}")
+    if status.st_size == 0:
         raise RecordsError(f"{path}: the file is empty (0 bytes); at least one record is needed")
     needed = tuple(dict.fromkeys(columns))
     name = path.name.lower()
@@ -78,10 +83,13 @@ def _check_columns(path: Path, present: Sequence[str], needed: Sequence[str]) ->
 def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> RecordsFile:
     try:
         with pq.ParquetFile(path) as file:
-            present, n_rows = file.schema_arrow.names, int(file.metadata.num_rows)
+            schema, n_rows = file.schema_arrow, file.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
         raise RecordsError(f"{path}: not a readable Parquet file: {_reason(error)}") from error
-    _check_columns(path, present, columns)
+    _check_columns(path, schema.names, columns)
+    for name in columns:
+        if pa.types.is_nested(kind := schema.field(name).type):
+            raise RecordsError(f"{path}, column {name!r}: found values of type {kind}; allowed are text and numbers")
     if n_rows == 0:
         raise RecordsError(f"{path}: the file has no rows; at least one record is needed")
 
@@ -92,7 +100,7 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
         except (pa.ArrowException, OSError) as error:
             raise RecordsError(f"{path}: the file is corrupt: {_reason(error)}") from error
 
-    return RecordsFile(path, columns, chunks, None)
+    return RecordsFile(columns, chunks, None)
 
 
 def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
@@ -123,7 +131,7 @@ def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
         if n_rows == 0:
             raise RecordsError(f"{path}: the file has a header and no rows; at least one record is needed")
 
-    return RecordsFile(path, columns, chunks, lambda rows: _lines_of_rows(path, rows))
+    return RecordsFile(columns, chunks, lambda rows: _lines_of_rows(path, rows))
 
 
 def _open_text(path: Path) -> IO[str]:

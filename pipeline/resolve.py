@@ -135,11 +135,9 @@ def _queries(texts: Sequence[str], schema: Schema, problems: Problems, key: str)
     for number, text in enumerate(texts):
         with problems.noted():
             query = parse_query(text, schema, f"{key}[{number}]")
-            if query.terms in found:
-                problems.add(
-                    f"{key}[{number}]", f"{text!r} is the same query as {found[query.terms].name!r}; name it once"
-                )
-            found.setdefault(query.terms, query)
+            if (other := found.setdefault(query.terms, query)) is not query:
+                same = "is there twice" if other.name == query.name else f"is the same query as {other.name!r}"
+                problems.add(f"{key}[{number}]", f"{text!r} {same}; name it once")
     return tuple(found.values())
 
 
@@ -160,6 +158,7 @@ def _invariants(
 
 def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Problems, prefix: str) -> NDArray[np.bool_]:
     """`(n_cells,)`: a cell is impossible if it fits all terms of one of the combinations."""
+    before = len(problems.lines)
     impossible = np.zeros(schema.n_cells, dtype=np.bool_)
     terms = [*schema.names, *(recode.name for recode in schema.recodes)]
     for number, combination in enumerate(sections.structural_zeros):
@@ -176,7 +175,7 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
                     problems.add(key, unknown(f"value of {term}", value, labels))
             here &= np.isin(query.cell_answer, [labels.index(value) for value in values if value in labels])
         impossible |= here
-    if impossible.all():
+    if impossible.all() and len(problems.lines) == before:
         problems.add(f"{prefix}structural_zeros", "every cell is impossible; at least one must be possible")
     return impossible
 

@@ -55,9 +55,12 @@ class Problems:
 
 def unknown(kind: str, found: str, allowed: Sequence[str], *, are: str = "allowed are") -> str:
     """ "'stat' is no level; did you mean 'state'? allowed are state, county"."""
-    close = difflib.get_close_matches(found, allowed, n=1)
-    hint = f" did you mean {close[0]!r}?" if close else ""
-    return f"{found!r} is no {kind};{hint} {are} {', '.join(allowed) or 'none'}"
+    return f"{found!r} is no {kind};{_hint(found, allowed)} {are} {', '.join(allowed) or 'none'}"
+
+
+def _hint(found: str, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(found, allowed, n=1, cutoff=0.65)
+    return f" did you mean {close[0]!r}?" if close else ""
 
 
 def dotted(location: Sequence[int | str]) -> str:
@@ -111,8 +114,7 @@ def _in_words(
         section = _section(model, location[:-1])
         allowed = [field.alias or name for name, field in section.model_fields.items()] if section else []
         key = str(location[-1])
-        close = difflib.get_close_matches(key, allowed, n=1)
-        hint = f" did you mean {close[0]!r}?" if close else ""
+        hint = _hint(key, allowed)
         if len(location) > 1 and key in (field.alias or name for name, field in model.model_fields.items()):
             hint = f" {key} = ... stands before the first [table], or as a [table] of its own;"
         return f"unknown key;{hint} allowed here are {', '.join(allowed)}"

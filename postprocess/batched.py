@@ -4,9 +4,9 @@ Each family (a parent's problem) is split into the quadratic with its equalities
 inequalities, which are a clip (Boyd et al. 2011, section 5.2, with over-relaxation 3.4.3):
 
     x = Q_c (linear_c + s (y - u) + s G (w - v) + nu) + q_c       closed form; nu makes the children sum to the parent
-    y = clip(1.6 x - 0.6 y + u, 0, upper),   u += 1.6 x - 0.6 y_old - y,   and w, v alike for sums over groups G
+    y = clip(1.7 x - 0.7 y + u, 0, upper),   u += 1.7 x - 0.7 y_old - y,   and w, v alike for sums over groups G
 
-with s the median of the precision's diagonal, K_c = (precision_c + s (I + GG'))^-1 and Q_c, q_c its projection on the
+with s at first the median of the precision's diagonal, then balanced so that both residuals fall together (3.4.1), K_c = (precision_c + s (I + GG'))^-1 and Q_c, q_c its projection on the
 held sums. Families of one padded shape are worked through together; the shape depends on the family alone, so that the
 result of a family does not depend on which others are in its batch.
 """
@@ -21,11 +21,14 @@ import numpy as np
 from postprocess.family import Family, GroupRange, Solution, one_hot
 from postprocess.problem import BoolArray, FloatArray
 
-RELAXATION = 1.6
+RELAXATION = 1.7
 #: Persons: the step, and the distance between the two copies of the unknowns, at which a family is done.
 TOLERANCE = 2e-5
 MOST_ITERATIONS = 6000
 CHECK_EVERY = 10
+#: Iterations at which the penalty s may be changed, by powers of two up to this one.
+ADAPT_AT = frozenset({20, 40, 80, 160, 320, 640, 1280, 2560})
+LARGEST_CHANGE = 5
 #: Numbers held at once in one batch's matrices.
 BATCH_NUMBERS = 6_000_000
 
@@ -102,10 +105,14 @@ class _Batch:
                 self.held[i, :nc] = family.held
             _stack_ranges(family.ranges, self.groups[i, :nk], self.group_lower[i, :nc], self.group_upper[i, :nc])
         self.scale = scales[:, None, None]
-        self._factorise(precision, held_matrix, shared)
+        self.shared = shared
+        self.precision = precision
+        self.held_matrix = held_matrix
+        self._factorise()
 
-    def _factorise(self, precision: FloatArray, held_matrix: FloatArray, shared: bool) -> None:
+    def _factorise(self) -> None:
         """Q_c and q_c of every child, and for the parent's sums the map from what is missing to nu."""
+        precision, held_matrix, shared = self.precision, self.held_matrix, self.shared
         k, m = held_matrix.shape[2:]
         groups = self.groups @ np.swapaxes(self.groups, 1, 2)
         shifted = precision + (self.scale[:, :, :, None] * (np.eye(k) + groups[:, None]))
@@ -120,7 +127,6 @@ class _Batch:
             scaled = np.swapaxes(np.linalg.solve(middle, np.swapaxes(by_group, 2, 3)), 2, 3)
             inverse = inverse - scaled @ np.swapaxes(by_group, 2, 3)
             self.offset = np.matmul(scaled, self.held[..., None])[..., 0] * self.children
-        self.shared = shared
         self.projected = inverse[:, 0] if shared else inverse
         if not self.has_parent:
             return
@@ -185,6 +191,13 @@ class _Batch:
                 primal = np.maximum(primal, np.abs(x @ self.groups - w).max(axis=(1, 2)))
                 dual = np.maximum(dual, np.abs(w - w_old).max(axis=(1, 2)))
             done = np.maximum(primal, dual) < TOLERANCE
+            if iteration in ADAPT_AT and not done.all():
+                change = np.where(done, 1.0, _balance(primal, dual))
+                if (change != 1.0).any():
+                    self.scale = self.scale * change[:, None, None]
+                    u /= change[:, None, None]
+                    v /= change[:, None, None]
+                    self._factorise()
             if not done.any():
                 continue
             for i in np.flatnonzero(done):
@@ -205,6 +218,13 @@ class _Batch:
         for name, value in vars(self).items():
             if isinstance(value, np.ndarray):
                 setattr(self, name, value[rows])
+
+
+def _balance(primal: FloatArray, dual: FloatArray) -> FloatArray:
+    """Powers of two by which the penalties are changed so that the residuals fall together."""
+    ratio = np.log2(np.maximum(primal, 1e-12) / np.maximum(dual, 1e-12)) / 2.0
+    change: FloatArray = np.exp2(np.clip(np.rint(ratio), -LARGEST_CHANGE, LARGEST_CHANGE))
+    return change
 
 
 def _stack_ranges(ranges: Sequence[GroupRange], groups: FloatArray, lower: FloatArray, upper: FloatArray) -> None:

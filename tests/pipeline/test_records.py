@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -97,6 +98,23 @@ def test_no_file(tmp_path: Path) -> None:
     assert fails(tmp_path / "b.csv") == (
         "b.csv: the file of the records is a folder; a .csv, .csv.gz or .parquet file is needed"
     )
+
+
+def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A path through a file, and a pipe, which cannot be read a second time for line numbers."""
+    write_csv(tmp_path / "b", "")
+    with pytest.raises(RecordsError, match=r"b/a\.csv: the file of the records cannot be read \(Not a directory\); "):
+        read(tmp_path / "b" / "a.csv", ["a"])
+    os.mkfifo(tmp_path / "a.csv")
+    assert "is not a file that can be read twice" in fails(tmp_path / "a.csv")
+
+
+def test_nested_columns(tmp_path: Path) -> None:
+    """A list is no value; a dot in a column's name does not make it nested."""
+    pq.write_table(pa.table({"a": [[1]], "b.c": ["x"], "b": [{"c": "y"}]}), tmp_path / "a.parquet")
+    assert fails(tmp_path / "a.parquet").startswith("a.parquet, column 'a': found values of type list<")
+    pq.write_table(pa.table({"b.c": ["x"]}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", ["b.c"]) == [{"b.c": "x"}]
 
 
 def test_unknown_type(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from pipeline.errors import InputError
 from pipeline.privacy import noise
 from pipeline.privacy.budget import LARGEST_SCALE, NoiseSpec
 from pipeline.privacy.keys import MasterKey, refinement_key
-from pipeline.privacy.noise import POSITIONS, decide, sampler_for
+from pipeline.privacy.noise import POSITIONS, decide, locate, sampler_for
+from pipeline.privacy.tables import Tails
 
 KEY = MasterKey.from_text("insecure-test:1").stream_key(("input", "spine", "privacy"), "block", "total")
 GAUSSIANS = [NoiseSpec("discrete_gaussian", Fraction(s)) for s in ("1/10", "1", "19/10", "100", "10000", "100000000")]
@@ -94,8 +95,9 @@ def test_the_look_up_is_a_search_of_the_boundaries(spec):
     assert np.array_equal(sampler.draw_from(words, no_more), places - sampler.boundaries.size // 2)
 
 
-def test_exactly_the_boundaries_are_undecided():
+def test_exactly_the_boundaries_are_undecided(monkeypatch):
     """Words that equal a boundary ask for further ones, at their own place; those beside it do not."""
+    monkeypatch.setattr(noise, "_CHUNK", 7)
     for spec in SMALL:
         sampler = sampler_for(spec)
         words = (sampler.boundaries[:, None] + np.array([-1, 0, 1]).astype(np.uint64)).ravel()
@@ -153,6 +155,25 @@ def test_further_words_decide_on_either_side_of_every_boundary(spec, tied, exact
                 assert found.tolist() == [outcomes[bisect_right(values, uniform)]]
                 if -reach <= x < reach and given_words[0] not in (0, 2**64 - 1):
                     assert found.tolist() == [x if change < 0 else x + 1]
+
+
+def test_a_uniform_is_located_only_where_the_enclosures_tell():
+    """All uniforms of 8 bits against a made-up table of 10 bits, by the definition, for every true value it allows."""
+    table = Tails(depth=8, bits=10, lower=[700, 300, 91, 88, 8, 1], upper=[720, 330, 99, 92, 20, 3])
+    decided = 0
+    for digits in range(256):
+        mirrored = 255 - digits if digits >= 128 else digits
+        below = {sum(4 * mirrored + 4 <= tail for tail in ends[1:]) for ends in (table.lower, table.upper)}
+        partly = {sum(4 * mirrored < tail for tail in ends[1:]) for ends in (table.lower, table.upper)}
+        possible = below | partly
+        found = locate(table, digits, 8)
+        if len(possible) == 1:
+            wanted = possible.pop()
+            assert found == (wanted if digits >= 128 else -wanted)
+            decided += 1
+        else:
+            assert found is None
+    assert 0 < decided < 256
 
 
 @pytest.mark.parametrize("spec", [GAUSSIANS[3], LAPLACES[3]], ids=str)
@@ -221,6 +242,7 @@ def test_a_tied_draw_takes_its_own_refinement_words(monkeypatch, exact_tails):
         asked.append((start, int(out[0])))
         return out
 
+    monkeypatch.setattr(noise, "_CHUNK", 16)
     monkeypatch.setattr(noise.Stream, "fill", fill)
     monkeypatch.setattr(noise.Stream, "words", words)
     whole = sampler.draw(KEY, 5, 40)
