@@ -76,6 +76,10 @@ class UniverseDirectory:
         """Exact answers of a query that is held invariant at a level; same form as a measurement, variance 0."""
         return self.public / "invariants" / file_name("level", level) / f"{query_file_name(query)}.parquet"
 
+    def constraint(self, number: int) -> Path:
+        """Public counts of facilities of the spec's bound `number` (from 0): geocode, a column for each answer."""
+        return self.public / "constraints" / f"bound-{number + 1}.parquet"
+
     def estimates(self, level: str) -> Path:
         """Unbiased real-valued estimates with their variances."""
         return self.public / "estimates" / f"{file_name('level', level)}.parquet"
@@ -155,6 +159,11 @@ class RunDirectory:
     @property
     def log(self) -> Path:
         return self.restricted / "run.log"
+
+    @property
+    def refusal(self) -> Path:
+        """Why the records were refused, where that may show what is in them."""
+        return self.restricted / "refused.txt"
 
     @property
     def accuracy(self) -> Path:

@@ -41,13 +41,16 @@ class RecordsFile:
     find_lines: Callable[[Sequence[int]], dict[int, int]] | None
 
 
-def open_records(path: Path, columns: Sequence[str], chunk_rows: int) -> RecordsFile:
+def open_records(
+    path: Path, columns: Sequence[str], chunk_rows: int, *, what: str = "the file of the records"
+) -> RecordsFile:
     """Check that `path` can be read and has the columns.
 
     Args:
         path: a .csv, .csv.gz or .parquet file.
         columns: the columns that are needed; the others are not read.
         chunk_rows: rows in a chunk of a Parquet file. CSV is cut by bytes.
+        what: what messages call the file.
 
     Raises:
         RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
@@ -56,10 +59,10 @@ def open_records(path: Path, columns: Sequence[str], chunk_rows: int) -> Records
         status = path.stat()
     except OSError as error:
         found = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        raise RecordsError(f"{path}: the file of the records {found}; {_NEEDED}") from error
+        raise RecordsError(f"{path}: {what} {found}; {_NEEDED}") from error
     if not stat.S_ISREG(status.st_mode):
         found = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file that can be read twice"
-        raise RecordsError(f"{path}: the file of the records {found}; {_NEEDED}")
+        raise RecordsError(f"{path}: {what} {found}; {_NEEDED}")
     if status.st_size == 0:
         raise RecordsError(f"{path}: the file is empty (0 bytes); at least one record is needed")
     needed = tuple(dict.fromkeys(columns))

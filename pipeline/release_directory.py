@@ -144,9 +144,10 @@ def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
 
 def _refuse_if_used(run: RunDirectory, found: dict[str, Any], identity: Mapping[str, object]) -> None:
     known = {
-        path.name for path in (run.record, run.lock, run.staging, run.key, run.log, run.accuracy, run.main.checkpoints)
+        path.name
+        for path in (run.record, run.lock, run.staging, run.key, run.log, run.refusal, run.accuracy)
     }
-    known |= {"histograms", "companions"}
+    known |= {run.main.checkpoints.name, "histograms", "companions"}
     strange = [n for n in _names(run.restricted) if n not in known and not n.startswith(_TEMPORARY_KEY)]
     if found["input_fingerprints"] is None and not _published(run) and not strange:
         return

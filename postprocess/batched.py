@@ -6,9 +6,12 @@ inequalities, which are a clip (Boyd et al. 2011, section 5.2, with over-relaxat
     x = Q_c (linear_c + s (y - u) + s G (w - v) + nu) + q_c       closed form; nu makes the children sum to the parent
     y = clip(1.7 x - 0.7 y + u, 0, upper),   u += 1.7 x - 0.7 y_old - y,   and w, v alike for sums over groups G
 
-with s at first the median of the precision's diagonal, then balanced so that both residuals fall together (3.4.1), K_c = (precision_c + s (I + GG'))^-1 and Q_c, q_c its projection on the
-held sums. Families of one padded shape are worked through together; the shape depends on the family alone, so that the
-result of a family does not depend on which others are in its batch.
+with K_c = (precision_c + s (I + GG'))^-1 and Q_c, q_c its projection on the held sums; s is at first the median of the
+precision's diagonal, then balanced so that both residuals fall together (3.4.1). Its part is to find out which
+inequalities are active: as soon as it is near, `active_set` finishes with the exact solution, or it goes on.
+
+Families of one padded shape are worked through together; the shape depends on the family alone, so that the result of
+a family does not depend on which others are in its batch.
 """
 
 from __future__ import annotations
@@ -18,17 +21,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from postprocess.active_set import Guess, solve_exactly
 from postprocess.family import Family, GroupRange, Solution, one_hot
 from postprocess.problem import BoolArray, FloatArray
 
 RELAXATION = 1.7
-#: Persons: the step, and the distance between the two copies of the unknowns, at which a family is done.
-TOLERANCE = 2e-5
-MOST_ITERATIONS = 6000
+#: Persons: the step, and the distance between the two copies of the unknowns, at which the exact solution is tried
+#: first, and the factor by which it falls after a failure.
+FIRST_TOLERANCE, TIGHTER = 1e-2, 1e-1
+MOST_ITERATIONS = 3000
 CHECK_EVERY = 10
 #: Iterations at which the penalty s may be changed, by powers of two up to this one.
 ADAPT_AT = frozenset({20, 40, 80, 160, 320, 640, 1280, 2560})
 LARGEST_CHANGE = 5
+#: Numbers in a family's matrices above which a change of s costs more than it saves, but for two.
+LARGE, ADAPT_LARGE_AT = 1_000_000, frozenset({40, 160})
 #: Numbers held at once in one batch's matrices.
 BATCH_NUMBERS = 6_000_000
 
@@ -77,6 +84,7 @@ class _Batch:
         n = len(families)
         self.families = families
         self.has_parent = has_parent
+        self.adapt_at = ADAPT_LARGE_AT if (1 if shared else c) * k * k > LARGE else ADAPT_AT
         self.linear = np.zeros((n, c, k))
         self.upper = np.zeros((n, c, k))
         self.children = np.zeros((n, c, 1))
@@ -165,6 +173,7 @@ class _Batch:
         y = np.clip(x, 0.0, self.upper)
         w = np.clip(y @ self.groups, self.group_lower, self.group_upper)
         has_groups = self.groups.shape[2] > 0
+        tolerance = np.full(n, FIRST_TOLERANCE)
         for iteration in range(1, MOST_ITERATIONS + 1):
             right = y - u
             if has_groups:
@@ -190,8 +199,8 @@ class _Batch:
             if has_groups:
                 primal = np.maximum(primal, np.abs(x @ self.groups - w).max(axis=(1, 2)))
                 dual = np.maximum(dual, np.abs(w - w_old).max(axis=(1, 2)))
-            done = np.maximum(primal, dual) < TOLERANCE
-            if iteration in ADAPT_AT and not done.all():
+            done = np.maximum(primal, dual) < tolerance
+            if iteration in self.adapt_at and not done.all():
                 change = np.where(done, 1.0, _balance(primal, dual))
                 if (change != 1.0).any():
                     self.scale = self.scale * change[:, None, None]
@@ -200,14 +209,24 @@ class _Batch:
                     self._factorise()
             if not done.any():
                 continue
+            tried = done.copy()
             for i in np.flatnonzero(done):
                 family = self.families[alive[i]]
                 nc, nk = family.linear.shape
-                found[alive[i]] = Solution(
-                    x[i, :nc, :nk].copy(), "batched", iteration, float(primal[i]), float(dual[i])
+                guess = Guess(
+                    x=y[i, :nc, :nk],
+                    pull=self.scale[i] * u[i, :nc, :nk],
+                    range_sums=w[i, :nc],
+                    range_pull=self.scale[i] * v[i, :nc],
                 )
+                exact = solve_exactly(family, guess)
+                if exact is None:
+                    done[i] = False
+                    continue
+                found[alive[i]] = Solution(exact.x, "batched", iteration, exact.primal, exact.dual)
             if done.all():
                 break
+            tolerance = tolerance[~done] * np.where(tried[~done], TIGHTER, 1.0)
             alive = alive[~done]
             y, u, w, v = y[~done], u[~done], w[~done], v[~done]
             self._keep(~done)

@@ -1,0 +1,91 @@
+# Everything from a bare machine with Python 3.11 or newer and make.
+#
+#   make release     write a synthetic state to example/ and its protected release to releases/
+#   make test        the tests, but for the slow ones
+#   make check       lint, types and import rules
+#
+# make setup alone makes .venv; every other target does so first. PYTHON=/path/to/python3 names the Python to use.
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.setup-done
+PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
+BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
+
+.PHONY: help setup release test test-slow test-all lint types imports check format docs bench clean
+
+help:
+	@sed -n '3,7s/^# \{0,1\}//p' Makefile
+
+setup: $(STAMP)
+
+# A shim of a Python that is not there, one without venv, and one that is too old are all passed over.
+$(STAMP): pyproject.toml
+	@set -e; \
+	if ! $(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then \
+	    found=; seen=; \
+	    for candidate in $(PYTHONS); do \
+	        if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+	        then found="$$candidate"; break; fi; \
+	        version=$$("$$candidate" --version 2>/dev/null) && seen="$$seen $$candidate is $$version;" || true; \
+	    done; \
+	    if [ -z "$$found" ]; then \
+	        echo "Spinewise needs Python 3.11 or newer with its modules venv and ensurepip, and none was found." >&2; \
+	        echo "Looked for: $(PYTHONS).$${seen:+ Found:$$seen}" >&2; \
+	        echo "Install one (Debian and Ubuntu: apt-get install python3 python3-venv)," >&2; \
+	        echo "or name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3" >&2; \
+	        exit 1; \
+	    fi; \
+	    echo "making $(VENV) with $$found"; \
+	    "$$found" -m venv --clear $(VENV); \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint]"
+	@touch $(STAMP)
+
+example/release.toml: | $(STAMP)
+	$(BIN)/spinewise example example
+
+release: $(STAMP) example/release.toml
+	$(BIN)/spinewise run example/release.toml --out releases
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: $(STAMP)
+	$(BIN)/python -m pytest -m slow
+
+test-all: $(STAMP)
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+imports: $(STAMP)
+	$(BIN)/lint-imports
+
+check: lint types imports
+
+format: $(STAMP)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# The tables of docs/spec.md, from the models that check a spec.
+docs: $(STAMP)
+	$(BIN)/python tests/project/spec_reference.py
+
+# Each prints its table, and writes its figures as JSON to bench/.
+bench: $(STAMP)
+	@mkdir -p bench
+	@set -e; for file in $(BENCHMARKS); do \
+	    name=$$(basename $$file .py); echo; echo "== $$name"; \
+	    $(BIN)/python $$file --json bench/$${name#bench_}.json; \
+	done
+
+# Leaves what cannot be had back: releases/ (which holds keys), and example/ with a spec that may have been edited.
+clean:
+	rm -rf $(VENV) build dist bench *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find geography pipeline postprocess flows tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

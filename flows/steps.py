@@ -1,0 +1,87 @@
+"""A step of a release: the unit that is shown, timed, recorded as a Prefect task, and gone on after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+#: What a step tells about itself for the manifest: public, JSON.
+Notes = dict[str, object]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """One stage, for one universe and level where the stage has them.
+
+    Attributes:
+        stage: such as "measure".
+        perform: does it; what it returns is public.
+        universe: name of the companion; "" for the release's own.
+        level: name of the level; "" where the step is for all.
+        geounits: how many it goes through, for the progress.
+        effort: how much work a geounit is, compared with other steps.
+        files: what it writes under public/.
+        prepares: files under public/ that need this step, when it writes none itself.
+    """
+
+    stage: str
+    perform: Callable[[], Notes | None]
+    universe: str = ""
+    level: str = ""
+    geounits: int = 1
+    effort: float = 1.0
+    files: tuple[Path, ...] = ()
+    prepares: tuple[Path, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """ "estimate units block"."""
+        return " ".join(part for part in (self.stage, self.universe, self.level) if part)
+
+    @property
+    def work(self) -> float:
+        return self.geounits * self.effort
+
+
+class Progress(Protocol):
+    """Who is told how far a run is. Only public numbers are told: steps and numbers of geounits."""
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """All steps of the run, before the first."""
+
+    def start(self, step: Step) -> None:
+        """A step begins."""
+
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
+
+    def close(self) -> None:
+        """No more is told, because of an error or at the end."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    def begin(self, steps: tuple[Step, ...]) -> None: ...
+
+    def start(self, step: Step) -> None: ...
+
+    def advance(self, geounits: int) -> None: ...
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def perform_here(step: Step) -> Notes | None:
+    """Perform a step without any engine."""
+    return step.perform()
+
+
+#: How a step is performed: here, or as a task of an engine.
+Perform = Callable[[Step], Notes | None]

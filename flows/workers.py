@@ -1,0 +1,138 @@
+"""A pool of worker processes for batches of geounits.
+
+Results come back in the order of the tasks and do not depend on the number of workers: batches are cut before they are
+handed out, and every worker computes with one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection, get_context, parent_process
+from typing import TypeVar
+
+from flows.threads import limit_threads
+from geography.errors import InputError, SpinewiseError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: Tasks handed out for each worker: one that it works on, one that waits.
+_AHEAD = 2
+
+
+class WorkerError(SpinewiseError):
+    """A worker process ended without a result."""
+
+
+def default_workers() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers:
+    """Runs tasks in `count` processes, or in this one where `count` is 1; they start with the first batch of tasks.
+
+    Use it as a context manager: the processes end with the block.
+
+    Raises:
+        InputError: `count` is below 1.
+    """
+
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise InputError(f"workers: found {count}; at least 1 is needed")
+        self.count = count
+        self._pool: ProcessPoolExecutor | None = None
+
+    def run(
+        self,
+        function: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        done: Callable[[Task], None] | None = None,
+    ) -> Iterator[Result]:
+        """Yield `function(task)` for each task, in order.
+
+        Args:
+            function: of a module, so that it can be named to another process.
+            tasks: picklable.
+            done: called with each task, in order, when its result is there.
+
+        Raises:
+            WorkerError: a worker was killed or could not start.
+            Exception: what `function` raises.
+        """
+        if self.count == 1 or len(tasks) < 2:
+            for task in tasks:
+                result = function(task)
+                if done is not None:
+                    done(task)
+                yield result
+            return
+        waiting: deque[tuple[Task, Future[Result]]] = deque()
+        rest = iter(tasks)
+        try:
+            pool = self._start()
+            for task in rest:
+                waiting.append((task, pool.submit(function, task)))
+                if len(waiting) >= _AHEAD * self.count:
+                    yield _finish(waiting, done)
+            while waiting:
+                yield _finish(waiting, done)
+        except BrokenProcessPool:
+            self.close()
+            raise WorkerError(
+                "a worker process ended without a result: it was killed, or there is not enough memory; "
+                "run the same again, with fewer --workers if memory is short"
+            ) from None
+        finally:
+            for _, future in waiting:
+                future.cancel()
+
+    def _start(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_worker)
+        return self._pool
+
+    def close(self) -> None:
+        """End the processes; tasks that have not begun are dropped."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _finish(waiting: deque[tuple[Task, Future[Result]]], done: Callable[[Task], None] | None) -> Result:
+    task, future = waiting.popleft()
+    result = future.result()
+    if done is not None:
+        done(task)
+    return result
+
+
+def _begin_worker() -> None:
+    """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
+    limit_threads()
+    starter = parent_process()
+    if starter is not None:
+        threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
+    from threadpoolctl import threadpool_limits
+
+    import postprocess.downward  # noqa: F401
+
+    threadpool_limits(1)
+
+
+def _end_with(sentinel: int) -> None:
+    # A pool whose owner was killed would wait for tasks for ever.
+    connection.wait([sentinel])
+    os._exit(1)

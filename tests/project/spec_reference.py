@@ -1,0 +1,111 @@
+"""Writes the tables of keys in docs/spec.md from the models that check a spec: `make docs`.
+
+A table stands between `<!-- keys: <model> -->` and `<!-- end of keys -->`; what is around the tables is written by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from pipeline.spec import spec_json_schema
+
+SPEC_PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec.md"
+ROOT = "ReleaseSpec"
+
+_BLOCK = re.compile(r"(<!-- keys: (\w+) -->\n).*?(<!-- end of keys -->)", re.DOTALL)
+_TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false", "null": "none"}
+#: Model -> anchor of the section of the page that has its table.
+ANCHORS = {
+    ROOT: "the-top-level",
+    "PrivacySection": "privacy",
+    "GeographySection": "geography",
+    "SchemaSection": "schema",
+    "RecodeSection": "schemarecodesname",
+    "StrategySection": "strategy",
+    "LevelSection": "strategylevelslevel",
+    "BoundSection": "bounds",
+    "InputSpec": "input",
+    "TableSection": "tablesname",
+    "PostprocessSection": "postprocess",
+    "PublishSection": "publish",
+    "CompanionSection": "companionsname",
+    "CompanionPrivacySection": "companionsnameprivacy",
+}
+
+
+def models() -> dict[str, dict[str, Any]]:
+    """JSON schema of each table of a spec, by the name of its model."""
+    schema = spec_json_schema()
+    tables = {name: one for name, one in schema["$defs"].items() if one.get("type") == "object"}
+    return {ROOT: schema, **tables}
+
+
+def with_tables(page: str) -> str:
+    """The page with the tables of keys that the models give."""
+    known = models()
+    return _BLOCK.sub(lambda block: f"{block[1]}\n{_table(known[block[2]])}\n{block[3]}", page)
+
+
+def tables_of(page: str) -> list[str]:
+    """The models whose tables stand in the page."""
+    return [block[2] for block in _BLOCK.finditer(page)]
+
+
+def _table(model: dict[str, Any]) -> str:
+    rows = ["| key | what it holds | default | meaning |", "|---|---|---|---|"]
+    required = model.get("required", [])
+    for key, field in model["properties"].items():
+        default = "required" if key in required else _default(field)
+        meaning = field.get("description", "")
+        cells = [f"`{key}`", _type(field), default, meaning]
+        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def _type(field: dict[str, Any]) -> str:
+    if "$ref" in field:
+        name = field["$ref"].rsplit("/", 1)[-1]
+        return f"[table](#{ANCHORS[name]})"
+    if "anyOf" in field:
+        kinds = dict.fromkeys(_type(one) for one in field["anyOf"] if one.get("type") != "null")
+        return " or ".join(kinds)
+    if "enum" in field:
+        return " or ".join(f'`"{value}"`' for value in field["enum"])
+    if "$comment" in field:
+        return "exact number in quotes, " + field["$comment"].rsplit(", ", 1)[-1]
+    kind = field.get("type")
+    if kind == "array":
+        return f"list of {_plural(_type(field['items']))}"
+    if kind == "object":
+        inner = field.get("additionalProperties")
+        return f"table of {_plural(_type(inner))}" if isinstance(inner, dict) else "table"
+    return _TYPES[str(kind)]
+
+
+def _plural(kind: str) -> str:
+    if kind.startswith("[table]"):
+        return kind.replace("[table]", "[tables]", 1)
+    if kind.startswith("text"):
+        return kind.replace("text", "texts", 1).replace("or list of", "or lists of").replace("[table]", "[tables]")
+    head, of, rest = kind.partition(" of ")
+    return f"{head}s of {rest}" if of else kind.replace("number", "numbers", 1)
+
+
+def _default(field: dict[str, Any]) -> str:
+    value = field.get("default", {"": ""} if "$ref" in field else {})
+    if value is None:
+        return "optional"
+    if isinstance(value, dict) and value:
+        return "its defaults"
+    return f"`{json.dumps(value)}`" if value not in ({}, []) else "empty"
+
+
+def main() -> None:
+    SPEC_PAGE.write_text(with_tables(SPEC_PAGE.read_text("utf-8")), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
