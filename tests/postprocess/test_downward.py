@@ -100,8 +100,9 @@ def test_cvxpy_alone_gives_nearly_the_same() -> None:
 
 
 def test_the_sample_is_compared_with_cvxpy() -> None:
-    problem, _ = random_problem(11, n_levels=4)
+    problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
     _, report = release(problem)
+    assert report.families > 40
     assert report.checked >= 20
     assert report.largest_difference < 1e-4
 

@@ -1,0 +1,63 @@
+"""Which public files of an interrupted run are whole, so that the same run goes on where it stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from flows.steps import Notes, Step
+from pipeline.files import canonical_json, make_restricted, sha256_file, write_json
+from pipeline.layout import RunDirectory
+from pipeline.manifest import software
+from pipeline.release_directory import recorded_identity, recorded_input
+
+
+class Checkpoints:
+    """The hashes of the files that finished steps wrote, and what the steps told.
+
+    They count only for the same run on the same records with the same versions of everything that decides on a
+    published number: otherwise every step is performed again.
+    """
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._run = run
+        self._path = run.main.checkpoints / "steps.json"
+        versions = software().model_dump(mode="json")
+        about = [recorded_identity(run), recorded_input(run), versions]
+        self._about = hashlib.sha256(canonical_json(about)).hexdigest()
+        self._steps: dict[str, dict[str, Any]] = {}
+        self._whole: dict[Path, bool] = {}
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            found = json.loads(self._path.read_bytes())
+            if found["about"] == self._about:
+                self._steps = dict(found["steps"])
+        self._hashes = {name: sha256 for step in self._steps.values() for name, sha256 in step["files"].items()}
+        make_restricted(run.main.checkpoints)
+
+    def notes_of(self, step: Step) -> Notes | None:
+        """What the step told when it was performed; None if it has to be performed."""
+        needed = (*step.files, *step.prepares)
+        if not needed or not all(self._is_whole(path) for path in needed):
+            return None
+        if step.files and step.name not in self._steps:
+            return None
+        return dict(self._steps.get(step.name, {}).get("notes", {}))
+
+    def record(self, step: Step, notes: Notes) -> None:
+        """Note that the step's files are whole."""
+        if not step.files:
+            return
+        hashes = {str(path.relative_to(self._run.public)): sha256_file(path) for path in step.files}
+        self._steps[step.name] = {"files": hashes, "notes": dict(notes)}
+        self._hashes.update(hashes)
+        self._whole.update(dict.fromkeys(step.files, True))
+        write_json(self._path, {"about": self._about, "steps": self._steps}, self._run.staging, private=True)
+
+    def _is_whole(self, path: Path) -> bool:
+        if path not in self._whole:
+            expected = self._hashes.get(str(path.relative_to(self._run.public)))
+            self._whole[path] = expected is not None and path.is_file() and sha256_file(path) == expected
+        return self._whole[path]

@@ -1,0 +1,142 @@
+"""The stages that see the confidential records, up to the noisy measurements; after them nothing needs the records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from flows.constraints import check_constraints, check_records_fit, constraints_of
+from flows.inputs import write_facilities, write_spine
+from flows.job import Job
+from flows.problem import exact_header, header_of, noise_of
+from pipeline.histograms import read_histogram, write_histogram
+from pipeline.measurements import MeasurementHeader, MeasurementWriter
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise import Sampler, sampler_for
+from pipeline.query import Query
+from pipeline.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.universe import Universe
+
+#: Answers with noise in memory at a time.
+_AT_ONCE = 1 << 22
+
+
+def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> str:
+    """Write the confidential histogram of every level to restricted/; returns the keyed fingerprint of the leaves'.
+
+    Raises:
+        RecordsError: the records cannot be read or counted; the message may show what is in them.
+    """
+    leaves = tabulate(universe.require_input(), universe.schema, job.spine)
+    digest = hashlib.sha256()
+    update_with_counts(digest, leaves)
+    folder = job.folder(universe)
+    for level, counts in zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):
+        target = folder.true_histogram(level.name)
+        write_histogram(target, job.run.staging, level.name, level.geocodes, universe.schema, counts, private=True)
+        job.progress.advance(len(level))
+    return key.keyed_hash(f"input/{universe.name}", digest.digest())
+
+
+def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
+    """The confidential histogram of a level, `(n, n_cells)` int64."""
+    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
+
+
+def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> None:
+    """Refuse, before anything is spent, records that contradict the spec, and constraints that contradict each other.
+
+    Raises:
+        RecordsError, InfeasibleError: they do; the message shows confidential counts.
+    """
+    levels = [true_histogram(job, universe, name) for name in job.spine.level_names]
+    check_records_fit(universe, job.spine, facilities, levels)
+    invariants = {
+        (level, query.name): query.answer_csr(levels[job.spine.index_of(level)]) for level, query in universe.invariants
+    }
+    check_constraints(universe, job.spine, constraints_of(universe, job.spine, facilities, invariants))
+
+
+def write_public_inputs(job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> None:
+    """Publish what the release is computed from beside measurements and invariants: the spine and the bounds.
+
+    Args:
+        facilities: of each universe, of each of its bounds.
+    """
+    write_spine(job.run.spine, job.run.staging, job.spine)
+    for universe in job.universes:
+        for number, bound in enumerate(universe.bounds):
+            geocodes = job.spine.levels[job.spine.index_of(bound.level)].geocodes
+            target = job.folder(universe).constraint(number)
+            write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])
+
+
+def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+    """Publish the noisy answers of every query that is measured at a level, and the exact ones of its invariants.
+
+    The noise on answer a of geounit g is that at position g * size + a of the query's stream, whatever the batches. The
+    stream's key depends on the records, the spine, and all that the distribution of the noise depends on.
+
+    Args:
+        fingerprint: of the records, keyed, from `tabulate_universe`.
+    """
+    folder, strategy = job.folder(universe), universe.strategy.level(level)
+    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    answers = [
+        _Answers(folder.invariant(level, query.name), exact_header(level, query), query)
+        for name, query in universe.invariants
+        if name == level
+    ]
+    for one in strategy.queries:
+        answers.append(
+            _Answers(
+                folder.measurement(level, one.query.name),
+                header_of(universe, strategy, one),
+                one.query,
+                sampler_for(noise_of(universe, strategy, one)),
+                key.stream_key(context, level, one.query.name),
+            )
+        )
+    _write_answers(job, level, true_histogram(job, universe, level), answers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Answers to be written: of which query, to which file, with which noise; without a sampler they are exact."""
+
+    target: Path
+    header: MeasurementHeader
+    query: Query
+    sampler: Sampler | None = None
+    stream_key: bytes = b""
+
+    def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
+        """`(n, size)` answers for the histograms of the geounits from `start` on; whole-number arithmetic only."""
+        answers = self.query.answer_csr(counts)
+        if self.sampler is None:
+            return answers
+        noise = self.sampler.draw(self.stream_key, start * self.query.size, answers.size)
+        return answers + noise.reshape(answers.shape)
+
+
+def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
+    """Write the answers of all geounits of a level, some geounits at a time."""
+    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    step = max(1, _AT_ONCE // max([1, *(one.query.size for one in answers)]))
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(MeasurementWriter.open(one.target, job.run.staging, one.header)) for one in answers
+        ]
+        for start in range(0, len(geocodes), step):
+            part = counts[start : start + step]
+            for one, writer in zip(answers, writers, strict=True):
+                writer.write(geocodes[start : start + step], one.of(part, start))
+            job.progress.advance(part.shape[0])

@@ -1,0 +1,82 @@
+"""From the public problem to whole-number histograms, level by level."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import cached_property, partial
+
+import scipy.sparse as sp
+
+from flows.job import Job
+from flows.problem import problem_of
+from flows.steps import Notes
+from geography.spine import Level
+from pipeline.histograms import read_histogram, write_histogram
+from pipeline.universe import Universe
+from postprocess.algebra import Basis
+from postprocess.downward import downward_level
+from postprocess.level_task import LevelTask
+from postprocess.problem import Problem
+from postprocess.upward import LevelEstimate, basis_of, upward_pass
+
+
+class Estimation:
+    """The estimation of one universe from public files; what is computed on the way is kept until `close`."""
+
+    def __init__(self, job: Job, universe: Universe) -> None:
+        self.job = job
+        self.universe = universe
+
+    @cached_property
+    def problem(self) -> Problem:
+        """Read from public/ at first use; ReleaseError where a file is not what the spec says."""
+        return problem_of(self.job, self.universe)
+
+    @cached_property
+    def basis(self) -> Basis:
+        return basis_of(self.problem)
+
+    @cached_property
+    def upward(self) -> list[LevelEstimate]:
+        """The upward pass, top level first."""
+        return upward_pass(self.problem, self.basis)
+
+    def combine(self) -> None:
+        """The upward pass, as a step of its own."""
+        if self.upward:
+            self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
+
+    def released(self, level: int) -> sp.csr_array:
+        """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
+        found = self.job.spine.levels[level]
+        path = self.job.folder(self.universe).histogram(found.name)
+        return read_histogram(path, found.geocodes, self.universe.schema)
+
+    def estimate_level(self, level: int) -> Notes:
+        """Solve and round one level, given the released level above; writes its histogram.
+
+        Returns:
+            What the solvers did.
+
+        Raises:
+            SolverError: a family was not solved to its tolerance; the message names its parent.
+        """
+        parents = self.released(level - 1) if level else None
+        runner = partial(self.job.workers.run, done=self._advance)
+        counts, report = downward_level(self.problem, self.basis, level, self.upward[level], parents, runner)
+        self._write(self.job.spine.levels[level], counts)
+        return {
+            key: float(f"{value:.1e}") if isinstance(value, float) else value for key, value in asdict(report).items()
+        }
+
+    def _advance(self, task: LevelTask) -> None:
+        self.job.progress.advance(int(task.offsets[-1]))
+
+    def _write(self, level: Level, counts: sp.csr_array) -> None:
+        target = self.job.folder(self.universe).histogram(level.name)
+        write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, counts)
+
+    def close(self) -> None:
+        """Forget what was computed."""
+        for name in ("problem", "basis", "upward"):
+            self.__dict__.pop(name, None)

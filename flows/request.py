@@ -1,0 +1,123 @@
+"""What a user asks for with `spinewise run`, and what can be checked of it before anything is read or started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flows.manifests import statement_of
+from pipeline.errors import InputError
+from pipeline.layout import RunDirectory
+from pipeline.privacy.keys import MasterKey
+from pipeline.spec import ReleaseSpec, load_spec
+from pipeline.tables import check_labels
+from pipeline.universe import Universe
+
+
+@dataclass(frozen=True)
+class Request:
+    """A release to be run.
+
+    Attributes:
+        spec: the spec file.
+        out: the folder that the release's directory is made in.
+        data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
+        workers: number of processes.
+        key_file: of the master key; None if the run keeps its own.
+    """
+
+    spec: Path
+    out: Path
+    data: Path | None
+    workers: int
+    key_file: Path | None
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedRequest:
+    """A request whose spec has been read and found right.
+
+    Attributes:
+        universes: with the records that the request names.
+    """
+
+    request: Request
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+
+    @property
+    def run(self) -> RunDirectory:
+        return RunDirectory(self.request.out / self.spec.name)
+
+
+def check_request(request: Request) -> CheckedRequest:
+    """Read the spec and check all that can be checked without the records and without writing anything.
+
+    Raises:
+        InputError: something is wrong; the message names the place, what was found and what is allowed.
+    """
+    spec = load_spec(request.spec)
+    universes = with_data(spec.universes(), request.data)
+    for universe in universes:
+        universe.require_input()
+        statement_of(universe)
+        for table in universe.tables:
+            check_labels(table.name, table.query.answer_labels())
+    if request.key_file is not None:
+        if spec.privacy.key is not None:
+            raise InputError(
+                f"{request.spec}: privacy.key: found {spec.privacy.key!r} and --key-file {request.key_file}; one key "
+                "is allowed, remove one of the two"
+            )
+        MasterKey.read(request.key_file)
+    elif spec.privacy.key is not None:
+        MasterKey.from_text(spec.privacy.key)
+    return CheckedRequest(request, spec, universes)
+
+
+def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Universe, ...]:
+    """The universes with the records that `--data` names.
+
+    Raises:
+        InputError: `data` is not there, or is a folder without the files that the spec names.
+    """
+    if data is None:
+        return tuple(universes)
+    if not data.exists():
+        raise InputError(f"--data {data}: no such file or folder")
+    changed = []
+    for universe in universes:
+        records = universe.require_input()
+        if data.is_dir():
+            path = data / records.file.name
+            if not path.is_file():
+                raise InputError(f"--data {data}: the folder has no file {records.file.name}, which the spec names")
+        else:
+            path = records.file if universe.name else data
+        changed.append(replace(universe, input=records.model_copy(update={"file": path.resolve()})))
+    return tuple(changed)
+
+
+def master_key(checked: CheckedRequest, run: RunDirectory) -> MasterKey:
+    """The key of the run: from the operator's file, the spec's test key, or the run's own, drawn if there is none yet.
+
+    Raises:
+        InputError: a key cannot be read or written.
+    """
+    if checked.request.key_file is not None:
+        return MasterKey.read(checked.request.key_file)
+    if run.key.exists():
+        return MasterKey.read(run.key)
+    text = checked.spec.privacy.key
+    key = MasterKey.generate() if text is None else MasterKey.from_text(text)
+    key.write(run.key)
+    return key
+
+
+def key_identity(checked: CheckedRequest) -> str:
+    """What is public of where the key comes from; another key makes another run."""
+    if checked.request.key_file is not None:
+        return MasterKey.read(checked.request.key_file).commitment()
+    text = checked.spec.privacy.key
+    return "the run's own" if text is None else MasterKey.from_text(text).commitment()

@@ -1,0 +1,117 @@
+"""A whole run, from the request to the manifest; the engine that performs the steps is a parameter."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from flows.accuracy import write_accuracy
+from flows.checkpoints import Checkpoints
+from flows.inputs import read_facilities, read_spine
+from flows.job import Job
+from flows.manifests import manifest_of
+from flows.request import CheckedRequest, key_identity, master_key
+from flows.run_log import Logged, RunLog
+from flows.stages import Records, input_files, output_files, perform_steps, public_steps
+from flows.steps import Perform, Progress, Step, perform_here
+from flows.workers import Workers
+from geography.spine import Spine
+from pipeline.errors import InputError
+from pipeline.files import canonical_json
+from pipeline.manifest import status, write_manifest
+from pipeline.release_directory import open_run
+
+
+def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = perform_here) -> Path:
+    """Run a release, or go on with one that was interrupted; the directory of the release.
+
+    Raises:
+        SpinewiseError: something is wrong; nothing that looks like a whole release is left then.
+    """
+    spine = read_spine(checked.spec.geography)
+    facilities = {one.name: [read_facilities(bound, spine) for bound in one.bounds] for one in checked.universes}
+    identity = identity_of(checked, spine, facilities)
+    with (
+        threadpool_limits(1),
+        open_run(checked.run.root, identity) as run,
+        RunLog.open(run) as log,
+        Workers(checked.request.workers) as workers,
+    ):
+        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log))
+        _run_in(job, checked, facilities, perform)
+    return checked.run.root
+
+
+def _run_in(
+    job: Job, checked: CheckedRequest, facilities: dict[str, list[NDArray[np.int64]]], perform: Perform
+) -> None:
+    run = job.run
+    run.refusal.unlink(missing_ok=True)
+    _refuse_other_files(job)
+    key = master_key(checked, run)
+    records = Records(job, key, facilities)
+    counting, measuring, publishing = records.before_measuring(), records.measuring(), public_steps(job)
+    ending = [
+        Step("accuracy", lambda: write_accuracy(job), geounits=spine_size(job), effort=0.2),
+    ]
+    job.progress.begin((*counting, *measuring, *publishing, *ending))
+    perform_steps(job, counting, perform)
+    records.record()
+    # From here on the directory changes; without a manifest nobody takes it for a whole release.
+    run.manifest.unlink(missing_ok=True)
+    checkpoints = Checkpoints(run)
+    perform_steps(job, measuring, perform, checkpoints)
+    told = perform_steps(job, publishing, perform, checkpoints)
+    perform_steps(job, ending, perform)
+    manifest = manifest_of(
+        job,
+        told,
+        status=status(insecure_key=key.insecure),
+        key_commitment=key.commitment(),
+        input_fingerprints=records.fingerprints,
+    )
+    write_manifest(run, manifest)
+
+
+def identity_of(
+    checked: CheckedRequest, spine: Spine, facilities: Mapping[str, Sequence[NDArray[np.int64]]]
+) -> dict[str, str]:
+    """What makes it the same run: hashes of each part of the public spec, of the spine, the bounds, and of the key.
+
+    The names of the parts are what a refusal tells the user.
+    """
+    identity = {f"the spec's {part}": _hash(content) for part, content in checked.spec.public_dict().items()}
+    identity["the geography"] = spine.fingerprint()
+    identity["the facilities of the bounds"] = _hash(
+        [
+            [name, [hashlib.sha256(np.ascontiguousarray(one).data).hexdigest() for one in counts]]
+            for name, counts in sorted(facilities.items())
+        ]
+    )
+    identity["the key"] = key_identity(checked)
+    return identity
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(canonical_json(content)).hexdigest()
+
+
+def _refuse_other_files(job: Job) -> None:
+    """Raises InputError where public/ holds a file that this run would not write."""
+    expected = {job.run.manifest, *input_files(job), *output_files(job)}
+    found = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
+    if found:
+        names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(found)[:3])
+        raise InputError(
+            f"{job.run.root}: {len(found)} files under public/ are not of this run: {names}; remove them, or name "
+            "another directory"
+        )
+
+
+def spine_size(job: Job) -> int:
+    return sum(len(level) for level in job.spine.levels)

@@ -1,0 +1,175 @@
+"""What a release is: the steps from confidential records to published files, in order; no engine is named here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.checkpoints import Checkpoints
+from flows.confidential import check_universe, measure_level, tabulate_universe, write_public_inputs
+from flows.estimate import Estimation
+from flows.job import Job
+from flows.margins import Margins
+from flows.publish import publish_microdata, publish_tables
+from flows.refusals import shielded
+from flows.steps import Notes, Perform, Step, perform_here
+from pipeline.privacy.keys import MasterKey
+from pipeline.release_directory import record_input
+from pipeline.universe import Universe
+
+#: Number of facilities in each geounit, for each bound of a universe.
+Facilities = Mapping[str, Sequence[NDArray[np.int64]]]
+
+
+class Records:
+    """The steps that see the confidential records. What they learn is kept here, never returned to an engine."""
+
+    def __init__(self, job: Job, key: MasterKey, facilities: Facilities) -> None:
+        self.job = job
+        self.key = key
+        self.facilities = facilities
+        self.fingerprints: dict[str, str] = {}
+
+    def before_measuring(self) -> list[Step]:
+        """Count and check the records; nothing is published by these steps, and nothing is spent."""
+        leaves = self.job.spine.n_leaves
+        steps = [
+            Step("tabulate", partial(self._tabulate, one), one.name, geounits=_all_geounits(self.job), effort=1.0)
+            for one in self.job.universes
+        ]
+        steps += [
+            Step("check", partial(self._check, one), one.name, geounits=leaves, effort=0.2)
+            for one in self.job.universes
+        ]
+        return steps
+
+    def measuring(self) -> list[Step]:
+        """Publish the measurements, and the public inputs beside them."""
+        job = self.job
+        constraints = [job.folder(one).constraint(number) for one in job.universes for number in range(len(one.bounds))]
+        steps = [
+            Step("charge", self._charge),
+            Step("write inputs", self._write_inputs, files=(job.run.spine, *constraints)),
+        ]
+        for one in job.universes:
+            for level in job.spine.levels:
+                if files := measured_files(job, one, level.name):
+                    measure = partial(self._measure, one, level.name)
+                    steps.append(Step("measure", measure, one.name, level.name, len(level), files=files))
+        return steps
+
+    def _tabulate(self, universe: Universe) -> None:
+        self.fingerprints[universe.name] = shielded(
+            self.job.run, "tabulate", partial(tabulate_universe, self.job, self.key, universe)
+        )
+
+    def _check(self, universe: Universe) -> None:
+        facilities = self.facilities[universe.name]
+        shielded(self.job.run, "check", partial(check_universe, self.job, universe, facilities))
+        self.job.progress.advance(self.job.spine.n_leaves)
+
+    def record(self) -> None:
+        """Bind the directory to these records; InputError where it was begun on others."""
+        record_input(self.job.run, self.fingerprints)
+
+    def _charge(self) -> None:
+        """Take the budget before it is spent."""
+
+    def _write_inputs(self) -> None:
+        write_public_inputs(self.job, self.facilities)
+
+    def _measure(self, universe: Universe, level: str) -> None:
+        fingerprint = self.fingerprints[universe.name]
+        measure = partial(measure_level, self.job, self.key, fingerprint, universe, level)
+        shielded(self.job.run, "measure", measure)
+
+
+def measured_files(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
+    """The files of one level that measuring writes: measurements and invariants."""
+    folder = job.folder(universe)
+    exact = [folder.invariant(level, query.name) for name, query in universe.invariants if name == level]
+    noisy = [folder.measurement(level, one.query.name) for one in universe.strategy.level(level).queries]
+    return (*noisy, *exact)
+
+
+def input_files(job: Job) -> tuple[Path, ...]:
+    """Everything under public/ that the rest of it is computed from."""
+    constraints = [job.folder(one).constraint(number) for one in job.universes for number in range(len(one.bounds))]
+    measured = [
+        path for one in job.universes for level in job.spine.level_names for path in measured_files(job, one, level)
+    ]
+    return (job.run.spine, *constraints, *measured)
+
+
+def output_files(job: Job) -> tuple[Path, ...]:
+    """Everything under public/ that is computed from the inputs, without the manifest."""
+    return tuple(path for step in public_steps(job) for path in step.files)
+
+
+def public_steps(job: Job) -> list[Step]:
+    """The steps from the measurements to everything else under public/ but the manifest."""
+    return [step for universe in job.universes for step in _universe_steps(job, universe)]
+
+
+def _universe_steps(job: Job, universe: Universe) -> list[Step]:
+    estimation = Estimation(job, universe)
+    margins = Margins(estimation)
+    folder, name = job.folder(universe), universe.name
+    histograms = [folder.histogram(level) for level in job.spine.level_names]
+    steps = [
+        Step("combine", estimation.combine, name, geounits=_all_geounits(job), effort=2.0, prepares=tuple(histograms))
+    ]
+    for number, level in enumerate(job.spine.levels):
+        estimate = partial(estimation.estimate_level, number)
+        steps.append(Step("estimate", estimate, name, level.name, len(level), effort=5.0, files=(histograms[number],)))
+    for number, level in enumerate(job.spine.levels):
+        files = tuple(folder.table(table.name, level.name) for table in universe.tables if level.name in table.levels)
+        if files:
+            publish = partial(publish_tables, estimation, number, margins)
+            steps.append(Step("tables", publish, name, level.name, len(level), files=files))
+    if job.spec.publish.microdata:
+        write = partial(publish_microdata, estimation)
+        steps.append(Step("microdata", write, name, geounits=job.spine.n_leaves, files=(folder.microdata,)))
+    return steps
+
+
+def perform_steps(
+    job: Job, steps: Sequence[Step], perform: Perform = perform_here, checkpoints: Checkpoints | None = None
+) -> dict[str, Notes]:
+    """Perform the steps in order, but for those whose files an interrupted run has left whole.
+
+    Returns:
+        What the steps told, by name.
+    """
+    told: dict[str, Notes] = {}
+    for step in steps:
+        job.progress.start(step)
+        before = checkpoints.notes_of(step) if checkpoints is not None else None
+        if before is None:
+            notes = perform(step) or {}
+            if checkpoints is not None:
+                checkpoints.record(step, notes)
+        else:
+            notes = before
+        job.progress.finish(step, skipped=before is not None)
+        if notes:
+            told[step.name] = notes
+    return told
+
+
+def publish_from_measurements(
+    job: Job, perform: Perform = perform_here, checkpoints: Checkpoints | None = None
+) -> dict[str, Notes]:
+    """Compute everything under public/ but its inputs and the manifest, from its inputs alone.
+
+    Both a run and `verify` call it. Returns what the solvers tell, by step.
+    """
+    return perform_steps(job, public_steps(job), perform, checkpoints)
+
+
+def _all_geounits(job: Job) -> int:
+    return sum(len(level) for level in job.spine.levels)

@@ -1,0 +1,218 @@
+"""Margins of error: half-widths that cover 90 % of the errors, for every published count.
+
+New runs are simulated from the released histogram, which stands in for the truth: the same strategy with fresh public
+noise, the same post-processing, no budget. Their errors are collected by level, table, cell and size of the simulated
+count. A released count gets
+
+- where it is large (more than `LARGE` standard errors above zero, so that non-negativity does not bite): its standard
+  error by the exact linear variance, times the 90 % quantile of the simulated errors in standard errors;
+- where it is small: the smallest whole number that covers 90 % of the simulated errors of counts of its size.
+
+Cells with too few simulated errors are pooled over the table. Source: design in docs/mathematics.md; the parametric
+bootstrap of post-processed counts, with the simulation run on the published data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from postprocess.algebra import Basis
+from postprocess.downward import downward_level
+from postprocess.problem import FloatArray, IntArray, Marginal, Measured, Problem
+from postprocess.unbiased import LevelVariances
+from postprocess.upward import basis_of, upward_pass
+
+COVERAGE = 0.90
+#: 90 % quantile of the absolute value of a standard normal.
+NORMAL_QUANTILE = 1.6448536269514722
+#: Standard errors above zero from which a count is large.
+LARGE = 3.0
+#: Lower ends of the size classes of counts.
+SIZE_CLASSES = np.array([0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 400, 1000], dtype=np.int64)
+#: Absolute errors are counted up to this one; larger ones count as it.
+LARGEST_ERROR = 511
+#: Errors in standard errors are counted in this many steps of `STEP`.
+STEPS, STEP = 400, 0.02
+#: Simulated errors that a cell needs to stand by itself.
+ENOUGH = 300
+#: Numbers held at once.
+CHUNK_NUMBERS = 20_000_000
+
+#: Fresh noise of a level's query: (replicate, level, query number, shape) -> whole numbers.
+DrawNoise = Callable[[int, int, int, tuple[int, int]], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedTable:
+    """A table of one level whose margins are wanted."""
+
+    name: str
+    level: int
+    marginal: Marginal
+
+
+@dataclass(eq=False)
+class ErrorCounts:
+    """How often each error was seen, for one table at one level.
+
+    Attributes:
+        small: `(cells, size classes, LARGEST_ERROR + 1)` counts of absolute errors.
+        large: `(cells, STEPS + 1)` counts of absolute errors of large counts, in steps of standard errors.
+    """
+
+    small: IntArray
+    large: IntArray
+
+    @classmethod
+    def empty(cls, cells: int) -> ErrorCounts:
+        return cls(
+            np.zeros((cells, len(SIZE_CLASSES), LARGEST_ERROR + 1), dtype=np.int64),
+            np.zeros((cells, STEPS + 1), dtype=np.int64),
+        )
+
+    def add(self, other: ErrorCounts) -> None:
+        self.small += other.small
+        self.large += other.large
+
+
+def size_class(counts: IntArray) -> IntArray:
+    """The size class of each count."""
+    return np.searchsorted(SIZE_CLASSES, counts, side="right") - 1
+
+
+def is_large(counts: IntArray, standard_errors: FloatArray) -> NDArray[np.bool_]:
+    """Where a count is so far above zero that non-negativity does not bite; never where no variance is known."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(counts > LARGE * standard_errors) & (standard_errors > 0)
+
+
+def answers_of(marginal: Marginal, counts: sp.csr_array, first: int, last: int) -> IntArray:
+    """A query's answers `(last - first, size)` of sparse histograms."""
+    part = counts[first:last]
+    rows = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+    flat = rows * marginal.size + marginal.cell_answer[part.indices]
+    out = np.bincount(flat, weights=part.data, minlength=part.shape[0] * marginal.size)
+    return np.rint(out).astype(np.int64).reshape(part.shape[0], marginal.size)
+
+
+def count_errors(
+    table: PublishedTable,
+    basis: Basis,
+    variances: LevelVariances,
+    released: sp.csr_array,
+    simulated: sp.csr_array,
+) -> ErrorCounts:
+    """Errors of one simulated run in one table of one level."""
+    cells = table.marginal.size
+    counts = ErrorCounts.empty(cells)
+    by_class = np.sqrt(
+        LevelVariances(np.arange(len(variances.covariance)), variances.covariance, variances.unmeasured).of_answers(
+            basis, table.marginal
+        )
+    )
+    column = np.arange(cells)[None, :]
+    step = max(1, CHUNK_NUMBERS // cells)
+    for first in range(0, released.shape[0], step):
+        last = min(first + step, released.shape[0])
+        seen = answers_of(table.marginal, simulated, first, last)
+        error = np.abs(seen - answers_of(table.marginal, released, first, last))
+        standard = by_class[variances.classes[first:last]]
+        large = is_large(seen, standard)
+        flat = (column * len(SIZE_CLASSES) + size_class(seen)) * (LARGEST_ERROR + 1) + np.minimum(error, LARGEST_ERROR)
+        counts.small += np.bincount(flat.ravel(), minlength=counts.small.size).reshape(counts.small.shape)
+        places = np.broadcast_to(column, seen.shape)[large]
+        steps = np.minimum((error[large] / standard[large] / STEP).astype(np.int64), STEPS)
+        flat = places * (STEPS + 1) + steps
+        counts.large += np.bincount(flat, minlength=counts.large.size).reshape(counts.large.shape)
+    return counts
+
+
+def simulate(
+    problem: Problem,
+    released: Sequence[sp.csr_array],
+    tables: Sequence[PublishedTable],
+    variances: Sequence[LevelVariances],
+    draw: DrawNoise,
+    replicate: int,
+) -> list[ErrorCounts]:
+    """One new run from the released histograms: its errors in each table.
+
+    `problem.measured` gives the queries and variances; its values are not used.
+    """
+    measured = []
+    for level, queries in enumerate(problem.measured):
+        new = []
+        for number, one in enumerate(queries):
+            size = one.marginal.size
+            values = draw(replicate, level, number, (released[level].shape[0], size))
+            step = max(1, CHUNK_NUMBERS // size)
+            for first in range(0, len(values), step):
+                last = min(first + step, len(values))
+                values[first:last] += answers_of(one.marginal, released[level], first, last)
+            new.append(Measured(one.marginal, _narrowed(values), one.variance))
+        measured.append(tuple(new))
+    run = replace(problem, measured=tuple(measured), solver="batched" if problem.solver == "auto" else problem.solver)
+    basis = basis_of(run)
+    estimates = upward_pass(run, basis)
+    wanted: dict[int, list[int]] = {}
+    for i, table in enumerate(tables):
+        wanted.setdefault(table.level, []).append(i)
+    out: list[ErrorCounts | None] = [None] * len(tables)
+    above = None
+    for level in range(problem.spine.n_levels):
+        above, _ = downward_level(run, basis, level, estimates[level], above)
+        for i in wanted.get(level, []):
+            out[i] = count_errors(tables[i], basis, variances[level], released[level], above)
+    return [one for one in out if one is not None]
+
+
+def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger]:
+    """The same whole numbers in 32 bits where they fit."""
+    narrow = np.iinfo(np.int32)
+    fits = values.size == 0 or (values.min() >= narrow.min and values.max() <= narrow.max)
+    return values.astype(np.int32) if fits else values
+
+
+def _quantile(counts: IntArray) -> FloatArray:
+    """The smallest position at which the cumulated counts reach `COVERAGE`, over the last axis; NaN where empty."""
+    cumulated = np.cumsum(counts, axis=-1)
+    total = cumulated[..., -1:]
+    position = (cumulated < np.ceil(COVERAGE * total)).sum(axis=-1).astype(np.float64)
+    return np.where(total[..., 0] > 0, position, np.nan)
+
+
+def _pooled(counts: IntArray) -> IntArray:
+    """Counts per cell, with those of the whole table where a cell has too few."""
+    few = counts.sum(axis=-1, keepdims=True) < ENOUGH
+    return np.where(few, counts.sum(axis=0, keepdims=True), counts)
+
+
+def margins(
+    table: PublishedTable,
+    basis: Basis,
+    variances: LevelVariances,
+    errors: ErrorCounts,
+    released: IntArray,
+    rows: slice,
+) -> IntArray:
+    """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons."""
+    standard = np.sqrt(variances.of_answers(basis, table.marginal)[rows])
+    small_counts = _pooled(errors.small)
+    small = _quantile(small_counts)
+    small = np.where(small_counts.sum(axis=-1) >= ENOUGH, small, np.nan)
+    factor = _quantile(_pooled(errors.large)) * STEP + STEP / 2
+    enough = _pooled(errors.large).sum(axis=-1) >= ENOUGH
+    factor = np.where(enough, factor, NORMAL_QUANTILE)
+    by_variance = np.rint(factor[None, :] * np.nan_to_num(standard, nan=0.0))
+    cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
+    by_size = small[cell, size_class(released)]
+    known = ~np.isnan(standard)
+    use_variance = (is_large(released, standard) | np.isnan(by_size)) & known
+    out = np.where(use_variance, by_variance, np.nan_to_num(by_size, nan=float(LARGEST_ERROR)))
+    exact = known & (standard < 1e-6)
+    return np.where(exact, 0, np.rint(out)).astype(np.int64)

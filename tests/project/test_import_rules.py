@@ -1,0 +1,78 @@
+"""Which package may import which, and that the rules can fail."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from project.conftest import PACKAGES
+from project.documents import PROJECT
+
+
+def imported(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Every module that a file below `folder` imports, by its full name."""
+    for path in sorted(folder.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                yield from ((path, alias.name) for alias in node.names)
+            elif isinstance(node, ast.ImportFrom):
+                assert node.level == 0, f"{path}: imports are written with the full name"
+                yield path, node.module or ""
+
+
+def strangers(folder: Path, allowed: tuple[str, ...]) -> list[str]:
+    """Imports that are neither of the standard library nor below one of the `allowed` modules."""
+    return [
+        f"{path.relative_to(PROJECT)} imports {name}"
+        for path, name in imported(folder)
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not any(name == one or name.startswith(one + ".") for one in allowed)
+    ]
+
+
+def test_rules_can_fail(tmp_path: Path) -> None:
+    """Each rule of `make imports` is broken by an import that it is there to forbid."""
+    pytest.importorskip("importlinter")
+    for package in PACKAGES:
+        shutil.copytree(PROJECT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PROJECT / "pyproject.toml", tmp_path)
+    program = Path(sys.executable).parent / "lint-imports"
+    kept = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert kept.returncode == 0, kept.stdout
+    assert " 0 broken" in kept.stdout
+    for package, forbidden in (
+        ("geography", "pipeline.schema"),
+        ("pipeline", "postprocess.problem"),
+        ("postprocess", "pipeline.records"),
+        ("pipeline/privacy", "pipeline.records"),
+    ):
+        (tmp_path / package / "planted.py").write_text(f"import {forbidden}\n")
+    broken = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert broken.returncode != 0
+    assert " 0 kept" in broken.stdout, broken.stdout
+
+
+def test_privacy_stands_alone() -> None:
+    """What a privacy reviewer has to read leans on numpy and cryptography, and on nothing of the pipeline but errors."""
+    allowed = ("numpy", "cryptography", "pipeline.privacy", "pipeline.errors", "geography.errors", "filelock")
+    assert strangers(PROJECT / "pipeline" / "privacy", allowed) == []
+
+
+def test_post_processing_reads_no_files() -> None:
+    """Post-processing is arithmetic on arrays: nothing in it could read the records."""
+    allowed = ("numpy", "scipy", "cvxpy", "ortools", "geography", "postprocess")
+    folder = PROJECT / "postprocess"
+    assert strangers(folder, allowed) == []
+    readers = {"csv", "gzip", "io", "mmap", "os", "pathlib", "shutil", "sqlite3", "subprocess", "urllib", "zipfile"}
+    assert [f"{path.name}: {name}" for path, name in imported(folder) if name.split(".")[0] in readers] == []
+
+
+def test_only_flows_know_prefect() -> None:
+    """The stages can be run, and tested, without an engine."""
+    for package in ("geography", "pipeline", "postprocess"):
+        assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []

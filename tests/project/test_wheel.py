@@ -1,0 +1,71 @@
+"""The wheel holds the four packages with their data and nothing else, and runs where the project is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from project.conftest import PACKAGES, Installed, new_environment
+from project.documents import PROJECT
+
+
+def test_content(wheel: Path) -> None:
+    """Every file of the packages, among them presets, templates and type markers; and no file that is not theirs."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    info = f"{wheel.name.split('-py3')[0]}.dist-info"
+    expected = {
+        path.relative_to(PROJECT).as_posix()
+        for package in PACKAGES
+        for path in (PROJECT / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    assert {name for name in names if not name.startswith(info)} == expected
+    assert {name.removeprefix(info + "/") for name in names if name.startswith(info)} == {
+        "METADATA",
+        "RECORD",
+        "WHEEL",
+        "entry_points.txt",
+        "licenses/LICENSE",
+        "top_level.txt",
+    }
+    for package in PACKAGES:
+        assert f"{package}/py.typed" in names
+    assert "pipeline/presets/pl94-2020-us.toml" in names
+    assert "pipeline/examples/release.toml" in names
+
+
+def test_it_is_the_wheel_that_runs(installed: Installed, tmp_path: Path) -> None:
+    """The environment of these tests imports the installed packages, not those of the project."""
+    code = "import geography, pipeline, postprocess, flows as f; print(f.__file__)"
+    found = Path(installed.run("python", "-c", code, cwd=tmp_path).strip())
+    assert installed.folder in found.parents
+    metadata = "from importlib.metadata import distribution as d; print(d('spinewise').locate_file('flows'))"
+    assert installed.folder in Path(installed.run("python", "-c", metadata, cwd=tmp_path).strip()).parents
+
+
+def test_example_and_run_from_another_folder(release: Path) -> None:
+    """`spinewise example` and `spinewise run` need nothing of the project's folder."""
+    public = release / "releases" / "example" / "public"
+    race = pd.read_parquet(public / "tables" / "race" / "county.parquet")
+    assert race["geocode"].tolist() == ["99001"]
+    persons = len(pd.read_parquet(release / "example" / "persons.parquet"))
+    total = pd.read_parquet(public / "histograms" / "state.parquet")["count"].sum()
+    assert total == persons, "the state's total is invariant"
+
+
+@pytest.mark.slow
+def test_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    """All that the wheel needs stands in its metadata: it runs with what pip fetches for it alone."""
+    environment = new_environment(tmp_path / "venv", tmp_path / "home")
+    python = str(environment.bin / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python]
+    subprocess.run([*pip, "install", "--quiet", str(wheel)], check=True, capture_output=True)
+    subprocess.run([*pip, "check"], check=True, capture_output=True)
+    environment.run("spinewise", "example", "state", cwd=tmp_path)
+    environment.run("spinewise", "run", "state/release.toml", "--out", "out", cwd=tmp_path)
+    environment.run("spinewise", "verify", "out/example", cwd=tmp_path)
