@@ -34,12 +34,18 @@ NORMAL_QUANTILE = 1.6448536269514722
 LARGE = 3.0
 #: Lower ends of the size classes of counts.
 SIZE_CLASSES = np.array([0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 400, 1000], dtype=np.int64)
-#: Absolute errors are counted up to this one; larger ones count as it.
-LARGEST_ERROR = 511
+#: Absolute errors are counted in this many classes of a whole number of persons; larger ones count in the last.
+ERROR_CLASSES = 512
+#: Standard errors that the classes of errors reach to, at least.
+REACH = 8.0
 #: Errors in standard errors are counted in this many steps of `STEP`.
 STEPS, STEP = 400, 0.02
 #: Simulated errors that a cell needs to stand by itself.
 ENOUGH = 300
+#: Standard errors below this are those of counts that are kept exactly.
+EXACT = 1e-6
+#: The margin that says that there is none to give.
+UNKNOWN = -1
 #: Numbers held at once.
 CHUNK_NUMBERS = 20_000_000
 
@@ -61,18 +67,24 @@ class ErrorCounts:
     """How often each error was seen, for one table at one level.
 
     Attributes:
-        small: `(cells, size classes, LARGEST_ERROR + 1)` counts of absolute errors.
+        small: `(cells, size classes, ERROR_CLASSES)` counts of absolute errors, in classes of `unit` persons.
         large: `(cells, STEPS + 1)` counts of absolute errors of large counts, in steps of standard errors.
+        unit: persons in a class of errors.
     """
 
     small: IntArray
     large: IntArray
+    unit: int
 
     @classmethod
-    def empty(cls, cells: int) -> ErrorCounts:
+    def empty(cls, table: PublishedTable, basis: Basis, variances: LevelVariances) -> ErrorCounts:
+        """No errors yet; the unit is as fine as the table's largest standard error allows."""
+        cells = table.marginal.size
+        largest = float(np.nanmax(_standard_errors(table, basis, variances), initial=0.0))
         return cls(
-            np.zeros((cells, len(SIZE_CLASSES), LARGEST_ERROR + 1), dtype=np.int64),
+            np.zeros((cells, len(SIZE_CLASSES), ERROR_CLASSES), dtype=np.int64),
             np.zeros((cells, STEPS + 1), dtype=np.int64),
+            max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))),
         )
 
     def add(self, other: ErrorCounts) -> None:
@@ -89,6 +101,12 @@ def is_large(counts: IntArray, standard_errors: FloatArray) -> NDArray[np.bool_]
     """Where a count is so far above zero that non-negativity does not bite; never where no variance is known."""
     with np.errstate(invalid="ignore"):
         return np.asarray(counts > LARGE * standard_errors) & (standard_errors > 0)
+
+
+def _standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances) -> FloatArray:
+    """Standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer."""
+    every = LevelVariances(np.arange(len(variances.covariance)), variances.covariance, variances.unmeasured)
+    return np.sqrt(every.of_answers(basis, table.marginal))
 
 
 def answers_of(marginal: Marginal, counts: sp.csr_array, first: int, last: int) -> IntArray:
@@ -109,12 +127,8 @@ def count_errors(
 ) -> ErrorCounts:
     """Errors of one simulated run in one table of one level."""
     cells = table.marginal.size
-    counts = ErrorCounts.empty(cells)
-    by_class = np.sqrt(
-        LevelVariances(np.arange(len(variances.covariance)), variances.covariance, variances.unmeasured).of_answers(
-            basis, table.marginal
-        )
-    )
+    counts = ErrorCounts.empty(table, basis, variances)
+    by_class = _standard_errors(table, basis, variances)
     column = np.arange(cells)[None, :]
     step = max(1, CHUNK_NUMBERS // cells)
     for first in range(0, released.shape[0], step):
@@ -123,7 +137,8 @@ def count_errors(
         error = np.abs(seen - answers_of(table.marginal, released, first, last))
         standard = by_class[variances.classes[first:last]]
         large = is_large(seen, standard)
-        flat = (column * len(SIZE_CLASSES) + size_class(seen)) * (LARGEST_ERROR + 1) + np.minimum(error, LARGEST_ERROR)
+        error_class = np.minimum(error // counts.unit, ERROR_CLASSES - 1)
+        flat = (column * len(SIZE_CLASSES) + size_class(seen)) * ERROR_CLASSES + error_class
         counts.small += np.bincount(flat.ravel(), minlength=counts.small.size).reshape(counts.small.shape)
         places = np.broadcast_to(column, seen.shape)[large]
         steps = np.minimum((error[large] / standard[large] / STEP).astype(np.int64), STEPS)
@@ -200,19 +215,21 @@ def margins(
     released: IntArray,
     rows: slice,
 ) -> IntArray:
-    """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons."""
-    standard = np.sqrt(variances.of_answers(basis, table.marginal)[rows])
+    """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
+
+    `UNKNOWN` where neither simulation nor variance says anything.
+    """
+    standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
     small_counts = _pooled(errors.small)
-    small = _quantile(small_counts)
-    small = np.where(small_counts.sum(axis=-1) >= ENOUGH, small, np.nan)
-    factor = _quantile(_pooled(errors.large)) * STEP + STEP / 2
-    enough = _pooled(errors.large).sum(axis=-1) >= ENOUGH
-    factor = np.where(enough, factor, NORMAL_QUANTILE)
-    by_variance = np.rint(factor[None, :] * np.nan_to_num(standard, nan=0.0))
+    position = _quantile(small_counts)
+    usable = (small_counts.sum(axis=-1) >= ENOUGH) & (position < ERROR_CLASSES - 1)
+    small = np.where(usable, (position + 1) * errors.unit - 1, np.nan)
+    large_counts = _pooled(errors.large)
+    enough = large_counts.sum(axis=-1) >= ENOUGH
+    factor = np.where(enough, _quantile(large_counts) * STEP + STEP / 2, NORMAL_QUANTILE)
+    by_variance = np.rint(factor[None, :] * standard)
     cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
     by_size = small[cell, size_class(released)]
-    known = ~np.isnan(standard)
-    use_variance = (is_large(released, standard) | np.isnan(by_size)) & known
-    out = np.where(use_variance, by_variance, np.nan_to_num(by_size, nan=float(LARGEST_ERROR)))
-    exact = known & (standard < 1e-6)
-    return np.where(exact, 0, np.rint(out)).astype(np.int64)
+    out = np.where(is_large(released, standard) | np.isnan(by_size), by_variance, by_size)
+    out = np.where(standard < EXACT, 0.0, out)
+    return np.where(np.isnan(out), UNKNOWN, np.rint(np.nan_to_num(out))).astype(np.int64)

@@ -1,0 +1,1 @@
+"""The commands of `spinewise`, one module a group; each has `add_to(app)`."""

@@ -1,0 +1,31 @@
+"""`spinewise example`: a synthetic state, ready to run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("example")(example)
+
+
+def example(
+    folder: Annotated[Path, typer.Argument(help="A folder that is new or empty.", metavar="DIR", show_default=False)],
+    people: Annotated[int, typer.Option(min=1, help="Number of persons.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Other seeds give other states.")] = 2020,
+) -> None:
+    """Write a synthetic state: its records, its areas and a spec, ready to run. Prints the spec's path.
+
+    Example:
+
+        spinewise example demo
+
+        spinewise run demo/release.toml
+    """
+    from pipeline.example import write_example
+
+    typer.echo(write_example(folder, people=people, seed=seed))

@@ -1,0 +1,59 @@
+"""`spinewise run`: a release, from records to published files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("run")(run)
+
+
+def run(
+    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder in which the release's directory is made.")] = Path("releases"),
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(help="File with the master key; by default the run draws its own, in restricted/key."),
+    ] = None,
+) -> None:
+    """Run a release, and print its directory.
+
+    The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command again goes on
+    with a run that was interrupted, and repeats a finished one to the same bytes; other records or another spec are
+    refused there.
+
+    Example:
+
+        spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
+    """
+    from flows.console import make_progress, warn_of_test_key
+    from flows.request import Request, check_request
+    from flows.workers import default_workers
+
+    request = Request(spec, out, data, default_workers() if workers is None else workers, key_file)
+    checked = check_request(request)  # before an engine is started
+    from flows.release import progress_of_run, release
+
+    token = progress_of_run.set(make_progress())
+    try:
+        root = release(
+            spec=str(spec),
+            out=str(out),
+            data=None if data is None else str(data),
+            workers=request.workers,
+            key_file=None if key_file is None else str(key_file),
+        )
+    finally:
+        progress_of_run.reset(token)
+    warn_of_test_key(checked.run)
+    typer.echo(root)

@@ -1,0 +1,47 @@
+"""`spinewise verify`: compute a release again from its measurements, and compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("verify")(verify)
+
+
+def verify(
+    release: Annotated[
+        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
+    ],
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+) -> None:
+    """Check a release from what is public of it, and compute it again from its noisy measurements.
+
+    Every file must have the hash that the manifest states, and everything that follows from the measurements must come
+    out the same to the last byte. Nothing under restricted/ is read, so anyone with the public/ folder can do it.
+
+    Example:
+
+        spinewise verify releases/rhode-island
+    """
+    from flows.console import error_console, make_progress
+    from flows.verify import release_at, verify_release
+    from flows.workers import default_workers
+
+    run = release_at(release)
+    progress = make_progress()
+    try:
+        problems = verify_release(run, default_workers() if workers is None else workers, progress)
+    finally:
+        progress.close()
+    if problems:
+        console = error_console()
+        console.print(f"{release}: this release does not verify")
+        for problem in problems:
+            console.print(f"  {problem}")
+        raise typer.Exit(1)
+    typer.echo(f"{release}: verified; all of it follows from its measurements")

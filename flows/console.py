@@ -1,0 +1,168 @@
+"""What a person sees on the screen: a progress bar, or plain lines where there is no terminal. Everything on stderr."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from flows.refusals import RefusedError
+from flows.steps import Step
+from geography.errors import SpinewiseError
+from pipeline.layout import RunDirectory
+from pipeline.manifest import read_manifest, status
+
+#: Seconds between two plain lines of one step.
+_QUIET = 10.0
+
+
+def error_console() -> Console:
+    """The console on stderr; text is shown as it is, without markup."""
+    return Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+
+def make_progress() -> Bar | Lines:
+    """A bar on a terminal, lines elsewhere."""
+    console = error_console()
+    return Bar(console) if console.is_terminal else Lines(console)
+
+
+class _Counted:
+    """Adds up the work that is done; work not told by a step counts when it ends."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.before = 0.0
+        self.step: Step | None = None
+        self.geounits = 0
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        self.total = sum(step.work for step in steps) or 1.0
+        self.before = 0.0
+
+    def start(self, step: Step) -> None:
+        self.step, self.geounits = step, 0
+
+    def advance(self, geounits: int) -> None:
+        if self.step is not None:
+            self.geounits = min(self.geounits + geounits, self.step.geounits)
+
+    def finish(self) -> None:
+        if self.step is not None:
+            self.before += self.step.work
+        self.step, self.geounits = None, 0
+
+    @property
+    def done(self) -> float:
+        return self.before + (self.geounits * self.step.effort if self.step is not None else 0.0)
+
+    @property
+    def shown(self) -> str:
+        """ "12,000 of 25,181 geounits"; "" for a step that has none."""
+        if self.step is None or self.step.geounits < 2:
+            return ""
+        return f"{self.geounits:,} of {self.step.geounits:,} geounits"
+
+
+class Bar:
+    """One bar for the whole run, with the step, the geounits done, and the time that is left."""
+
+    def __init__(self, console: Console) -> None:
+        self._count = _Counted()
+        self._progress = Progress(
+            TextColumn("{task.description:<24}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[geounits]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._task: TaskID | None = None
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        self._count.begin(steps)
+        self._task = self._progress.add_task("", total=self._count.total, geounits="")
+        self._progress.start()
+
+    def start(self, step: Step) -> None:
+        self._count.start(step)
+        self._show(step.name)
+
+    def advance(self, geounits: int) -> None:
+        self._count.advance(geounits)
+        self._show(None)
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        self._count.finish()
+        self._show(f"{step.name} (done before)" if skipped else None)
+
+    def close(self) -> None:
+        self._progress.stop()
+
+    def _show(self, description: str | None) -> None:
+        if self._task is not None:
+            self._progress.update(
+                self._task, completed=self._count.done, geounits=self._count.shown, description=description
+            )
+
+
+class Lines:
+    """A line for each step that has ended, and now and then for one that takes long."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._count = _Counted()
+        self._began = self._step_began = self._said = time.monotonic()
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        self._count.begin(steps)
+        self._began = time.monotonic()
+
+    def start(self, step: Step) -> None:
+        self._count.start(step)
+        self._step_began = self._said = time.monotonic()
+
+    def advance(self, geounits: int) -> None:
+        self._count.advance(geounits)
+        now = time.monotonic()
+        if self._count.step is not None and now - self._said >= _QUIET:
+            self._said = now
+            self._say(f"{self._count.step.name}: {self._count.shown}, {self._left(now)}")
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        self._count.finish()
+        geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
+        took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s"
+        self._say(f"{step.name}: {geounits}{took}")
+
+    def close(self) -> None:
+        with suppress(OSError):
+            self._console.file.flush()
+
+    def _left(self, now: float) -> str:
+        done = self._count.done
+        left = (now - self._began) * (self._count.total - done) / done if done else 0.0
+        return f"about {left:.0f} s left"
+
+    def _say(self, text: str) -> None:
+        self._console.print(text)
+
+
+def tell_error(error: SpinewiseError) -> None:
+    """Show an error that a person caused or can act on; where its reason is confidential, show that too."""
+    console = error_console()
+    console.print(f"Error: {error}")
+    if isinstance(error, RefusedError):
+        with suppress(OSError):
+            console.print(error.details.read_text(encoding="utf-8").rstrip())
+
+
+def warn_of_test_key(run: RunDirectory) -> None:
+    """Say that a release made with a test key must not be published."""
+    if read_manifest(run.manifest).status != status(insecure_key=False):
+        error_console().print("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")

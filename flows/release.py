@@ -1,0 +1,63 @@
+"""The release as a Prefect flow: a task for each step, tens of them in a run.
+
+Tasks take no arguments and give back public values at most, so that nothing confidential can reach Prefect's database.
+Errors of the steps that see the records are emptied of their text before Prefect sees them, see `flows.refusals`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from pathlib import Path
+
+from flows.engine import set_up_prefect
+
+set_up_prefect()
+
+from prefect import Task, flow  # noqa: E402
+from prefect.cache_policies import NO_CACHE  # noqa: E402
+
+from flows.request import Request, check_request  # noqa: E402
+from flows.run import run_release  # noqa: E402
+from flows.steps import Notes, Progress, Silent, Step  # noqa: E402
+from flows.workers import default_workers  # noqa: E402
+
+#: Who is told how far the run is; not a parameter, which Prefect would store.
+progress_of_run: ContextVar[Progress] = ContextVar("progress_of_run")
+
+
+@flow(name="spinewise release", flow_run_name="release of {spec}", persist_result=False, log_prints=False)
+def release(
+    spec: str,
+    out: str = "releases",
+    data: str | None = None,
+    workers: int | None = None,
+    key_file: str | None = None,
+) -> str:
+    """Run the release that a spec states, or go on with it; returns the path of its directory.
+
+    Args:
+        spec: path of the spec file.
+        out: folder in which the release's directory is made.
+        data: records to use instead of the spec's; a file, or a folder.
+        workers: number of processes; all cores by default.
+        key_file: path of the master key; the run draws and keeps its own by default.
+    """
+    request = Request(
+        spec=Path(spec),
+        out=Path(out),
+        data=None if data is None else Path(data),
+        workers=default_workers() if workers is None else workers,
+        key_file=None if key_file is None else Path(key_file),
+    )
+    progress = progress_of_run.get(Silent())
+    try:
+        return str(run_release(check_request(request), progress, perform_as_task))
+    finally:
+        progress.close()
+
+
+def perform_as_task(step: Step) -> Notes | None:
+    """Perform a step as a task of the flow that runs."""
+    return Task(
+        fn=step.perform, name=step.stage, task_run_name=step.name, cache_policy=NO_CACHE, persist_result=False
+    )()

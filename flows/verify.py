@@ -1,0 +1,125 @@
+"""Verify a release from what is public of it: compute public/ again from its measurements, and compare every byte."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from flows.inputs import read_public_spine
+from flows.job import Job
+from flows.manifests import statement_of
+from flows.stages import input_files, perform_steps, public_steps
+from flows.steps import Progress
+from flows.workers import Workers
+from pipeline.errors import InputError, SpinewiseError
+from pipeline.files import make_folder, make_restricted, sha256_file
+from pipeline.layout import RunDirectory
+from pipeline.manifest import Manifest, check_public_files, read_manifest, software
+from pipeline.spec import ReleaseSpec
+
+
+def release_at(folder: Path) -> RunDirectory:
+    """The release in `folder`, which is a run's directory or the public/ folder of one.
+
+    Raises:
+        InputError: there is no finished release.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; the directory of a release is needed")
+    root = folder.parent if folder.name == "public" and not (folder / "public").exists() else folder
+    run = RunDirectory(root.resolve())
+    if not run.manifest.is_file():
+        raise InputError(f"{folder}: no finished release is here; {run.manifest} is missing")
+    return run
+
+
+def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[str]:
+    """What is wrong with a release, one sentence each; empty if nothing is.
+
+    First every file is compared with its hash in the manifest, then all of public/ but its inputs (spine, constraints,
+    invariants, measurements) is computed again in a temporary folder and compared byte for byte. Nothing under
+    restricted/ is read.
+    """
+    if problems := check_public_files(run):
+        return problems
+    manifest = read_manifest(run.manifest)
+    try:
+        with _recomputed(run, manifest, workers, progress) as job:
+            problems = _compare(job, manifest)
+    except SpinewiseError as error:
+        problems = [f"public/ cannot be computed again: {error}"]
+    return problems + version_differences(manifest) if problems else []
+
+
+def version_differences(manifest: Manifest) -> list[str]:
+    """A sentence that says which versions differ from those that the release was made with, if any do."""
+    here, there = software(), manifest.software
+    now = {"spinewise": here.version, "python": here.python, **here.packages}
+    then = {"spinewise": there.version, "python": there.python, **there.packages}
+    differing = [
+        f"{name} {now.get(name, 'missing')} (made with {then.get(name, 'none')})"
+        for name in sorted(now.keys() | then.keys())
+        if now.get(name) != then.get(name)
+    ]
+    return [f"other versions are installed than it was made with: {', '.join(differing)}"] if differing else []
+
+
+@contextmanager
+def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: Progress) -> Iterator[Job]:
+    """A temporary run whose public/ has the inputs of `run` and everything else computed from them."""
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    universes = spec.universes()
+    spine = read_public_spine(run.spine, spec.geography.level_names)
+    with (
+        tempfile.TemporaryDirectory(prefix="spinewise-verify-") as folder,
+        Workers(workers) as pool,
+        threadpool_limits(1),
+    ):
+        again = RunDirectory(Path(folder) / "release")
+        make_folder(again.public)
+        make_restricted(again.restricted)
+        make_restricted(again.staging)
+        job = Job(again, spec, universes, spine, pool, progress)
+        for path in input_files(job):
+            _link(path, run.public / path.relative_to(again.public))
+        steps = public_steps(job)
+        progress.begin(tuple(steps))
+        perform_steps(job, steps)
+        yield job
+
+
+def _link(target: Path, source: Path) -> None:
+    make_folder(target.parent)
+    target.symlink_to(source)
+
+
+def _compare(job: Job, manifest: Manifest) -> list[str]:
+    """What differs between the release and what was computed again."""
+    problems = []
+    inputs = {_name(job, path) for path in input_files(job)}
+    computed = {_name(job, path): path for path in job.run.public.rglob("*") if path.is_file()}
+    for name in sorted(manifest.files.keys() | computed.keys()):
+        if name not in computed:
+            problems.append(f"public/{name} does not follow from the spec; no such file is part of the release")
+        elif name not in manifest.files:
+            problems.append(f"public/{name} is missing; the spec says that it is published")
+        elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
+            problems.append(f"public/{name} is not what its measurements give")
+    stated = {
+        "release": manifest.release == job.spec.name,
+        "public_seed": manifest.public_seed == job.spec.postprocess.seed,
+        "privacy": manifest.privacy == tuple(statement_of(universe) for universe in job.universes),
+        "input_fingerprints": manifest.input_fingerprints.keys() == {universe.name for universe in job.universes},
+    }
+    problems += [
+        f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds
+    ]
+    return problems
+
+
+def _name(job: Job, path: Path) -> str:
+    return path.relative_to(job.run.public).as_posix()

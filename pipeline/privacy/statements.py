@@ -1,0 +1,306 @@
+"""What a release promises, in figures: about a record, an attribute of it, where in an area it lies, a household.
+
+Each statement bounds what the measurements of one universe, all together, can tell about the difference named. Only
+those measurements count whose answers that difference can move:
+
+- a record (other values, or there or not, as the neighbours are): all of them;
+- one attribute of a record, the rest of it known: queries that do not sum the attribute out;
+- the lowest-level geounit in which a record lies, the geounit of a higher level known: the levels below that level;
+- a group of g records: all of them, with g^2 times the rho or g times the epsilon.
+
+The difference of an attribute or a place moves two answers of each query by one, whatever the neighbours: it takes a
+record away from one answer and adds it to another. The 2020 certificates print the same statements, converted from rho
+at delta = 1e-10.
+
+Figures are decimal texts rounded up to four places, so that the same spec gives the same text on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+from typing import Any, Literal, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline.privacy.accounting import zcdp_epsilon
+from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.privacy.composition import (
+    advanced_epsilon,
+    basic_epsilon,
+    gaussian_epsilon,
+    group_budget,
+    moments_epsilon,
+)
+from pipeline.privacy.mechanisms import MOVED, DiscreteGaussian, DiscreteLaplace, mechanism
+from pipeline.privacy.pld import one_number_epsilon, pld_epsilon
+
+__all__ = ["Comparison", "Measurement", "PrivacyAccount", "Statement", "measurements_of", "privacy_statements"]
+
+GROUP_SIZES = (2, 3, 4, 5)
+_DIGIT = Decimal("0.0001")
+_MOVES = 2  # answers of a query that another value, or another place, moves
+
+
+class _Query(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def groups(self) -> tuple[Any, ...]: ...
+
+
+class _Measured(Protocol):
+    @property
+    def query(self) -> _Query: ...
+    @property
+    def share(self) -> Fraction: ...
+
+
+class _Level(Protocol):
+    @property
+    def level(self) -> str: ...
+    @property
+    def share(self) -> Fraction: ...
+    @property
+    def queries(self) -> Sequence[_Measured]: ...
+
+
+class _Strategy(Protocol):
+    @property
+    def levels(self) -> Sequence[_Level]: ...
+
+
+class _Schema(Protocol):
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+
+class UniverseLike(Protocol):
+    """What is needed of a `pipeline.universe.Universe`; the privacy code imports nothing of the pipeline."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> _Schema: ...
+    @property
+    def strategy(self) -> _Strategy: ...
+    @property
+    def framework(self) -> Framework: ...
+    @property
+    def budget(self) -> Fraction: ...
+    @property
+    def delta(self) -> Fraction: ...
+    @property
+    def neighbours(self) -> Neighbours: ...
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One query at one level.
+
+    Attributes:
+        attributes: those that the query does not sum out.
+        use: its mechanism, exact.
+    """
+
+    level: str
+    query: str
+    attributes: frozenset[str]
+    use: DiscreteGaussian | DiscreteLaplace
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Statement(_Model):
+    """One promise.
+
+    Attributes:
+        about: what is protected; `of` names the attribute, the level within which, or the size of the group.
+        budget: rho or epsilon, exact.
+        epsilon: that holds at the account's delta: the least of the bounds that are sound.
+        zcdp: the bound from rho; None in the pure framework.
+        losses: the bound from the distribution of the privacy loss, two numbers moved in each query; None where it is
+            not computed (pure framework, groups, and what `pld.pld_epsilon` leaves out).
+        words: the promise in words.
+    """
+
+    about: Literal["record", "attribute", "place", "group"]
+    of: str
+    budget: str
+    epsilon: str
+    zcdp: str | None
+    losses: str | None
+    words: str
+
+
+class Comparison(_Model):
+    """The epsilon of a record by other ways of counting, at the same delta.
+
+    Attributes:
+        basic, advanced, moments: sound, and larger; see `composition`.
+        one_number: the distribution of losses as if each query were one number with sensitivity sqrt 2. NOT a bound.
+        gaussian: of real-valued Gaussian noise of the same sigma^2. NOT a bound for noise on the whole numbers.
+    """
+
+    basic: str
+    advanced: str
+    moments: str
+    one_number: str | None
+    gaussian: str
+
+
+class PrivacyAccount(_Model):
+    """All statements about one universe ("" is the release's own, others are its companions).
+
+    Attributes:
+        delta: "0" in the pure framework.
+        places: for each level but the lowest, top first.
+    """
+
+    universe: str
+    framework: Framework
+    neighbours: Neighbours
+    delta: str
+    record: Statement
+    attributes: tuple[Statement, ...]
+    places: tuple[Statement, ...]
+    groups: tuple[Statement, ...]
+    comparison: Comparison | None
+
+
+def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
+    """Every query at every level with its noise, computed from the budget and the shares as measuring does."""
+    found = []
+    for level in universe.strategy.levels:
+        for measured in level.queries:
+            noise = noise_for(universe.framework, universe.budget, level.share, measured.share, universe.neighbours)
+            use = mechanism(noise.mechanism, noise.scale)
+            assert isinstance(use, DiscreteGaussian | DiscreteLaplace), "noise_for gives noise"
+            kept = zip(universe.schema.names, measured.query.groups, strict=True)
+            attributes = frozenset(name for name, groups in kept if any(g != groups[0] for g in groups))
+            found.append(Measurement(level.level, measured.query.name, attributes, use))
+    return tuple(found)
+
+
+def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:
+    """All statements about one universe.
+
+    Raises:
+        InputError: the budget or delta is out of range.
+    """
+    account = _Account(universe.framework, universe.delta)
+    measured = measurements_of(universe)
+    levels = [level.level for level in universe.strategy.levels]
+    moved = MOVED[universe.neighbours]
+    lowest = levels[-1]
+    change = "one record having other values" if moved == _MOVES else "one record being there or not"
+    attributes = tuple(
+        account.statement(
+            "attribute",
+            name,
+            [(m.use, _MOVES) for m in measured if name in m.attributes],
+            f"what can be learnt about one record's {name}, the rest of it being known",
+        )
+        for name in universe.schema.names
+    )
+    places = tuple(
+        account.statement(
+            "place",
+            level,
+            [(m.use, _MOVES) for m in measured if m.level in levels[i + 1 :]],
+            f"what can be learnt about the {lowest} in which one record lies, its {level} being known",
+        )
+        for i, level in enumerate(levels[:-1])
+    )
+    groups = tuple(
+        account.group(universe.budget, size, f"what can be learnt about {size} records together, such as a household")
+        for size in group_sizes
+    )
+    return PrivacyAccount(
+        universe=universe.name,
+        framework=universe.framework,
+        neighbours=universe.neighbours,
+        delta=str(account.delta),
+        record=account.statement("record", "", [(m.use, moved) for m in measured], f"the effect of {change}"),
+        attributes=attributes,
+        places=places,
+        groups=groups,
+        comparison=account.comparison([m.use for m in measured], moved),
+    )
+
+
+class _Account:
+    """Turns sets of uses into statements at one delta."""
+
+    def __init__(self, framework: Framework, delta: Fraction) -> None:
+        self.zcdp = framework == "zcdp"
+        self.framework = framework
+        self.delta = delta if self.zcdp else Fraction(0)
+
+    def statement(
+        self,
+        about: Literal["record", "attribute", "place"],
+        of: str,
+        uses: Sequence[tuple[DiscreteGaussian | DiscreteLaplace, int]],
+        words: str,
+    ) -> Statement:
+        if not self.zcdp:
+            epsilon = sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
+            return self._made(about, of, epsilon, None, None, words)
+        rho = sum((use.rho(moved) for use, moved in uses), Fraction(0))
+        return self._made(about, of, rho, zcdp_epsilon(rho, self.delta), pld_epsilon(uses, self.delta), words)
+
+    def group(self, budget: Fraction, size: int, words: str) -> Statement:
+        """From rho alone: which of the group's possible shifts has the worst distribution of losses is not known."""
+        enlarged = group_budget(self.framework, budget, size)
+        zcdp = zcdp_epsilon(enlarged, self.delta) if self.zcdp else None
+        return self._made("group", str(size), enlarged, zcdp, None, words)
+
+    def comparison(self, uses: Sequence[DiscreteGaussian | DiscreteLaplace], moved: int) -> Comparison | None:
+        gaussians = [use for use in uses if isinstance(use, DiscreteGaussian)]
+        if not self.zcdp:
+            return None
+        rhos = [use.rho(moved) for use in gaussians]
+        rho = sum(rhos, Fraction(0))
+        one = one_number_epsilon([(use, moved) for use in gaussians], self.delta)
+        return Comparison(
+            basic=_up(basic_epsilon(rhos, self.delta)),
+            advanced=_up(advanced_epsilon(rhos, self.delta)),
+            moments=_up(moments_epsilon(rho, self.delta)),
+            one_number=None if one is None else _up(one),
+            gaussian=_up(gaussian_epsilon(rho, self.delta)),
+        )
+
+    def _made(
+        self,
+        about: Literal["record", "attribute", "place", "group"],
+        of: str,
+        budget: Fraction,
+        zcdp: float | None,
+        losses: float | None,
+        words: str,
+    ) -> Statement:
+        bounds = [bound for bound in (zcdp, losses) if bound is not None]
+        epsilon = _up(min(bounds) if bounds else budget)
+        at = f" at delta = {float(self.delta):g}" if self.zcdp else ""
+        return Statement(
+            about=about,
+            of=of,
+            budget=str(budget),
+            epsilon=epsilon,
+            zcdp=None if zcdp is None else _up(zcdp),
+            losses=None if losses is None else _up(losses),
+            words=f"{words}: epsilon = {epsilon}{at}",
+        )
+
+
+def _up(value: float | Fraction) -> str:
+    """As a decimal, rounded up to four places."""
+    if isinstance(value, Fraction):
+        scaled = -(-value.numerator * 10_000 // value.denominator)
+        return format(Decimal(scaled).scaleb(-4), "f")
+    return format(Decimal(value).quantize(_DIGIT, rounding=ROUND_CEILING), "f")
