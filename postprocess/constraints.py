@@ -100,7 +100,7 @@ class Propagation:
 
     Attributes:
         bounds: per level, top to bottom; each query once.
-        gaps: one sentence for each level whose geounits may be given histograms that their children cannot add up to.
+        gaps: for each reason that the bounds of a level and those above it do not guarantee that, one sentence.
     """
 
     bounds: tuple[tuple[GroupBounds, ...], ...]
@@ -156,9 +156,13 @@ def propagation(
         listed = merged([*bounds[level], *(below.bounds if below else ())])
         levels[level] = listed
         if level:
+            known = below is not None and below.gap
             below = facts_above(spine, level, merged(bounds[level]), below, possible)
-            if below.gap:
-                gaps.append(f"level {spine.level_names[level]}: {below.gap}")
+            if below.gap and not known:
+                gaps.append(
+                    f"at level {spine.level_names[level]}, {below.gap}: whole numbers that keep the bounds of a geounit "
+                    "above it may be no sum of ones that keep these; the run would stop there"
+                )
     _carry_zeros_down(spine, levels)
     return Propagation(tuple(tuple(b for b in level if not trivial(b)) for level in levels), tuple(reversed(gaps)))
 

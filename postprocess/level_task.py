@@ -17,7 +17,9 @@ from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Me
 from postprocess.upward import LevelEstimate, estimates_of, zero_masks
 
 #: Children's cells in one batch; a whole family is never split.
-BATCH_CELLS = 12_000_000
+BATCH_CELLS = 6_000_000
+#: Operations in one batch, about a second's, and those per number of a family's matrices.
+BATCH_OPERATIONS, ITERATIONS = 1.0e10, 600.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +142,7 @@ def level_tasks(
             prior = ridge * basis.unfold(basis.apply(null[estimate.classes], basis.fold(share)))
     terms.append(PassTerms(basis.pattern_table(blocks), None))
     possible = ~zero_masks(problem, basis, level)
-    starts = _batch_starts(offsets, problem.n_cells)
+    starts = _batch_starts(offsets, problem.n_cells, parents)
     tasks = []
     for first, last in pairwise(starts):
         rows = slice(int(offsets[first]), int(offsets[last]))
@@ -176,11 +178,11 @@ def level_tasks(
     return tasks
 
 
-def _batch_starts(offsets: IntArray, n_cells: int) -> list[int]:
-    """First parent of each batch, and the end: as many whole families as fit in a batch."""
-    most = max(1, BATCH_CELLS // n_cells)
-    starts, n_parents = [0], len(offsets) - 1
-    while starts[-1] < n_parents:
-        after = int(np.searchsorted(offsets, offsets[starts[-1]] + most, side="right")) - 1
-        starts.append(min(n_parents, max(starts[-1] + 1, after)))
-    return starts
+def _batch_starts(offsets: IntArray, n_cells: int, parents: sp.csr_array | None) -> list[int]:
+    """First parent of each batch, and the end: whole families, up to a size in memory and a cost in operations."""
+    children = np.diff(offsets)
+    cells = np.full(len(children), n_cells) if parents is None else np.diff(parents.indptr)
+    memory = np.cumsum(children) * n_cells // BATCH_CELLS
+    cost = np.cumsum(children.astype(np.float64) * cells * cells * (ITERATIONS + 4.0 * cells)) // BATCH_OPERATIONS
+    new = (np.diff(memory) > 0) | (np.diff(cost) > 0)
+    return [0, *(int(i) + 1 for i in np.flatnonzero(new)), len(children)]

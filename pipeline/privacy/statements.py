@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Any, Literal, Protocol
 
@@ -40,7 +40,7 @@ from pipeline.privacy.pld import one_number_epsilon, pld_epsilon
 __all__ = ["Comparison", "Measurement", "PrivacyAccount", "Statement", "measurements_of", "privacy_statements"]
 
 GROUP_SIZES = (2, 3, 4, 5)
-_DIGIT = Decimal("0.0001")
+_WIDE = Context(prec=400)
 _MOVES = 2  # answers of a query that another value, or another place, moves
 
 
@@ -286,7 +286,7 @@ class _Account:
     ) -> Statement:
         bounds = [bound for bound in (zcdp, losses) if bound is not None]
         epsilon = _up(min(bounds) if bounds else budget)
-        at = f" at delta = {float(self.delta):g}" if self.zcdp else ""
+        at = f" at delta = {_short(self.delta)}" if self.zcdp else ""
         return Statement(
             about=about,
             of=of,
@@ -300,7 +300,10 @@ class _Account:
 
 def _up(value: float | Fraction) -> str:
     """As a decimal, rounded up to four places."""
-    if isinstance(value, Fraction):
-        scaled = -(-value.numerator * 10_000 // value.denominator)
-        return format(Decimal(scaled).scaleb(-4), "f")
-    return format(Decimal(value).quantize(_DIGIT, rounding=ROUND_CEILING), "f")
+    exact = Fraction(value)
+    return format(Decimal(-(-exact.numerator * 10_000 // exact.denominator)).scaleb(-4, _WIDE), "f")
+
+
+def _short(delta: Fraction) -> str:
+    """Six digits at most, also of what is too small for a float."""
+    return format(_WIDE.divide(Decimal(delta.numerator), Decimal(delta.denominator)), "g").replace("E", "e")

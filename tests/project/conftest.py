@@ -84,7 +84,7 @@ def new_environment(folder: Path, home: Path) -> Installed:
 
 @pytest.fixture(scope="session")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel in an environment of its own, which borrows the libraries of this one instead of fetching them again."""
+    """The wheel in an environment of its own, which borrows the libraries of this one."""
     folder = tmp_path_factory.mktemp("installed")
     environment = new_environment(folder / "venv", folder / "home")
     python = str(environment.bin / "python")

@@ -1,6 +1,6 @@
 """Writes the tables of keys in docs/spec.md from the models that check a spec: `make docs`.
 
-A table stands between `<!-- keys: <model> -->` and `<!-- end of keys -->`; what is around the tables is written by hand.
+A table stands between `<!-- keys: <model> -->` and `<!-- end of keys -->`; the rest is written by hand.
 """
 
 from __future__ import annotations

@@ -30,6 +30,8 @@ _PAGE = PROJECT / "docs" / "dependencies.md"
 _FOR_CAPS = {"fastapi", "sqlalchemy", "highspy"}
 #: Used through cvxpy, by name.
 _THROUGH_CVXPY = {"scs", "clarabel"}
+#: What a release is read with; README's two lines need it.
+_FOR_READERS = {"pandas"}
 
 
 def project() -> dict[str, object]:
@@ -65,8 +67,8 @@ def test_everything_imported_is_declared() -> None:
 
 
 def test_everything_declared_is_needed() -> None:
-    """A dependency is imported, or named for its cap, or a solver of cvxpy."""
-    unused = set(runtime()) - imported_distributions() - _FOR_CAPS - _THROUGH_CVXPY
+    """A dependency is imported, named for its cap, a solver of cvxpy, or what a release is read with."""
+    unused = set(runtime()) - imported_distributions() - _FOR_CAPS - _THROUGH_CVXPY - _FOR_READERS
     assert unused == set(), "remove them, or say here why they stay"
 
 
@@ -85,9 +87,9 @@ def test_every_cap_is_explained() -> None:
     for name, requirement in runtime().items():
         for one in requirement.specifier:
             if one.operator in ("<", "<=", "==", "!=", "~="):
-                assert re.search(rf"^- \*\*{name}[^*]*{one.operator} ?{re.escape(one.version)}", section, re.MULTILINE), (
-                    f"{name} {one}"
-                )
+                assert re.search(
+                    rf"^- \*\*{name}[^*]*{one.operator} ?{re.escape(one.version)}", section, re.MULTILINE
+                ), f"{name} {one}"
 
 
 def test_installed_versions_are_allowed() -> None:
@@ -172,7 +174,13 @@ def test_a_flow_runs_without_a_network(tmp_path: Path) -> None:
     assert attempts.read_text() == "connect 192.0.2.1\n" or "192.0.2.1" in attempts.read_text(), "the guard guards"
     attempts.unlink()
     done = subprocess.run(
-        [sys.executable, "flow.py"], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "flow.py"],
+        cwd=tmp_path,
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert not attempts.exists(), attempts.read_text()

@@ -1,0 +1,114 @@
+"""Bounds on every set of groups at once: the shape of what a subtree allows.
+
+For each of n geounits, `lower[:, S] <= x(S) <= upper[:, S]` for every set S of g groups, a set being the bits of its
+number. Where the bounds are tight and paramodular, the whole numbers x that keep them form a generalised polymatroid
+(Frank and Tardos 1988, "Generalized polymatroids and submodular flows"). Used from there: a sum of such sets is the one
+of the added bounds (also in whole numbers), bounding the sum over all groups, or one group, gives such a set again, and
+two such sets meet in whole numbers wherever they meet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from postprocess.problem import BoolArray, IntArray
+
+#: An upper bound that is none; four of them still fit in int64.
+UNBOUNDED = 1 << 52
+
+
+def bounded_sum(upper: IntArray, starts: IntArray) -> IntArray:
+    """Sums of upper bounds over runs of rows that begin at `starts`; without a bound where any has none."""
+    # First as real numbers: sums that whole numbers of 64 bits cannot hold are no bounds either.
+    unbounded = np.add.reduceat(upper.astype(np.float64), starts, axis=0) >= UNBOUNDED
+    return np.where(unbounded, UNBOUNDED, np.add.reduceat(upper, starts, axis=0))
+
+
+def _added(upper: IntArray, other: IntArray) -> IntArray:
+    """The sum of two arrays of upper bounds, of which either may be none."""
+    return np.where((upper >= UNBOUNDED) | (other >= UNBOUNDED), UNBOUNDED, upper + other)
+
+
+@dataclass(frozen=True, eq=False)
+class SetBounds:
+    """`lower` and `upper`, both `(n, 2 ** g)` int64 persons."""
+
+    lower: IntArray
+    upper: IntArray
+
+    @classmethod
+    def of_groups(cls, lower: IntArray, upper: IntArray) -> SetBounds:
+        """Groups that are bounded one by one, `(n, g)`."""
+        n, g = lower.shape
+        low, high = np.zeros((n, 1 << g), dtype=np.int64), np.zeros((n, 1 << g), dtype=np.int64)
+        for group in range(g):
+            half = 1 << group
+            low[:, half : 2 * half] = low[:, :half] + lower[:, [group]]
+            high[:, half : 2 * half] = _added(high[:, :half], upper[:, [group]])
+        return cls(low, high)
+
+    @property
+    def _sets(self) -> IntArray:
+        return np.arange(self.lower.shape[1])
+
+    def with_block(self, block: int, lower: IntArray, upper: IntArray) -> SetBounds:
+        """With `lower <= x(block) <= upper`, both `(n,)`; nothing so far may tie the block to groups outside of it."""
+        outside, rest = self._sets & ~block, block & ~self._sets
+        high = np.where(
+            upper[:, None] >= UNBOUNDED,
+            UNBOUNDED,
+            _added(self.upper[:, outside], upper[:, None] - self.lower[:, rest]),
+        )
+        low = self.lower[:, outside] + lower[:, None] - self.upper[:, rest]
+        return SetBounds(np.maximum(self.lower, low), np.minimum(self.upper, high))
+
+    def with_group(self, group: int, lower: IntArray, upper: IntArray) -> SetBounds:
+        """With `lower <= x(group) <= upper` for one group, both `(n,)`."""
+        bit = 1 << group
+        inside = (self._sets & bit) > 0
+        without, joined = self._sets & ~bit, self._sets | bit
+        high_in = _added(self.upper[:, without], upper[:, None])
+        high_out = np.where(self.upper[:, joined] >= UNBOUNDED, UNBOUNDED, self.upper[:, joined] - lower[:, None])
+        low_in = self.lower[:, without] + lower[:, None]
+        low_out = self.lower[:, joined] - upper[:, None]
+        return SetBounds(
+            np.maximum(self.lower, np.where(inside, low_in, low_out)),
+            np.minimum(self.upper, np.where(inside, high_in, high_out)),
+        )
+
+    def added_up(self, starts: IntArray) -> SetBounds:
+        """Sums over runs of geounits that begin at `starts`."""
+        return SetBounds(np.add.reduceat(self.lower, starts, axis=0), bounded_sum(self.upper, starts))
+
+    def not_implied(self, stated: list[int]) -> list[tuple[int, BoolArray, BoolArray]]:
+        """The sets whose bounds do not follow from those of the `stated` sets and of the sets listed before.
+
+        Every single group must be stated. Returns the set, and where its lower and where its upper bound is needed,
+        both `(n,)`. A set's bound follows where it is the sum of the bounds of two sets that make it up, or where the
+        sum over all groups and the bound of the others give it.
+        """
+        every = self.lower.shape[1] - 1
+        known = set(stated)
+        found = []
+        for one in sorted(set(range(1, every + 1)) - known, key=lambda s: (s.bit_count(), not s & 1)):
+            low, high = self.lower[:, one], self.upper[:, one]
+            implied_low, implied_high = np.zeros_like(low), np.full_like(high, UNBOUNDED)
+            first = one & -one
+            part = (one - 1) & one
+            while part:
+                if part & first:
+                    implied_low = np.maximum(implied_low, self.lower[:, part] + self.lower[:, one ^ part])
+                    implied_high = np.minimum(implied_high, _added(self.upper[:, part], self.upper[:, one ^ part]))
+                part = (part - 1) & one
+            if every in stated and (other := every ^ one) in known:
+                whole = self.upper[:, every]
+                left = np.where(whole >= UNBOUNDED, UNBOUNDED, whole - self.lower[:, other])
+                implied_low = np.maximum(implied_low, self.lower[:, every] - self.upper[:, other])
+                implied_high = np.minimum(implied_high, left)
+            known.add(one)
+            need_low, need_high = low > implied_low, high < implied_high
+            if need_low.any() or need_high.any():
+                found.append((one, need_low, need_high))
+        return found

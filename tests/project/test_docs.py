@@ -1,0 +1,217 @@
+"""What README and docs show is true: code runs, specs are specs, links lead somewhere, tables are those of the code."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import re
+import shlex
+import subprocess
+import tomllib
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, pages
+from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
+
+from pipeline.spec import ReleaseSpec, parse_spec
+
+PAGES = pages()
+#: The comment above a block of a spec that stands for itself.
+PARSED_ONLY = "parsed only"
+#: Files and folders whose text is the project's own.
+TEXTS = ("Makefile", ".ci", "pyproject.toml", "benchmarks", "docs", "examples", "README.md", "tests")
+PACKAGES = ("geography", "pipeline", "postprocess", "flows")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PROJECT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links(page: Path) -> None:
+    """Every link of a page leads to a file of the project, and to a heading that is there."""
+    for link in links(page):
+        if link.startswith(("http://", "https://")):
+            continue
+        target, _, anchor = link.partition("#")
+        path = (page.parent / unquote(target)).resolve() if target else page
+        assert path.exists(), f"{link}: there is no {path}"
+        assert PROJECT in path.parents, f"{link} leads out of the project"
+        assert not anchor or anchor in anchors(path), f"{link}: no such heading; there are {sorted(anchors(path))}"
+
+
+def test_every_page_is_found() -> None:
+    """Each page of docs/ can be reached from README by links."""
+    seen: set[Path] = set()
+    waiting = [PROJECT / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page in seen or page.suffix != ".md":
+            continue
+        seen.add(page)
+        targets = (link.partition("#")[0] for link in links(page) if not link.startswith("http"))
+        waiting.extend((page.parent / target).resolve() for target in targets if target)
+    assert set(PAGES) - seen == set()
+
+
+def test_fences_are_known() -> None:
+    """A block in a language that these tests do not know would not be tested."""
+    for page in PAGES:
+        found = re.findall(r"^```(\w*)$", page.read_text("utf-8"), re.MULTILINE)
+        assert set(found[::2]) <= {"python", "toml", "sh"}, page
+
+
+@pytest.mark.parametrize("block", code_blocks("toml"), ids=str)
+def test_specs(block: CodeBlock) -> None:
+    """A whole spec is valid; a part of one is, in the place of its tables in the spec that its page begins with."""
+    content = tomllib.loads(block.text)
+    if "geography" in content and "schema" in content:
+        parse_spec(block.text, str(block))
+        return
+    if block.mark == PARSED_ONLY:
+        return
+    whole = next(other for other in code_blocks("toml") if other.page == block.page)
+    spec = {**tomllib.loads(whole.text), **content}
+    ReleaseSpec.model_validate(spec, context={"folder": PROJECT}).universes()
+
+
+def test_tables_of_keys() -> None:
+    """docs/spec.md lists the keys that the program knows, with their types and defaults; `make docs` writes them."""
+    page = SPEC_PAGE.read_text("utf-8")
+    assert with_tables(page) == page, "run `make docs`"
+    assert sorted(tables_of(page)) == sorted(models())
+
+
+def _program_options() -> dict[str, set[str]]:
+    """Commands of the program, each with its options."""
+    import typer.main
+
+    from flows.cli import app
+
+    group: Any = typer.main.get_command(app)
+    return {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in group.commands.items()
+        if not command.hidden
+    }
+
+
+def _check_command(words: list[str], block: object) -> None:
+    """The command of a line of shell is one that there is, with options that there are."""
+    if words[0] == "make":
+        subprocess.run(["make", "--dry-run", *words[1:]], cwd=PROJECT, check=True, capture_output=True)
+    elif words[0].endswith("spinewise"):
+        options = _program_options()
+        assert words[1] in options, f"{block}: no command {words[1]}"
+        assert {word for word in words[2:] if word.startswith("--")} <= options[words[1]], f"{block}: {words}"
+    else:
+        raise AssertionError(f"{block}: {words[0]} is not known to this test")
+
+
+@pytest.mark.parametrize("block", code_blocks("sh"), ids=str)
+def test_commands(block: CodeBlock) -> None:
+    """Shell is shown for make and spinewise, with targets, commands and options that exist."""
+    for line in block.text.splitlines():
+        if words := shlex.split(line, comments=True):
+            _check_command(words, block)
+
+
+def test_commands_in_text() -> None:
+    """So it is for every `spinewise ...` and `make ...` within a sentence."""
+    for page in PAGES:
+        for command in re.findall(r"`((?:spinewise|make) [a-z][^`]*)`", page.read_text("utf-8")):
+            _check_command(shlex.split(command), page)
+
+
+def test_commands_of_readme() -> None:
+    """README's table has every command of the program, and no other."""
+    text = (PROJECT / "README.md").read_text("utf-8")
+    listed = re.findall(r"^\| `spinewise (\w+)", text, re.MULTILINE)
+    assert sorted(listed) == sorted(_program_options())
+
+
+@pytest.mark.parametrize("page", sorted({block.page for block in code_blocks("python")}), ids=name_of)
+def test_python(page: Path, release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Python of a page runs from its first block to its last, where `make release` has left its release."""
+    monkeypatch.chdir(release)
+    namespace: dict[str, object] = {}
+    for block in (block for block in code_blocks("python") if block.page == page):
+        with redirect_stdout(io.StringIO()):
+            exec(compile("\n" * block.line + block.text, name_of(page), "exec"), namespace)
+
+
+def test_own_data(installed: Any, tmp_path: Path) -> None:
+    """README's spec for one's own data runs with files as README describes them."""
+    (block,) = (block for block in code_blocks("toml") if block.page.name == "README.md")
+    (tmp_path / "little-state.toml").write_text(block.text)
+    blocks = [f"44{county:03d}{number:010d}" for county in (1, 3) for number in range(6)]
+    (tmp_path / "blocks.csv").write_text("block\n" + "\n".join(blocks) + "\n")
+    ages, sexes = ("0-17", "18-64", "65+"), ("female", "male")
+    rows = [f"{blocks[i % 11]},{ages[i % 3]},{sexes[i * i % 2]}" for i in range(500)]
+    (tmp_path / "persons.csv").write_text("block,age,sex\n" + "\n".join(rows) + "\n")
+    installed.run("spinewise", "run", "little-state.toml", "--out", "releases", cwd=tmp_path)
+    assert (tmp_path / "releases" / "little-state" / "public" / "manifest.json").exists()
+
+
+def test_release_directory_page(release: Path) -> None:
+    """The page names every file that a release has, and those it has only on request."""
+    page = (PROJECT / "docs" / "release_directory.md").read_text("utf-8")
+    stated = re.findall(r"^    ((?:public|restricted)/\S+(?:, \S+)*)", page, re.MULTILINE)
+    shapes = set()
+    for entry in stated:
+        folder = entry.split("/")[0]
+        shapes |= {part if part.startswith(folder) else f"{folder}/{part}" for part in entry.split(", ")}
+    patterns = [re.compile(_as_pattern(shape)) for shape in shapes]
+    root = release / "releases" / "example"
+    for path in sorted(path for path in root.rglob("*") if path.is_file()):
+        name = path.relative_to(root).as_posix()
+        assert any(pattern.fullmatch(name) for pattern in patterns), f"{name} is not described"
+
+
+def _as_pattern(shape: str) -> str:
+    escaped = re.escape(shape).replace(r"/\.\.\.", "/.*")
+    return re.sub(r"[A-Z]+(?=/|\\\.)|(?<=bound\\-)N", r"[^/]+", escaped) + (".*" if shape.endswith("/") else "")
+
+
+def test_settings_of_mathematics() -> None:
+    """The constants that docs/mathematics.md states are those of the code."""
+    page = (PROJECT / "docs" / "mathematics.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\w+(?:\.\w+)+)\.(\w+)` \| (\S+)", page, re.MULTILINE)
+    assert len(rows) >= 5
+    for module, constant, stated in rows:
+        assert getattr(importlib.import_module(module), constant) == float(stated), f"{module}.{constant}"
+
+
+def test_plan_names_the_suites() -> None:
+    """docs/testplan.md names folders and files of tests that there are, and leaves no folder out."""
+    page = (PROJECT / "docs" / "testplan.md").read_text("utf-8")
+    suites = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `tests/")]
+    named: set[Path] = set()
+    for suite in suites:
+        first, *others = re.findall(r"`([^`]+)`", suite)
+        folder = PROJECT / (first if (PROJECT / first).is_dir() else Path(first).parent)
+        globs = [first if folder != PROJECT / first else f"{first}/**/test_*.py"]
+        globs += [name_of(folder / other) for other in others]
+        for pattern in globs:
+            found = set(PROJECT.glob(pattern if pattern.endswith(".py") else f"{pattern}.py"))
+            assert found, f"docs/testplan.md: there is no {pattern}"
+            named |= found
+    assert set((PROJECT / "tests").rglob("test_*.py")) - named == set()
+
+
+def test_no_other_place_is_named() -> None:
+    """The project's texts name no folder of the machine that it is written on, and no data but ../shared/data."""
+    here = f"{PROJECT.parent}/"
+    files = [path for name in (*TEXTS, *PACKAGES) for path in [PROJECT / name, *(PROJECT / name).rglob("*")]]
+    for path in files:
+        if not path.is_file() or "__pycache__" in path.parts or path.suffix in {".parquet", ".pyc"}:
+            continue
+        text = path.read_text("utf-8")
+        assert len(PROJECT.parents) < 2 or here not in text, f"{name_of(path)} names {here}"
+        assert not re.search(r"\.\./shared/(?!data\b)", text), (
+            f"{name_of(path)} names another folder than ../shared/data"
+        )
