@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.constraints import check_constraints, check_records_fit, constraints_of
+from flows.constraints import broken_bounds, check_records_possible, constraints_of
 from flows.inputs import write_facilities, write_spine
 from flows.job import Job
 from flows.problem import exact_header, header_of, noise_of
@@ -51,18 +51,22 @@ def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
 
 
-def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> None:
-    """Refuse, before anything is spent, records that contradict the spec, and constraints that contradict each other.
+def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> list[str]:
+    """Refuse, before anything is spent, records that cannot be, and constraints that no release could keep.
+
+    Returns:
+        What is odd about the records; the sentences show confidential counts.
 
     Raises:
-        RecordsError, InfeasibleError: they do; the message shows confidential counts.
+        RecordsError, InfeasibleError: they are so; the message shows confidential counts.
     """
     levels = [true_histogram(job, universe, name) for name in job.spine.level_names]
-    check_records_fit(universe, job.spine, facilities, levels)
+    check_records_possible(universe, levels[-1])
     invariants = {
         (level, query.name): query.answer_csr(levels[job.spine.index_of(level)]) for level, query in universe.invariants
     }
-    check_constraints(universe, job.spine, constraints_of(universe, job.spine, facilities, invariants))
+    constraints_of(universe, job.spine, facilities, invariants)
+    return broken_bounds(universe, job.spine, facilities, levels)
 
 
 def write_public_inputs(job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> None:

@@ -162,7 +162,10 @@ def tell_error(error: SpinewiseError) -> None:
             console.print(error.details.read_text(encoding="utf-8").rstrip())
 
 
-def warn_of_test_key(run: RunDirectory) -> None:
-    """Say that a release made with a test key must not be published."""
+def tell_end(run: RunDirectory) -> None:
+    """What a person has to know of a run that has ended well."""
+    console = error_console()
+    if run.warnings.exists():
+        console.print(f"Warning: the records contradict the bounds of the spec in places, see {run.warnings}")
     if read_manifest(run.manifest).status != status(insecure_key=False):
-        error_console().print("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")
+        console.print("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")

@@ -1,4 +1,4 @@
-"""Public facts as inequalities on groups of cells: bounds from counts of facilities, and invariants."""
+"""Public facts as inequalities on groups of cells, and whether the records and the facts themselves allow them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.codes import first_few
+from geography.codes import counted, first_few
 from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.query import Query
 from pipeline.universe import Bound, Universe
-from postprocess.problem import Constraints, GroupBounds, Marginal
-
-#: An upper bound that is none.
-UNBOUNDED = 1 << 52
+from postprocess.constraints import NO_COLUMN, FacilityBounds, Invariant, declare, propagate
+from postprocess.problem import Constraints, Marginal
 
 
 def marginal_of(query: Query) -> Marginal:
@@ -24,17 +22,11 @@ def marginal_of(query: Query) -> Marginal:
     return Marginal(query.name, query.groups)
 
 
-def group_bounds(bound: Bound, facilities: NDArray[np.int64]) -> GroupBounds:
-    """The bound as inequalities: `lower` to `upper` persons for each of the facilities `(n, n_columns)`.
-
-    Answers without a column of facilities are not bounded.
-    """
-    shape = (len(facilities), bound.query.size)
-    lower, upper = np.zeros(shape, dtype=np.int64), np.full(shape, UNBOUNDED, dtype=np.int64)
-    answers = sorted(bound.columns)
-    lower[:, answers] = facilities * bound.lower
-    upper[:, answers] = facilities * bound.upper
-    return GroupBounds(bound.name, marginal_of(bound.query), lower, upper)
+def facility_bounds(bound: Bound, facilities: NDArray[np.int64]) -> FacilityBounds:
+    """The bound for facilities `(n, n_columns)`; answers without a column of facilities are not bounded."""
+    counts = np.full((len(facilities), bound.query.size), NO_COLUMN, dtype=np.int64)
+    counts[:, sorted(bound.columns)] = facilities
+    return FacilityBounds(bound.name, bound.level, marginal_of(bound.query), counts, bound.lower, bound.upper)
 
 
 def constraints_of(
@@ -43,71 +35,64 @@ def constraints_of(
     facilities: Sequence[NDArray[np.int64]],
     invariants: Mapping[tuple[str, str], NDArray[np.int64]],
 ) -> Constraints:
-    """All that estimates and release have to keep.
+    """All that estimates and release have to keep, at every level.
 
     Args:
         facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
         invariants: (level, query) -> exact answers `(n_geounits, size)`.
     """
-    levels: list[tuple[GroupBounds, ...]] = []
-    for name in spine.level_names:
-        exact = []
-        for level, query in universe.invariants:
-            if level == name:
-                answers = invariants[level, query.name]
-                exact.append(GroupBounds(f"invariant {query.name}", marginal_of(query), answers, answers))
-        bounded = [
-            group_bounds(bound, counts)
-            for bound, counts in zip(universe.bounds, facilities, strict=True)
-            if bound.level == name
-        ]
-        levels.append((*exact, *bounded))
-    return Constraints(universe.structural_zeros, tuple(levels))
+    exact = [
+        Invariant(level, marginal_of(query), invariants[level, query.name]) for level, query in universe.invariants
+    ]
+    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
+    stated = declare(spine, universe.structural_zeros, exact, bounded)
+    return Constraints(stated.structural_zeros, propagate(spine, stated.bounds, stated.structural_zeros))
 
 
-def check_constraints(universe: Universe, spine: Spine, constraints: Constraints) -> None:
-    """Refuse constraints that no release could keep.
+def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
+    """Refuse records in cells that the spec says are impossible.
+
+    Args:
+        leaves: the confidential histograms `(n_leaves, n_cells)`.
 
     Raises:
-        InfeasibleError: they contradict each other.
+        RecordsError: there are such records; the message shows how many.
     """
+    impossible = universe.structural_zeros[leaves.indices]
+    if not impossible.any():
+        return
+    labels = np.array(universe.schema.cell_labels())[np.unique(leaves.indices[impossible])]
+    where = f"companions.{universe.name}.structural_zeros" if universe.name else "structural_zeros"
+    raise RecordsError(
+        f"{where}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations that are said to be "
+        f"impossible: {first_few(labels)}; correct the records or the spec"
+    )
 
 
-def check_records_fit(
+def broken_bounds(
     universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], levels: Sequence[sp.csr_array]
-) -> None:
-    """Refuse records that break what the spec says of them.
+) -> list[str]:
+    """A sentence for each bound that does not hold for the records, with confidential counts.
+
+    Such a bound is kept by the release all the same, which is less accurate there.
 
     Args:
         facilities: as in `constraints_of`.
         levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
-
-    Raises:
-        RecordsError: persons are in impossible cells, or a bound does not hold for the records. The message shows
-            confidential counts.
     """
-    problems = []
-    leaves = levels[-1]
-    impossible = universe.structural_zeros[leaves.indices]
-    if impossible.any():
-        labels = np.array(universe.schema.cell_labels())[np.unique(leaves.indices[impossible])]
-        problems.append(
-            f"structural_zeros: {int(leaves.data[impossible].sum()):,} records are in combinations that are said to be "
-            f"impossible: {first_few(labels)}"
-        )
+    found = []
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         level = spine.index_of(bound.level)
-        limits = group_bounds(bound, counts)
-        answers = bound.query.answer_csr(levels[level])
-        outside = (answers < limits.lower) | (answers > limits.upper)
+        answers = bound.query.answer_csr(levels[level])[:, sorted(bound.columns)]
+        low, high = counts * bound.lower, counts * bound.upper
+        outside = (answers < low) | (answers > high)
         if outside.any():
-            geounit, answer = (int(place[0]) for place in np.nonzero(outside))
-            problems.append(
-                f"bounds: {bound.name!r} does not hold in {int(outside.any(axis=1).sum()):,} geounits of level "
-                f"{bound.level!r}, first in {spine.levels[level].geocodes[geounit]}: {answers[geounit, answer]:,} "
-                f"records in {bound.query.answer_labels()[answer]!r}, where the facilities allow "
-                f"{limits.lower[geounit, answer]:,} to {limits.upper[geounit, answer]:,}"
+            geounit, column = (int(place[0]) for place in np.nonzero(outside))
+            label = bound.query.answer_labels()[sorted(bound.columns)[column]]
+            found.append(
+                f"bounds {bound.name!r}: the records break it in "
+                f"{counted(int(outside.any(axis=1).sum()), 'geounit')} of level {bound.level!r}, first in "
+                f"{spine.levels[level].geocodes[geounit]}: {answers[geounit, column]:,} records in {label!r}, where "
+                f"{low[geounit, column]:,} to {high[geounit, column]:,} are allowed"
             )
-    if problems:
-        where = f"companions.{universe.name}: " if universe.name else ""
-        raise RecordsError("\n".join(f"{where}the records contradict the spec: {problem}" for problem in problems))
+    return found

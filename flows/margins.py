@@ -1,22 +1,139 @@
-"""Margins of error beside the numbers of the tables."""
+"""Margins of error beside the numbers of the tables: new runs are simulated from the released histograms.
+
+The simulations see what is public only, and their noise comes from the public seed: they cost no budget, and anyone can
+repeat them.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flows.constraints import marginal_of
 from flows.estimate import Estimation
+from flows.problem import noise_of
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise import sampler_for
 from pipeline.universe import Table
+from postprocess.margins import UNKNOWN, DrawNoise, ErrorCounts, PublishedTable, margins, simulate
+from postprocess.problem import Measured, Problem
+from postprocess.unbiased import LevelVariances, variances_of
+
+
+@dataclass(frozen=True, eq=False)
+class PublicNoise:
+    """Noise of simulated runs: the distributions of the real one, drawn from a public seed.
+
+    Attributes:
+        seed: public.
+        universe: its name; universes and replicates do not share noise.
+        noise: per level, of each query in the order of the problem.
+    """
+
+    seed: int
+    universe: str
+    noise: tuple[tuple[NoiseSpec, ...], ...]
+
+    def draw(self, replicate: int, level: int, query: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+        """Noise `(n, size)` on a query's answers at a level, in one simulated run."""
+        place = json.dumps(["spinewise simulation 1", self.seed, self.universe, replicate, level, query])
+        public_key = hashlib.sha256(place.encode()).digest()
+        return sampler_for(self.noise[level][query]).draw(public_key, 0, shape[0] * shape[1]).reshape(shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """One simulated run, as it travels to a worker."""
+
+    problem: Problem
+    released: tuple[sp.csr_array, ...]
+    tables: tuple[PublishedTable, ...]
+    variances: tuple[LevelVariances, ...]
+    noise: PublicNoise
+    replicate: int
+
+
+def run_simulation(task: Simulation) -> list[ErrorCounts]:
+    """The errors of one simulated run in each table."""
+    draw: DrawNoise = task.noise.draw
+    return simulate(task.problem, task.released, task.tables, task.variances, draw, task.replicate)
 
 
 class Margins:
-    """The margins of error of one universe's tables, computed once and looked up table by table."""
+    """The margins of error of one universe's tables; simulated once, then looked up table by table."""
 
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
+        self.errors: dict[tuple[str, int], ErrorCounts] = {}
 
-    def compute(self) -> None:
-        """Compute the margins of all tables, as a step of its own."""
+    @property
+    def replicates(self) -> int:
+        """Simulated runs; 0 where no margins are published."""
+        publish = self.estimation.job.spec.publish
+        return publish.replicates if publish.margins else 0
 
-    def of(self, table: Table, level: int) -> NDArray[np.float64] | None:
-        """Half the width of a 90 % interval for each number of a table, `(n, size)`; None where none are published."""
+    @cached_property
+    def tables(self) -> tuple[PublishedTable, ...]:
+        """Each table at each of its levels."""
+        spine = self.estimation.job.spine
+        return tuple(
+            PublishedTable(table.name, spine.index_of(level), marginal_of(table.query))
+            for table in self.estimation.universe.tables
+            for level in table.levels
+        )
+
+    @cached_property
+    def variances(self) -> tuple[LevelVariances, ...]:
+        return tuple(variances_of(self.estimation.problem, self.estimation.upward))
+
+    def simulate(self) -> None:
+        """Simulate all runs, and add up their errors."""
+        job, problem = self.estimation.job, self.estimation.problem
+        noise = PublicNoise(problem.seed, self.estimation.universe.name, self._noise())
+        released = tuple(self.estimation.released(level) for level in range(job.spine.n_levels))
+        bare = replace(problem, measured=_without_values(problem.measured))
+        tasks = [
+            Simulation(bare, released, self.tables, self.variances, noise, replicate)
+            for replicate in range(self.replicates)
+        ]
+        for found in job.workers.run(run_simulation, tasks, self._advance):
+            for table, errors in zip(self.tables, found, strict=True):
+                key = (table.name, table.level)
+                if key in self.errors:
+                    self.errors[key].add(errors)
+                else:
+                    self.errors[key] = errors
+
+    def _advance(self, _: Simulation) -> None:
+        self.estimation.job.progress.advance(sum(len(level) for level in self.estimation.job.spine.levels))
+
+    def _noise(self) -> tuple[tuple[NoiseSpec, ...], ...]:
+        universe = self.estimation.universe
+        return tuple(
+            tuple(noise_of(universe, level, one) for one in level.queries) for level in universe.strategy.levels
+        )
+
+    def of(self, table: Table, level: int, counts: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """Half the width of a 90 % interval for each of the released counts `(n, size)`, in persons.
+
+        NaN where the measurements say nothing; None where no margins are published.
+        """
+        if not self.replicates:
+            return None
+        published = PublishedTable(table.name, level, marginal_of(table.query))
+        errors, variances = self.errors[table.name, level], self.variances[level]
+        found = margins(published, self.estimation.basis, variances, errors, counts, slice(0, len(counts)))
+        return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
+
+
+def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:
+    """The same queries and variances; a simulated run has values of its own."""
+    nothing = np.zeros((0, 0), dtype=np.int8)
+    return tuple(tuple(replace(one, values=nothing) for one in level) for level in measured)

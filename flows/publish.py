@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flows.estimate import Estimation
 from flows.margins import Margins
 from pipeline.microdata import write_microdata
 from pipeline.tables import ReleasedTable, write_table
-
-
-def table_files(estimation: Estimation) -> tuple[Path, ...]:
-    """The files that `publish_tables` writes."""
-    folder = estimation.job.folder(estimation.universe)
-    return tuple(folder.table(table.name, level) for table in estimation.universe.tables for level in table.levels)
 
 
 def publish_tables(estimation: Estimation, level: int, margins: Margins) -> None:
@@ -23,14 +15,15 @@ def publish_tables(estimation: Estimation, level: int, margins: Margins) -> None
     counts = estimation.released(level)
     for table in universe.tables:
         if found.name in table.levels:
+            answers = table.query.answer_csr(counts)
             released = ReleasedTable(
                 name=table.name,
                 level=found.name,
                 query=table.query.name,
                 geocodes=found.geocodes,
                 labels=table.query.answer_labels(),
-                counts=table.query.answer_csr(counts),
-                margins=margins.of(table, level),
+                counts=answers,
+                margins=margins.of(table, level, answers),
             )
             write_table(job.folder(universe).table(table.name, found.name), job.run.staging, released)
     job.progress.advance(len(found))

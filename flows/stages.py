@@ -17,6 +17,8 @@ from flows.margins import Margins
 from flows.publish import publish_microdata, publish_tables
 from flows.refusals import shielded
 from flows.steps import Notes, Perform, Step, perform_here
+from flows.unbiased import Unbiased
+from pipeline.files import write_bytes
 from pipeline.privacy.keys import MasterKey
 from pipeline.release_directory import record_input
 from pipeline.universe import Universe
@@ -33,6 +35,7 @@ class Records:
         self.key = key
         self.facilities = facilities
         self.fingerprints: dict[str, str] = {}
+        self.warnings: list[str] = []
 
     def before_measuring(self) -> list[Step]:
         """Count and check the records; nothing is published by these steps, and nothing is spent."""
@@ -68,13 +71,17 @@ class Records:
         )
 
     def _check(self, universe: Universe) -> None:
-        facilities = self.facilities[universe.name]
-        shielded(self.job.run, "check", partial(check_universe, self.job, universe, facilities))
+        check = partial(check_universe, self.job, universe, self.facilities[universe.name])
+        self.warnings += shielded(self.job.run, "check", check)
         self.job.progress.advance(self.job.spine.n_leaves)
 
     def record(self) -> None:
         """Bind the directory to these records; InputError where it was begun on others."""
         record_input(self.job.run, self.fingerprints)
+        self.job.run.warnings.unlink(missing_ok=True)
+        if self.warnings:
+            text = "".join(f"{line}\n" for line in self.warnings)
+            write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
 
     def _charge(self) -> None:
         """Take the budget before it is spent."""
@@ -126,11 +133,20 @@ def _universe_steps(job: Job, universe: Universe) -> list[Step]:
     for number, level in enumerate(job.spine.levels):
         estimate = partial(estimation.estimate_level, number)
         steps.append(Step("estimate", estimate, name, level.name, len(level), effort=5.0, files=(histograms[number],)))
+    tables = tuple(folder.table(table.name, level) for table in universe.tables for level in table.levels)
+    if tables and margins.replicates:
+        geounits = _all_geounits(job) * margins.replicates
+        steps.append(Step("simulate", margins.simulate, name, geounits=geounits, effort=5.0, prepares=tables))
     for number, level in enumerate(job.spine.levels):
         files = tuple(folder.table(table.name, level.name) for table in universe.tables if level.name in table.levels)
         if files:
             publish = partial(publish_tables, estimation, number, margins)
             steps.append(Step("tables", publish, name, level.name, len(level), files=files))
+    unbiased = Unbiased(estimation)
+    if job.spec.publish.unbiased and unbiased.files():
+        steps.append(
+            Step("unbiased", unbiased.publish, name, geounits=_all_geounits(job), effort=2.0, files=unbiased.files())
+        )
     if job.spec.publish.microdata:
         write = partial(publish_microdata, estimation)
         steps.append(Step("microdata", write, name, geounits=job.spine.n_leaves, files=(folder.microdata,)))

@@ -166,6 +166,11 @@ class RunDirectory:
         return self.restricted / "refused.txt"
 
     @property
+    def warnings(self) -> Path:
+        """What is odd about the records, which did not stop the run."""
+        return self.restricted / "warnings.txt"
+
+    @property
     def accuracy(self) -> Path:
         """Comparison of the release with the true counts."""
         return self.restricted / "accuracy.json"

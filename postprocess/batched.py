@@ -32,10 +32,12 @@ FIRST_TOLERANCE, TIGHTER = 1e-2, 1e-1
 MOST_ITERATIONS = 3000
 CHECK_EVERY = 10
 #: Iterations at which the penalty s may be changed, by powers of two up to this one.
-ADAPT_AT = frozenset({20, 40, 80, 160, 320, 640, 1280, 2560})
+ADAPT_AT = frozenset({30, 90, 270, 810, 2430})
 LARGEST_CHANGE = 5
-#: Numbers in a family's matrices above which a change of s costs more than it saves, but for two.
+#: Numbers in a family's matrices above which the exact solution is tried at once, and s is changed twice at most.
 LARGE, ADAPT_LARGE_AT = 1_000_000, frozenset({40, 160})
+#: The first s, over the median of the precision's diagonal, where the children share their precision (measured).
+SHARED_SCALE = 2.0
 #: Numbers held at once in one batch's matrices.
 BATCH_NUMBERS = 6_000_000
 
@@ -52,8 +54,8 @@ def _shape(family: Family) -> tuple[int, int, int, int, bool, bool]:
     return (
         _padded(family.n_children),
         _padded(family.n_cells),
-        held,
-        groups,
+        held if held <= 1 else _padded(held),
+        _padded(groups),
         family.shared,
         family.parent is not None,
     )
@@ -62,9 +64,12 @@ def _shape(family: Family) -> tuple[int, int, int, int, bool, bool]:
 def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
     """Solutions of all families in their order; None for one that did not converge."""
     by_shape: dict[tuple[int, int, int, int, bool, bool], list[int]] = defaultdict(list)
-    for i, family in enumerate(families):
-        by_shape[_shape(family)].append(i)
     solutions: list[Solution | None] = [None] * len(families)
+    for i, family in enumerate(families):
+        if family.precision.size > LARGE:
+            solutions[i] = _directly(family)
+        if solutions[i] is None:
+            by_shape[_shape(family)].append(i)
     for shape, members in by_shape.items():
         c, k, _, _, shared, _ = shape
         per_family = k * k * (2 if shared else 2 * c) + 8 * c * k
@@ -74,6 +79,18 @@ def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
             for i, solution in zip(part, _Batch([families[i] for i in part], shape).solve(), strict=True):
                 solutions[i] = solution
     return solutions
+
+
+def _directly(family: Family) -> Solution | None:
+    """The exact solution from the guess that no inequality is active: worth a try where iterations are dear."""
+    nothing = np.zeros((family.n_children, sum(one.lower.shape[1] for one in family.ranges)))
+    inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
+    middle = [0.5 * (one.lower + one.upper) for one in family.ranges]
+    guess = Guess(inside, np.zeros_like(inside), np.hstack(middle) if middle else nothing, nothing)
+    exact = solve_exactly(family, guess)
+    if exact is None:
+        return None
+    return Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
 
 
 class _Batch:
@@ -104,13 +121,15 @@ class _Batch:
             self.children[i, :nc] = 1.0
             precision[i, : len(family.precision), :nk, :nk] = family.precision
             scales[i] = np.median(np.diagonal(family.precision, axis1=1, axis2=2))
-            if not shared:
+            if shared:
+                scales[i] *= SHARED_SCALE
+            else:
                 precision[i, nc:] *= scales[i]
             if family.parent is not None:
                 self.parent[i, 0, :nk] = family.parent
             if family.held is not None and family.held_group is not None:
                 held_matrix[i, 0, :nk] = one_hot(family.held_group, m)
-                self.held[i, :nc] = family.held
+                self.held[i, :nc, : family.held.shape[1]] = family.held
             _stack_ranges(family.ranges, self.groups[i, :nk], self.group_lower[i, :nc], self.group_upper[i, :nc])
         self.scale = scales[:, None, None]
         self.shared = shared
@@ -213,11 +232,12 @@ class _Batch:
             for i in np.flatnonzero(done):
                 family = self.families[alive[i]]
                 nc, nk = family.linear.shape
+                groups = sum(one.lower.shape[1] for one in family.ranges)
                 guess = Guess(
                     x=y[i, :nc, :nk],
                     pull=self.scale[i] * u[i, :nc, :nk],
-                    range_sums=w[i, :nc],
-                    range_pull=self.scale[i] * v[i, :nc],
+                    range_sums=w[i, :nc, :groups],
+                    range_pull=self.scale[i] * v[i, :nc, :groups],
                 )
                 exact = solve_exactly(family, guess)
                 if exact is None:

@@ -36,7 +36,7 @@ def run(
 
         spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
     """
-    from flows.console import make_progress, warn_of_test_key
+    from flows.console import make_progress, tell_end
     from flows.request import Request, check_request
     from flows.workers import default_workers
 
@@ -55,5 +55,5 @@ def run(
         )
     finally:
         progress_of_run.reset(token)
-    warn_of_test_key(checked.run)
+    tell_end(checked.run)
     typer.echo(root)

@@ -49,19 +49,17 @@ class Exponential:
         u_j: loss of candidate j in this geounit, a whole number.
         m: how many geounits' losses a change of one record moves.
 
-    Source: McSherry and Talwar 2007 (doi 10.1109/FOCS.2007.66) for epsilon. For rho: the range of the privacy loss is at
-    most e wide (Durfee and Rogers 2019, arXiv 1905.04273), and a range of e implies e^2 / 8-zCDP (Cesar and Rogers 2021,
-    arXiv 2004.07223). In short: K(t) = ln of the sum of P^t Q^(1 - t) has K(0) = K(1) = 0 and, by Hoeffding, K'' <= e^2
-    / 4, so that K(t) <= t (t - 1) e^2 / 8 for t > 1, which is rho-zCDP with rho = e^2 / 8.
+    Source: McSherry and Talwar 2007 (doi 10.1109/FOCS.2007.66) for epsilon. For rho: the privacy loss has a range at
+    most e wide (Durfee and Rogers 2019, arXiv 1905.04273), and a range of e implies e^2 / 8-zCDP (Cesar and Rogers
+    2021, arXiv 2004.07223). In short: K(t) = ln of the sum of P^t Q^(1 - t) has K(0) = K(1) = 0 and, by Hoeffding's
+    lemma, K'' <= e^2 / 4, so that K(t) <= t (t - 1) e^2 / 8 for t > 1, which is rho-zCDP with rho = e^2 / 8.
     """
 
     scale: Fraction
     name: ClassVar[Literal["exponential"]] = "exponential"
 
     def __post_init__(self) -> None:
-        if isinstance(self.scale, bool) or not isinstance(self.scale, int | Fraction):
-            raise TypeError(f"exponential mechanism: found epsilon = {self.scale!r}; an int or a Fraction is needed")
-        object.__setattr__(self, "scale", Fraction(self.scale))
+        object.__setattr__(self, "scale", _exact(self.scale))
         if self.scale <= 0:
             raise InputError(f"exponential mechanism: found epsilon = {self.scale}; it must be above 0")
 
@@ -158,10 +156,16 @@ def _undecided(epsilon: Fraction, losses: tuple[int, ...]) -> tuple[NDArray[np.u
 
 
 def _locate(found: list[Enclosure], digits: int) -> int | None:
-    """The candidate for U in [digits, digits + 1) / 2^bits, the enclosures having `_GUARD_BITS` more; None if unsure."""
+    """The candidate for U in [digits, digits + 1) / 2^bits; None if unsure. The enclosures have `_GUARD_BITS` more."""
     low, high = digits << _GUARD_BITS, (digits + 1) << _GUARD_BITS
     beyond = sum(1 for _, upper in found if upper <= low)
     return beyond if all(lower >= high for lower, _ in found[beyond:]) else None
+
+
+def _exact(value: object) -> Fraction:
+    if isinstance(value, bool) or not isinstance(value, int | Fraction):
+        raise TypeError(f"exponential mechanism: found epsilon = {value!r}; an int or a Fraction is needed")
+    return Fraction(value)
 
 
 def _reduced(losses: Sequence[int]) -> list[int]:

@@ -21,12 +21,48 @@ PACKAGES = ("geography", "pipeline", "postprocess", "flows")
 COUNTY = "99001"
 
 
+#: Put where Python looks for it at its start, also in processes that Prefect starts: no way out but to this machine.
+_NO_NETWORK = """
+import os, socket
+
+def _local(host):
+    return host in (None, "", b"", "localhost", b"localhost", "0.0.0.0", "::") or str(host).startswith(("127.", "::1"))
+
+def _refuse(what):
+    with open(os.environ["ATTEMPTS"], "a") as file:
+        file.write(what + "\\n")
+    raise OSError("no network: " + what)
+
+def _guard(name):
+    original = getattr(socket.socket, name)
+    def guarded(self, address):
+        if self.family in (socket.AF_INET, socket.AF_INET6) and not _local(address[0]):
+            _refuse(f"{name} {address[0]}")
+        return original(self, address)
+    setattr(socket.socket, name, guarded)
+
+_guard("connect")
+_guard("connect_ex")
+_lookup = socket.getaddrinfo
+
+def _getaddrinfo(host, *rest, **named):
+    return _lookup(host, *rest, **named) if _local(host) else _refuse(f"look up {host}")
+
+socket.getaddrinfo = _getaddrinfo
+"""
+
+
 @dataclass(frozen=True)
 class Installed:
     """An environment with the wheel in it: its folder, and the environment variables to run in."""
 
     folder: Path
     variables: dict[str, str]
+
+    def attempts(self) -> list[str]:
+        """What programs of the environment wanted of the network, in vain."""
+        noted = Path(self.variables["ATTEMPTS"])
+        return noted.read_text().splitlines() if noted.exists() else []
 
     @property
     def bin(self) -> Path:
@@ -70,15 +106,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def clean_variables(home: Path) -> dict[str, str]:
-    """Variables without anything that leads Python back to the project, and with a home of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    return {**kept, "HOME": str(home), "PREFECT_HOME": str(home / "prefect"), "PYTHONDONTWRITEBYTECODE": "1"}
+    """Variables that do not lead Python back to the project: a home of its own, and no network."""
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV", "PREFECT_"))
+    }
+    return {
+        **kept,
+        "HOME": str(home),
+        "PREFECT_HOME": str(home / "prefect"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONPATH": str(home),
+        "ATTEMPTS": str(home / "attempts"),
+    }
 
 
 def new_environment(folder: Path, home: Path) -> Installed:
     """An empty environment, without pip."""
     venv.create(folder, with_pip=False)
     home.mkdir()
+    (home / "sitecustomize.py").write_text(_NO_NETWORK)
     return Installed(folder, clean_variables(home))
 
 
