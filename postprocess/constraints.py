@@ -10,7 +10,8 @@ import numpy as np
 from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray, Marginal
-from postprocess.subtree_bounds import UNBOUNDED, Fact, facts_above, merged, trivial
+from postprocess.set_bounds import UNBOUNDED
+from postprocess.subtree_bounds import Fact, facts_above, merged, trivial
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
 
@@ -110,7 +111,7 @@ class Propagation:
 def propagate(
     spine: Spine, bounds: Sequence[Sequence[GroupBounds]], structural_zeros: BoolArray | None = None
 ) -> tuple[tuple[GroupBounds, ...], ...]:
-    """Bounds at every level such that a level solved under its own bounds can be solved further down; see `propagation`.
+    """Bounds at every level under which a level can be solved so that those below can be, too; see `propagation`.
 
     So an invariant of the leaves is one of every ancestor, and a group that is empty in a geounit is empty below it.
     """
@@ -160,8 +161,8 @@ def propagation(
             below = facts_above(spine, level, merged(bounds[level]), below, possible)
             if below.gap and not known:
                 gaps.append(
-                    f"at level {spine.level_names[level]}, {below.gap}: whole numbers that keep the bounds of a geounit "
-                    "above it may be no sum of ones that keep these; the run would stop there"
+                    f"at level {spine.level_names[level]}, {below.gap}: whole numbers that keep the bounds of a "
+                    "geounit above it may be no sum of ones that keep these; the run would stop there"
                 )
     _carry_zeros_down(spine, levels)
     return Propagation(tuple(tuple(b for b in level if not trivial(b)) for level in levels), tuple(reversed(gaps)))

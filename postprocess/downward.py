@@ -185,6 +185,8 @@ def _member(
     else:
         cells, counts = targets[parent]
         upper = np.where(possible[rows][:, cells], counts[None, :], 0.0)
+    if not len(cells):
+        return None
     held_group = held_values = None
     chain: list[GroupLevel] = []
     if held is not None and one.held is not None:

@@ -1,4 +1,4 @@
-"""Whether any release can keep the constraints; asked before the budget is spent, and explained where the answer is no."""
+"""Whether any release can keep the constraints: asked before the budget is spent, explained where the answer is no."""
 
 from __future__ import annotations
 
@@ -153,7 +153,8 @@ def _message(
     lines = ["the constraints contradict each other:"]
     for root in roots[:_EXPLAINED]:
         part = section(spine, stated, possible, level, slice(root, root + 1))
-        lines.append(f"{_name(spine, level, root)}, {_explained(spine, part, labels)}")
+        unlimited = section(spine, stated, np.ones_like(possible), level, slice(root, root + 1))
+        lines.append(f"{_name(spine, level, root)}, {_explained(spine, part, unlimited, labels)}")
     if len(roots) > _EXPLAINED:
         lines.append(f"and more geounits of level {spine.level_names[level]}")
     return "\n  ".join(lines)
@@ -163,23 +164,20 @@ def _name(spine: Spine, level: int, index: int) -> str:
     return f"{spine.level_names[level]} {spine.levels[level].geocodes[index]}"
 
 
-def _explained(spine: Spine, part: Section, labels: Mapping[str, Sequence[str]]) -> str:
-    """By how many persons one root's constraints contradict each other, and which they are."""
+def _explained(spine: Spine, part: Section, unlimited: Section, labels: Mapping[str, Sequence[str]]) -> str:
+    """By how many persons one root's constraints contradict each other, and which they are.
+
+    `unlimited` is the same section without structural zeros.
+    """
     found = _shortened(part, shortfall(part))
     persons = max(1, int(np.ceil(found.persons - 1e-3)))
     texts: list[str] = []
     for key in sorted(found.rows):
         texts.append(_said(spine, part, key, found, labels))
     texts = list(dict.fromkeys(text for text in texts if text))
-    everything = replace(part, possible=np.ones_like(part.possible), atoms=_all_atoms(part))
-    if not part.possible.all() and shortfall(everything, found.rows).persons < found.persons - 1e-3:
+    if not part.possible.all() and shortfall(unlimited, found.rows).persons < found.persons - 1e-3:
         texts.append("structural zeros: combinations that this needs are impossible")
     return f"by {persons:,} person{'s' if persons > 1 else ''}: " + "; ".join(texts)
-
-
-def _all_atoms(part: Section) -> tuple[IntArray, ...]:
-    """Atoms of all cells, as if all were possible: every cell is its own."""
-    return tuple(np.arange(len(part.possible)) for _ in part.atoms)
 
 
 def _shortened(part: Section, found: Shortfall) -> Shortfall:
@@ -189,7 +187,7 @@ def _shortened(part: Section, found: Shortfall) -> Shortfall:
     for key in sorted(found.rows, reverse=True):
         fewer = shortfall(part, [other for other in found.rows if other != key])
         if fewer.persons > 1e-3:
-            found = fewer if key not in fewer.rows else found
+            found = fewer
     return found
 
 

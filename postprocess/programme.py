@@ -1,7 +1,7 @@
 """Constraints over a part of the spine as one linear programme: whether any histograms keep them.
 
 The unknowns are persons in each geounit and *atom*: the cells that the bounds from that level down do not tell apart.
-A geounit's atoms are the sums of its children's; each bound is a row, or the range of an unknown where it is on one atom.
+A geounit's atoms are the sums of its children's; a bound is a row, or the range of an unknown where it is on one atom.
 """
 
 from __future__ import annotations

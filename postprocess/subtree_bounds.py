@@ -188,7 +188,7 @@ def _stated(
     possible: BoolArray,
     finest: Marginal | None = None,
 ) -> Fact:
-    """The sets' bounds as bounds on queries: those of the chain, and where they do not imply the rest, on single sets."""
+    """The sets' bounds as bounds on queries: those of the chain, and on single sets where these do not imply theirs."""
     finest = chain[-1].marginal if finest is None else finest
     stated: list[int] = [1 << group for group in range(finest.size)]
     bounds = []
