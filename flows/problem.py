@@ -120,8 +120,13 @@ def read_compact(file: MeasurementFile) -> NDArray[np.signedinteger]:
     step = max(1, _READ_AT_ONCE // size)
     for start in range(0, len(file), step):
         part = file.read(start, min(start + step, len(file))).values
-        needed = np.result_type(np.min_scalar_type(part.min()), np.min_scalar_type(part.max()), np.int8)
-        if needed.itemsize > values.itemsize:
-            values = values.astype(needed)
+        values = values.astype(_wide_enough(values.dtype, int(part.min()), int(part.max())), copy=False)
         values[start : start + len(part)] = part
     return values
+
+
+def _wide_enough(dtype: np.dtype[np.signedinteger], least: int, most: int) -> np.dtype[np.signedinteger]:
+    """`dtype`, or the next signed type that holds `least` and `most`."""
+    while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
+        dtype = np.dtype(f"i{2 * dtype.itemsize}")
+    return dtype

@@ -1,8 +1,8 @@
 """Unbiased estimates beside the release: what the measurements say, without non-negativity and rounding.
 
 They are real numbers and may be negative, but sums and differences of them are unbiased, with known variances. One file
-a level, one row a geounit; for each table two columns of lists, "<table>" and "<table>:variance", whose entries stand in
-the order of the table's columns.
+a level, one row a geounit; for each table two columns of lists, "<table>" and "<table>:variance", whose entries stand
+in the order of the table's columns.
 """
 
 from __future__ import annotations

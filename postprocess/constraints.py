@@ -151,11 +151,12 @@ def propagation(
     cells = next(bound for level in bounds for bound in level).marginal.cell_answer.size
     possible = np.ones(cells, dtype=bool) if structural_zeros is None else ~structural_zeros
     levels: list[list[GroupBounds]] = [[] for _ in spine.levels]
+    on_sets: list[tuple[GroupBounds, ...]] = [() for _ in spine.levels]
     gaps: list[str] = []
     below: Fact | None = None
     for level in range(spine.n_levels - 1, -1, -1):
-        listed = merged([*bounds[level], *(below.bounds if below else ())])
-        levels[level] = listed
+        levels[level] = merged([*bounds[level], *(below.bounds if below else ())])
+        on_sets[level] = below.on_sets if below else ()
         if level:
             known = below is not None and below.gap
             below = facts_above(spine, level, merged(bounds[level]), below, possible)
@@ -165,7 +166,11 @@ def propagation(
                     "geounit above it may be no sum of ones that keep these; the run would stop there"
                 )
     _carry_zeros_down(spine, levels)
-    return Propagation(tuple(tuple(b for b in level if not trivial(b)) for level in levels), tuple(reversed(gaps)))
+    carried = (
+        tuple(bound for bound in merged([*level, *sets]) if not trivial(bound))
+        for level, sets in zip(levels, on_sets, strict=True)
+    )
+    return Propagation(tuple(carried), tuple(reversed(gaps)))
 
 
 def _carry_zeros_down(spine: Spine, levels: list[list[GroupBounds]]) -> None:

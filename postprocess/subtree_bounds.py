@@ -23,13 +23,15 @@ class Fact:
     """What one level's geounits allow their parents.
 
     Attributes:
-        bounds: on the parents.
+        bounds: on the parents, of the queries that were bounded below.
+        on_sets: on the parents, of further sets of groups, where `bounds` do not imply them.
         finest: the query whose answers `sets` has bounds on the sets of; None where `bounds` say all.
         sets: of the parents; None as above.
         gap: why the bounds may not say all; empty where they do.
     """
 
     bounds: tuple[GroupBounds, ...]
+    on_sets: tuple[GroupBounds, ...] = ()
     finest: Marginal | None = None
     sets: SetBounds | None = None
     gap: str = ""
@@ -209,6 +211,7 @@ def _stated(
         singles = [1 << group for group in range(finest.size)]
         bounds.append(GroupBounds(finest.name, finest, sets.lower[:, singles], sets.upper[:, singles]))
     gap = ""
+    on_sets = []
     for number, need_low, need_high in sets.not_implied(stated):
         members = np.array([group for group in range(finest.size) if number >> group & 1])
         placed = _as_query(finest, members)
@@ -219,8 +222,8 @@ def _stated(
         lower, upper = np.zeros((len(starts), query.size), np.int64), np.full((len(starts), query.size), UNBOUNDED)
         lower[:, answer] = np.where(need_low, sets.lower[:, number], 0)
         upper[:, answer] = np.where(need_high, sets.upper[:, number], UNBOUNDED)
-        bounds.append(GroupBounds(query.name, query, lower, upper))
-    return Fact(tuple(merged(bounds)), finest, sets, gap)
+        on_sets.append(GroupBounds(query.name, query, lower, upper))
+    return Fact(tuple(bounds), tuple(merged(on_sets)), finest, sets, gap)
 
 
 def _as_query(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | None:

@@ -1,0 +1,216 @@
+"""`spinewise ledger ...`: open, show and close budgets, list, export and check what was spent of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger import Ledger
+
+app = typer.Typer(
+    name="ledger",
+    help="The privacy-loss budgets of datasets, and what was spent of them.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        envvar="SPINEWISE_LEDGER",
+        help="A file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: a file in the user's state folder.",
+    ),
+]
+DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
+SomeDataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this dataset.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
+
+
+@app.command("open")
+def open_dataset(
+    dataset: DatasetArgument,
+    population: Annotated[str, typer.Option(help="In words, who is in the dataset, and as of when.")],
+    rho: Annotated[str | None, typer.Option(help='Total budget for zCDP, exact: "2.56" or "542/339".')] = None,
+    epsilon: Annotated[str | None, typer.Option(help="Total budget for pure differential privacy, exact.")] = None,
+    neighbours: Annotated[str, typer.Option(help="change-one or add-remove.")] = "change-one",
+    ledger: LedgerOption = None,
+) -> None:
+    """Give a dataset its budget, once and for all. The ledger is made if there is none."""
+    from pipeline.errors import InputError
+    from pipeline.exact import parse_exact
+    from pipeline.privacy.ledger import amount_text
+
+    text = rho if rho is not None else epsilon
+    if text is None or (rho is not None and epsilon is not None):
+        raise InputError("ledger open: give the total budget, either as --rho or as --epsilon")
+    unit = "rho" if rho is not None else "epsilon"
+    try:
+        budget = parse_exact(text)
+    except ValueError as error:
+        raise InputError(f"--{unit}: {error}") from None
+    with _opened(ledger, create=True) as opened:
+        framework = "zcdp" if rho is not None else "pure"
+        opened.open_dataset(dataset, population=population, framework=framework, budget=budget, neighbours=neighbours)
+        typer.echo(f"{dataset}: open with {unit} = {amount_text(budget)} in {opened.place}")
+
+
+@app.command()
+def show(
+    dataset: SomeDataset = None,
+    delta: Annotated[str, typer.Option(help="For the epsilon of what is spent.")] = "1e-10",
+    json: JsonOption = False,
+    ledger: LedgerOption = None,
+) -> None:
+    """What each dataset has, has spent and has left, and its runs."""
+    from pipeline.errors import InputError
+    from pipeline.exact import parse_exact
+    from pipeline.privacy.ledger_report import dataset_report
+
+    try:
+        exact_delta = parse_exact(delta)
+    except ValueError as error:
+        raise InputError(f"--delta: {error}") from None
+    with _opened(ledger) as opened:
+        states = [opened.dataset(dataset)] if dataset is not None else list(opened.datasets().values())
+        reports = [dataset_report(state, exact_delta) for state in states]
+        if json:
+            _echo_json(reports)
+            return
+        typer.echo(f"ledger {opened.place} ({opened.id[:12]})")
+        for report in reports:
+            for line in _told(report):
+                typer.echo(line)
+
+
+@app.command()
+def events(dataset: SomeDataset = None, json: JsonOption = False, ledger: LedgerOption = None) -> None:
+    """Every event, in order."""
+    with _opened(ledger) as opened:
+        if dataset is not None:
+            opened.dataset(dataset)
+        found = [event for event in opened.events() if dataset in (None, event.dataset)]
+    if json:
+        _echo_json([event.as_dict() for event in found])
+        return
+    for event in found:
+        what = {
+            "open": f"{event.population}: {event.framework}, {event.neighbours}, budget {event.budget}",
+            "charge": f"{event.cost} for {event.mechanism} {event.scale} on {event.query} at {event.level} "
+            f"({event.count} numbers), {event.release}, run {event.run[:12]}",
+            "commit": f"{event.release}, run {event.run[:12]}",
+            "close": "",
+        }.get(event.kind, "")
+        typer.echo(f"{event.number:>6}  {event.time}  {event.kind:<6}  {event.dataset}  {what}".rstrip())
+
+
+@app.command()
+def export(
+    file: Annotated[Path, typer.Argument(help="Where to write it; - for the standard output.")],
+    ledger: LedgerOption = None,
+) -> None:
+    """Write the whole ledger as JSON; `verify --file` checks it anywhere."""
+    from pipeline.errors import InputError
+    from pipeline.privacy.ledger_report import export_text
+
+    with _opened(ledger) as opened:
+        found = opened.events()
+        text = export_text(opened.id, found)
+    if str(file) == "-":
+        typer.echo(text, nl=False)
+        return
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except OSError as error:
+        raise InputError(f"{file} cannot be written: {error.strerror}") from error
+    typer.echo(f"{file}: {len(found)} events")
+
+
+@app.command()
+def verify(
+    runs: Annotated[
+        Path | None, typer.Option(help="A run's directory, or the folder of several: compare with their notes.")
+    ] = None,
+    file: Annotated[Path | None, typer.Option(help="Check this exported ledger instead.")] = None,
+    ledger: LedgerOption = None,
+) -> None:
+    """Check the chain of hashes, every cost and every total; ends with status 1 if anything is wrong."""
+    from pipeline.privacy.ledger_notes import read_notes
+    from pipeline.privacy.ledger_report import check_export
+
+    if file is not None:
+        count, problems = check_export(file)
+        _judge(str(file), f"{count} events", problems)
+        return
+    with _opened(ledger) as opened:
+        notes = read_notes(runs) if runs is not None else {}
+        problems = list(opened.verify(notes.values()))
+        compared = f", and the notes of {len(notes)} runs" if runs is not None else ""
+        _judge(f"ledger {opened.place}", f"{len(opened.events())} events{compared}", problems)
+
+
+@app.command("close")
+def close_dataset(
+    dataset: DatasetArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    ledger: LedgerOption = None,
+) -> None:
+    """Refuse every further charge to a dataset, for ever. Runs charged before can still be repeated."""
+    with _opened(ledger) as opened:
+        state = opened.dataset(dataset)
+        if not yes:
+            typer.confirm(f"Close {dataset}, of which {state.unit} = {state.left} is left, for ever?", abort=True)
+        opened.close_dataset(dataset)
+        typer.echo(f"{dataset}: closed")
+
+
+def _opened(url: str | None, *, create: bool = False) -> Ledger:
+    from pipeline.privacy.ledger import Ledger
+
+    return Ledger.open(url, create=create)
+
+
+def _judge(what: str, extent: str, problems: list[str]) -> None:
+    from pipeline.privacy.events import LedgerError
+
+    if problems:
+        raise LedgerError("\n".join([f"{what} is NOT sound:", *problems]))
+    typer.echo(f"{what} is sound: {extent}")
+
+
+def _told(report: dict[str, object]) -> list[str]:
+    from fractions import Fraction
+
+    from pipeline.privacy.ledger import amount_text
+
+    def amount(key: str, *, up: bool = False) -> str:
+        return amount_text(Fraction(str(report[key])), up=up)
+
+    unit = report["unit"]
+    epsilon = f"; epsilon {report['epsilon']} at delta {float(Fraction(str(report['delta']))):g}"
+    lines = [
+        "",
+        f"{report['dataset']}: {report['population']}{' (closed)' if report['closed'] else ''}",
+        f"  neighbours {report['neighbours']}",
+        f"  budget  {unit} = {amount('budget')}",
+        f"  spent   {unit} = {amount('spent', up=True)}{epsilon if unit == 'rho' else ''}",
+        f"  left    {unit} = {amount('left')}",
+    ]
+    runs = report["runs"]
+    assert isinstance(runs, list)
+    for run in runs:
+        state = "drawn" if run["committed"] else "charged, not reported drawn"
+        cost = amount_text(Fraction(run["cost"]), up=True)
+        lines.append(f"  run {run['run'][:12]}  {run['time']}  {run['release']}: {unit} = {cost}, {state}")
+    return lines
+
+
+def _echo_json(content: object) -> None:
+    import json
+
+    typer.echo(json.dumps(content, indent=1))

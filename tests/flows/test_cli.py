@@ -1,0 +1,102 @@
+"""The command line teaches, starts fast, and ends with the exit status that its help states."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from releases.small import write_town
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def spinewise(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+        cwd=PROJECT,
+        env={**os.environ, "COLUMNS": "120", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_help_is_fast_and_has_examples() -> None:
+    began = time.monotonic()
+    shown = spinewise("--help")
+    assert time.monotonic() - began < 5  # 0.2 s on an idle machine; the imports are what is tested below
+    assert shown.returncode == 0
+    assert "spinewise example demo" in shown.stdout
+    for command in ("run", "verify", "example", "schema"):
+        assert command in shown.stdout
+        text = spinewise(command, "--help").stdout
+        assert f"spinewise {command}" in text
+        assert "Example:" in text
+
+
+def test_help_imports_nothing_slow() -> None:
+    code = "import sys, flows.cli; print([m for m in ('numpy', 'pandas', 'prefect', 'pydantic') if m in sys.modules])"
+    found = subprocess.run([sys.executable, "-c", code], cwd=PROJECT, capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"
+
+
+def test_version_and_schema_go_to_stdout() -> None:
+    assert spinewise("--version").stdout.startswith("spinewise ")
+    assert json.loads(spinewise("schema").stdout)["title"] == "Spinewise release spec"
+
+
+def test_an_example_prints_the_path_of_its_spec(tmp_path: Path) -> None:
+    shown = spinewise("example", tmp_path / "demo", "--people", 500, "--seed", 3)
+    assert (shown.returncode, shown.stderr) == (0, "")
+    assert shown.stdout == f"{tmp_path / 'demo' / 'release.toml'}\n"
+    again = spinewise("example", tmp_path / "demo")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "give one that is new or empty" in again.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "nothing.toml"), "Error: nothing.toml: no such file; a spec in TOML is needed\n"),
+        (("run", "{town}", "--data", "nowhere"), "Error: --data nowhere: no such file or folder\n"),
+        (("run", "{town}", "--key-file", "nowhere"), "privacy.key: found 'insecure-test:1' and --key-file nowhere"),
+        (("run", "{town}", "--workers", "0"), "0 is not in the range x>=1"),
+        (("run",), "Missing argument"),
+        (("verify", "{folder}"), "no finished release is here"),
+        (("walk",), "No such command 'walk'"),
+    ],
+)
+def test_bad_input_is_one_clear_message_and_status_2(
+    town_spec: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    shown = spinewise(*(part.format(town=town_spec, folder=tmp_path) for part in arguments))
+    assert shown.returncode == 2
+    assert shown.stdout == ""
+    assert message in shown.stderr
+    assert "Traceback" not in shown.stderr
+
+
+def test_a_wrong_spec_is_told_line_by_line(tmp_path: Path) -> None:
+    spec = write_town(tmp_path, ('total = "1/4"', 'total = "1/3"'), ("replicates = 3", "replicas = 3"))
+    shown = spinewise("run", spec)
+    assert shown.returncode == 2
+    assert "publish.replicas: unknown key" in shown.stderr
+
+
+def test_verify_tells_by_its_status(town: Path, tmp_path: Path) -> None:
+    import shutil
+
+    shown = spinewise("verify", town, "--workers", 1)
+    assert shown.returncode == 0
+    assert shown.stdout == f"{town}: verified; all of it follows from its measurements\n"
+    shutil.copytree(town / "public", tmp_path / "public")
+    (tmp_path / "public" / "spine.parquet").write_bytes(b"damaged")
+    shown = spinewise("verify", tmp_path)
+    assert (shown.returncode, shown.stdout) == (1, "")
+    assert "'public/spine.parquet' was changed" in shown.stderr

@@ -1,0 +1,1 @@
+"""Small releases to run in tests."""
