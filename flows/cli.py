@@ -43,9 +43,9 @@ for module in (run, verify, example, schema):
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from importlib import metadata
+        from pipeline.manifest import software
 
-        typer.echo(f"spinewise {metadata.version('spinewise')}")
+        typer.echo(f"spinewise {software().version}")
         raise typer.Exit
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from functools import cached_property, partial
 
 import scipy.sparse as sp
@@ -65,9 +64,7 @@ class Estimation:
         runner = partial(self.job.workers.run, done=self._advance)
         counts, report = downward_level(self.problem, self.basis, level, self.upward[level], parents, runner)
         self._write(self.job.spine.levels[level], counts)
-        return {
-            key: float(f"{value:.1e}") if isinstance(value, float) else value for key, value in asdict(report).items()
-        }
+        return report.public()
 
     def _advance(self, task: LevelTask) -> None:
         self.job.progress.advance(int(task.offsets[-1]))

@@ -11,7 +11,7 @@ from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray, Marginal
 from postprocess.set_bounds import UNBOUNDED
-from postprocess.subtree_bounds import Fact, facts_above, merged, trivial
+from postprocess.subtree_bounds import Fact, facts_above, merged, refines_within, trivial
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
 
@@ -65,7 +65,7 @@ def declare(
     for one in invariants:
         level = spine.index_of(one.level)
         values = _shaped(spine, level, one.marginal, one.values, f"invariant {one.marginal.name!r}")
-        stated[level].append(GroupBounds(one.marginal.name, one.marginal, values, values))
+        stated[level].append(GroupBounds(f"invariant {one.marginal.name}", one.marginal, values, values))
     for bound in facilities:
         level = spine.index_of(bound.level)
         counts = _shaped(spine, level, bound.marginal, bound.counts, f"bounds {bound.name!r}")
@@ -119,7 +119,10 @@ def propagate(
 
 
 def propagation(
-    spine: Spine, bounds: Sequence[Sequence[GroupBounds]], structural_zeros: BoolArray | None = None
+    spine: Spine,
+    bounds: Sequence[Sequence[GroupBounds]],
+    structural_zeros: BoolArray | None = None,
+    passes: Sequence[Marginal] = (),
 ) -> Propagation:
     """Carry bounds up the spine, where they add up, and zeros down.
 
@@ -139,12 +142,14 @@ def propagation(
       added as bounds of their own, named "<finest query> (set)".
 
     Queries that cross each other below the top (sex and age, both bounded in the same blocks) have no such description;
-    their sums are still carried up, and `gaps` says so.
+    their sums are still carried up, and `gaps` says so. It also names passes that cross a bounded query: their whole
+    numbers can be kept with the bounds, but perhaps not by whole numbers next to a given solution.
 
     Args:
         spine: the geounits.
         bounds: per level, top to bottom, as declared.
         structural_zeros: `(n_cells,)`; None where every cell is possible.
+        passes: queries whose whole numbers are fixed before the detail.
     """
     if not any(bounds):
         return Propagation(tuple(() for _ in spine.levels), ())
@@ -165,12 +170,33 @@ def propagation(
                     f"at level {spine.level_names[level]}, {below.gap}: whole numbers that keep the bounds of a "
                     "geounit above it may be no sum of ones that keep these; the run would stop there"
                 )
+    gaps += _crossing_passes(spine, levels, passes, possible)
     _carry_zeros_down(spine, levels)
     carried = (
         tuple(bound for bound in merged([*level, *sets]) if not trivial(bound))
         for level, sets in zip(levels, on_sets, strict=True)
     )
     return Propagation(tuple(carried), tuple(reversed(gaps)))
+
+
+def _crossing_passes(
+    spine: Spine, levels: Sequence[Sequence[GroupBounds]], passes: Sequence[Marginal], possible: BoolArray
+) -> list[str]:
+    """Passes and queries with bounds below the top that are more than zeros, neither of which refines the other."""
+    found = {}
+    for name, level in zip(spine.level_names[1:], levels[1:], strict=True):
+        for bound in level:
+            if not ((bound.lower > 0) | ((bound.upper > 0) & (bound.upper < UNBOUNDED))).any():
+                continue
+            for one in passes:
+                pair = (bound.marginal, one)
+                if not refines_within(*pair, possible) and not refines_within(*pair[::-1], possible):
+                    found[one.name, bound.marginal.name] = name
+    return [
+        f'at level {level}, the pass "{one}" crosses the bounded query "{query}": there may be no whole numbers next '
+        "to a solution; the run would stop there"
+        for (one, query), level in found.items()
+    ]
 
 
 def _carry_zeros_down(spine: Spine, levels: list[list[GroupBounds]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -57,6 +58,23 @@ class SolverReport:
         self.dual = max(self.dual, other.dual)
         self.checked += other.checked
         self.largest_difference = max(self.largest_difference, other.largest_difference)
+
+
+    def public(self) -> dict[str, object]:
+        """For the manifest: what does not depend on the last bits of floating point. Residuals are upper limits."""
+        return {
+            "families": self.families,
+            "by_solver": dict(sorted(self.by_solver.items())),
+            "primal_residual_at_most": _at_most(self.primal),
+            "dual_residual_at_most": _at_most(self.dual),
+            "solved_again_by_cvxpy": self.checked,
+            "largest_difference_at_most": _at_most(self.largest_difference),
+        }
+
+
+def _at_most(residual: float) -> float:
+    """The next power of ten, from 1e-6."""
+    return float(f"1e{max(-6, math.ceil(math.log10(max(residual, 1e-12))))}")
 
 
 @dataclass(frozen=True, eq=False)

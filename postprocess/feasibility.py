@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 MOST_UNKNOWNS = 5_000_000
 #: Geounits that a message explains, and codes that it names in one place.
 _EXPLAINED, _NAMED = 3, 3
-#: Bounds in a proof up to which it is made as short as it can be.
-_MOST_SHORTENED = 40
+#: Bounds in a proof: up to how many it is made as short as it can be, and how many are few.
+_MOST_SHORTENED, _FEW = 40, 5
 #: Seconds for the search of whole numbers, where the linear programme's solution has fractions.
 _SECONDS = 10.0
 
@@ -54,7 +54,7 @@ def check_feasible(
         raise ValueError(f"structural_zeros must have {int(np.prod(shape))} cells, got {possible.shape}")
     stated, found = _folded(spine, constraints, possible)
     if found:
-        raise InfeasibleError(_message(spine, stated, possible, len(stated) - 1, found, labels or {}))
+        raise InfeasibleError(_message(spine, stated, possible, len(stated) - 1, found, labels or {}, complete=True))
     if len(stated) == 1 and len(merged(one.bounds for one in stated[0])) <= 1:
         return
     whole = section(spine, stated, possible, 0, slice(0, len(spine.levels[0])))
@@ -70,7 +70,7 @@ def check_feasible(
         logger.warning("it could not be decided in time whether whole numbers keep the constraints")
     if verdict.feasible is False:
         level, roots = _lowest(spine, stated, possible, whole=False)
-        raise InfeasibleError(_message(spine, stated, possible, level, roots, labels or {}))
+        raise InfeasibleError(_message(spine, stated, possible, level, roots, labels or {}, complete=False))
 
 
 def _folded(spine: Spine, constraints: Constraints, possible: BoolArray) -> tuple[list[list[Statement]], list[int]]:
@@ -149,14 +149,18 @@ def _message(
     level: int,
     roots: Sequence[int],
     labels: Mapping[str, Sequence[str]],
+    *,
+    complete: bool,
 ) -> str:
     lines = ["the constraints contradict each other:"]
     for root in roots[:_EXPLAINED]:
         part = section(spine, stated, possible, level, slice(root, root + 1))
         unlimited = section(spine, stated, np.ones_like(possible), level, slice(root, root + 1))
         lines.append(f"{_name(spine, level, root)}, {_explained(spine, part, unlimited, labels)}")
-    if len(roots) > _EXPLAINED:
-        lines.append(f"and more geounits of level {spine.level_names[level]}")
+    if more := len(roots) - _EXPLAINED if len(roots) > _EXPLAINED else 0:
+        # The search of `_lowest` ends with the first geounit that is not explained.
+        number = f"{more:,} more geounit{'s' if more > 1 else ''}" if complete else "more geounits"
+        lines.append(f"and {number} of level {spine.level_names[level]}")
     return "\n  ".join(lines)
 
 
@@ -181,13 +185,16 @@ def _explained(spine: Spine, part: Section, unlimited: Section, labels: Mapping[
 
 
 def _shortened(part: Section, found: Shortfall) -> Shortfall:
-    """A proof from which no bound can be left out."""
+    """A proof from which no bound can be left out: for as many persons, or where that takes many bounds, for some."""
     if len(found.rows) > _MOST_SHORTENED:
         return found
-    for key in sorted(found.rows, reverse=True):
-        fewer = shortfall(part, [other for other in found.rows if other != key])
-        if fewer.persons > 1e-3:
-            found = fewer
+    for least in (found.persons - 1e-3, 1e-3):
+        for key in sorted(found.rows, reverse=True):
+            fewer = shortfall(part, [other for other in found.rows if other != key])
+            if fewer.persons > least:
+                found = fewer
+        if len(found.rows) <= _FEW:
+            break
     return found
 
 
@@ -202,11 +209,11 @@ def _said(spine: Spine, part: Section, key: RowKey, found: Shortfall, labels: Ma
     if low == high and other in found.rows and not key.at_least:
         return ""
     amount = low if key.at_least else high
-    relation = "exactly" if low == high else "at least" if key.at_least else "at most"
+    relation = "" if not high else "exactly " if low == high else "at least " if key.at_least else "at most "
     answer = _answer(bounds, key.answer, labels)
     summed = len(geounits) > 1 or bool(statement.below)
-    text = f"{answer} {'adds up to' if summed else 'is'} {relation} {amount:,}"
-    source = f'"{bounds.name}"'
+    text = f"{answer} {'adds up to' if summed else 'is'} {relation}{amount:,}"
+    source = bounds.name
     if statement.below:
         source += f" at level {statement.below}"
     where = ""
@@ -229,8 +236,8 @@ def _answer(bounds: GroupBounds, answer: int, labels: Mapping[str, Sequence[str]
 
 def _no_whole_numbers(spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray) -> str:
     level, roots = _lowest(spine, stated, possible, whole=True)
-    names = list(dict.fromkeys(f'"{one.bounds.name}"' for upper in stated[level:] for one in upper))
+    names = list(dict.fromkeys(one.bounds.name for upper in stated[level:] for one in upper))
     return (
         f"the constraints contradict each other:\n  {_name(spine, level, roots[0])}: fractions of persons would keep "
-        f"{', '.join(names[:-1])} and {names[-1]} together, but no whole numbers do"
+        f"them all ({', '.join(names)}), but no whole numbers do"
     )

@@ -37,7 +37,7 @@ Use = DiscreteGaussian | DiscreteLaplace | Exponential
 LEAST_DELTA: Final = Fraction(1, 10**12)  # below it, the rounding of floats is not small beside delta
 LARGEST_RHO: Final = 50  # epsilon is about 100: no statement needs more than a bound
 LARGEST_SIGMA2: Final = 10**8  # sums over more outcomes take seconds and lose digits
-_STEPS: Final = 20_000  # of the discretisation, from 0 to the epsilon of the whole
+_STEPS: Final = 10_000  # of the discretisation, from 0 to the epsilon of the whole
 _TRUNCATED: Final = 1e-16  # mass given up (counted as a loss of infinity) at each composition
 
 

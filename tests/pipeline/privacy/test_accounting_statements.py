@@ -1,4 +1,4 @@
-"""Statements: as the 2020 certificates print them, each from the measurements that it concerns, the sound one stated."""
+"""Statements: as the 2020 certificates print them, from the measurements concerned, and the sound bound stated."""
 
 from __future__ import annotations
 
@@ -124,8 +124,9 @@ def test_statements_count_the_measurements_that_they_concern(persons: PrivacyAcc
 
 
 def test_adding_or_removing_a_record_moves_one_number_but_changing_a_value_moves_two() -> None:
-    changed = universe("pl94-2020-us", more='[privacy]\nrho = "1"')
-    added = universe("pl94-2020-us", more='[privacy]\nrho = "1"\nneighbours = "add-remove"')
+    units = {"attributes": 'occupied = ["yes", "no"]'}
+    changed = universe("pl94-2020-us-units", more='[privacy]\nrho = "1"', **units)
+    added = universe("pl94-2020-us-units", more='[privacy]\nrho = "1"\nneighbours = "add-remove"', **units)
     one, two = privacy_statements(changed), privacy_statements(added)
     assert (one.record.budget, two.record.budget) == ("1", "1")
     assert Fraction(two.attributes[0].budget) == 2 * Fraction(one.attributes[0].budget)

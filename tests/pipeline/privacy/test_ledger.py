@@ -124,10 +124,16 @@ def test_nothing_is_charged_where_one_of_several_charges_is_refused(url: str) ->
 def test_a_transaction_that_fails_leaves_nothing(url: str) -> None:
     begin(url)
     with Ledger.open(url) as ledger:
-        with pytest.raises(ZeroDivisionError), ledger._store.writing() as writing:
-            ledger._charge(writing, ledger.dataset("persons"), charge(1, "1/2", "1/4"))
-            assert len(writing.events) == 3
-            raise ZeroDivisionError
+        state = ledger.dataset("persons")
+
+        def fail() -> None:
+            with ledger._store.writing() as writing:
+                ledger._charge(writing, state, charge(1, "1/2", "1/4"))
+                assert len(writing.events) == 3
+                raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            fail()
         assert len(ledger.events()) == 1
     assert spent(url) == 0
 
@@ -137,7 +143,7 @@ def test_a_closed_dataset_is_charged_no_more_but_a_run_can_be_repeated(url: str)
     with Ledger.open(url) as ledger:
         ledger.reserve(charge(1, "1/2"))
         ledger.close_dataset("persons")
-        with pytest.raises(BudgetRefusedError, match="closed: asked for rho = 0.25, refused"):
+        with pytest.raises(BudgetRefusedError, match=r"closed: asked for rho = 0\.25, refused"):
             ledger.reserve(charge(2, "1/4"))
         assert not ledger.reserve(charge(1, "1/2")).new
         with pytest.raises(InputError, match="closed already"):
@@ -178,7 +184,11 @@ def test_there_must_be_a_ledger_to_draw_on(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("This is a text of more than a hundred bytes, and no database at all. " * 20)
     with pytest.raises(LedgerError, match="file is not a database"):
         Ledger.open(str(tmp_path / "text"))
-    for text, match in [("sqlite://", "a file is needed"), ("mysql://u:secret@h/d", "allowed are sqlite"), ("://", "the URL given is none")]:
+    for text, match in [
+        ("sqlite://", "a file is needed"),
+        ("mysql://u:secret@h/d", "allowed are sqlite"),
+        ("://", "the URL given is none"),
+    ]:
         with pytest.raises(InputError, match=match) as refused:
             Ledger.open(text)
         assert "secret" not in str(refused.value)
@@ -227,9 +237,7 @@ def test_a_fingerprint_tells_apart_all_that_the_noise_comes_from() -> None:
         key_and_context(input_fingerprint="j"),
         key_and_context(spine_fingerprint="j"),
         key_and_context(privacy_fingerprint="j"),
-        RunFingerprint.of(
-            MasterKey(b"1" * 32), input_fingerprint="i", spine_fingerprint="s", privacy_fingerprint="p"
-        ),
+        RunFingerprint.of(MasterKey(b"1" * 32), input_fingerprint="i", spine_fingerprint="s", privacy_fingerprint="p"),
     ]
     assert len({run.text for run in runs}) == len(runs)
     assert key_and_context() == runs[0]
@@ -370,7 +378,7 @@ def test_a_ledger_that_many_make_at_once_is_made_once(url: str) -> None:
 
 
 def work(url: str, folder: Path, first: int, ready: int, *, sample_first: bool) -> None:
-    """Charge, note, sample and commit one run after the other until killed; a sample is a line with the run's number."""
+    """Charge, note, sample and commit run after run until killed; a sample is a line with the run's number."""
     with Ledger.open(url) as ledger:
         samples = os.open(folder / "samples", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(ready, b"!")
@@ -475,7 +483,9 @@ def test_a_ledger_put_back_is_noticed_by_the_runs_charged_since(tmp_path: Path, 
         assert ledger.reserve(charge(2, "1/4"), noted=notes.values()).new
     shutil.copy(tmp_path / "backup", file)
     with Ledger.open(file) as ledger:
-        with pytest.raises(LedgerError, match=r"ends with event 1, but a run was charged when it had 2: it was put back"):
+        with pytest.raises(
+            LedgerError, match=r"ends with event 1, but a run was charged when it had 2: it was put back"
+        ):
             ledger.reserve(charge(3, "1/4"), noted=notes.values())
         assert len(ledger.verify(notes.values())) == 1
         assert ledger.reserve(charge(3, "1/4", "1/8")).new, "without the notes it cannot be known"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import fields, replace
 from fractions import Fraction
@@ -20,15 +21,13 @@ from pipeline.privacy.ledger_store import ledger_url
 LEDGER = "f" * 64
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> str:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A ledger of eight events: two datasets, two runs, a commit and a close."""
-    path = str(tmp_path / "ledger.sqlite")
-    with Ledger.open(path, create=True) as ledger:
+    path = tmp_path_factory.mktemp("made") / "ledger.sqlite"
+    with Ledger.open(str(path), create=True) as ledger:
         for name in ("persons", "units"):
-            ledger.open_dataset(
-                name, population="all", framework="zcdp", budget=Fraction(3), neighbours="change-one"
-            )
+            ledger.open_dataset(name, population="all", framework="zcdp", budget=Fraction(3), neighbours="change-one")
         for number in (1, 2):
             groups = tuple(Group(level, "total", "discrete_gaussian", Fraction(2), 5) for level in ("county", "tract"))
             charge = Charge("persons", RunFingerprint(f"{number:064x}"), "release", "change-one", groups)
@@ -39,8 +38,14 @@ def file(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def chain(file: str) -> tuple[str, list[Event]]:
-    with Ledger.open(file) as ledger:
+def file(made: Path, tmp_path: Path) -> str:
+    """A copy of it, to be spoilt."""
+    return str(shutil.copy(made, tmp_path / "ledger.sqlite"))
+
+
+@pytest.fixture(scope="module")
+def chain(made: Path) -> tuple[str, list[Event]]:
+    with Ledger.open(str(made)) as ledger:
         return ledger.id, list(ledger.events())
 
 

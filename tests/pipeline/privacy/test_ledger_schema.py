@@ -49,9 +49,7 @@ def next_version(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
     monkeypatch.setattr(ledger_schema, "MIGRATIONS", (*ledger_schema.MIGRATIONS, step))
 
 
-def test_an_older_ledger_is_brought_up_to_date(
-    file: str, tables: sa.Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_ledger_is_brought_up_to_date(file: str, tables: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = events(file)
     next_version(monkeypatch, *ADDED)
     assert events(file) == before
@@ -60,9 +58,7 @@ def test_an_older_ledger_is_brought_up_to_date(
     assert events(file) == before, "a second time there is nothing to do"
 
 
-def test_a_migration_that_fails_changes_nothing(
-    file: str, tables: sa.Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_that_fails_changes_nothing(file: str, tables: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     before = events(file)
     with monkeypatch.context() as patched:
         next_version(patched, *ADDED, "CREATE NONSENSE")

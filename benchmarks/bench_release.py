@@ -1,0 +1,311 @@
+"""Whole releases of a state: seconds and memory by stage, the solver against cvxpy, accuracy, growth.
+
+    python benchmarks/bench_release.py [--json PATH] [--part stages|solver|accuracy|growth|margins] [--keys 5]
+
+Needs the real census data in ../shared/data beside the project; without it says so and ends. Every figure is from this
+run on this machine; what is extrapolated is called so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+
+PROJECT = Path(__file__).resolve().parent.parent
+DATA = PROJECT.parent / "shared" / "data"
+EXAMPLES = {"ri_2010": "rhode_island.toml", "ri_pl94": "rhode_island_pl94.toml"}
+STEP = re.compile(r"^\S+ (?P<name>.+): (?P<seconds>[0-9.]+) s, peak memory (?P<memory>[0-9]+) MB$")
+
+
+def spec_text(name: str, *, key: int, estimator: str, margins: bool, folder: Path | None = None) -> str:
+    """An example's spec with another key, estimator, and margins or none; its files in `folder`."""
+    text = (PROJECT / "examples" / EXAMPLES[name]).read_text(encoding="utf-8")
+    text = re.sub(r'key = "insecure-test:\d+"', f'key = "insecure-test:{key}"', text)
+    if "insecure-test" not in text:
+        text = text.replace("[privacy]\n", f'[privacy]\nkey = "insecure-test:{key}"\n')
+    text = text.replace("../../shared/data", str(folder or DATA))
+    text = re.sub(r"(?m)^estimator = .*$", "", text)
+    text = text.replace("[postprocess]\n", f'[postprocess]\nestimator = "{estimator}"\n')
+    text = re.sub(r"(?ms)^\[publish\]\n.*?(?=^\[|\Z)", "", text)
+    return text + ("" if margins else "\n[publish]\nmargins = false\n")
+
+
+def run(folder: Path, text: str, workers: int = 2) -> dict[str, object]:
+    """`spinewise run` in a process of its own: wall seconds, peak memory of all its processes, stages, directory."""
+    spec = folder / "release.toml"
+    spec.write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "flows.cli", "run", str(spec), "--out", str(folder), "--workers", str(workers)]
+    began = time.monotonic()
+    process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, _memory(process.pid))
+        time.sleep(0.1)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with exit status {process.returncode}")
+    out, _ = process.communicate()
+    directory = Path(out.strip())
+    return {
+        "seconds": time.monotonic() - began,
+        "peak_mb": peak / 1e6,
+        "stages": stages(directory / "restricted" / "run.log"),
+        "directory": str(directory),
+    }
+
+
+def _memory(pid: int) -> int:
+    """Resident memory of a process and its descendants; shared pages are counted for each."""
+    try:
+        process = psutil.Process(pid)
+        return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def stages(log: Path) -> dict[str, float]:
+    """Seconds by step of the last run in a log."""
+    lines = log.read_text(encoding="utf-8").splitlines()
+    begins = max(i for i, line in enumerate(lines) if line.endswith("run begins"))
+    found = [match for line in lines[begins:] if (match := STEP.match(line))]
+    return {match["name"]: float(match["seconds"]) for match in found}
+
+
+def estimation(found: dict[str, float]) -> dict[str, float]:
+    """The stages that the targets are stated for."""
+    return {
+        "upward pass": found.get("combine", 0.0),
+        "solves and rounding": sum(s for name, s in found.items() if name.startswith("estimate")),
+        "measuring": sum(s for name, s in found.items() if name.startswith("measure")),
+    }
+
+
+def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[str, object]:
+    """Medians of whole runs, by the command."""
+    runs = []
+    for _ in range(1 if margins else times):
+        with tempfile.TemporaryDirectory() as folder:
+            runs.append(run(Path(folder), spec_text(name, key=1, estimator="full", margins=margins)))
+    names = list(runs[0]["stages"])  # type: ignore[call-overload]
+    return {
+        "runs": len(runs),
+        "seconds": float(np.median([one["seconds"] for one in runs])),
+        "peak_mb": float(np.median([one["peak_mb"] for one in runs])),
+        "stages": {step: float(np.median([one["stages"][step] for one in runs])) for step in names},
+    }
+
+
+def bench_solver(name: str, sample: int = 40) -> dict[str, object]:
+    """The batched solver over all families against cvxpy family by family, on a sample and extrapolated by level."""
+    from threadpoolctl import threadpool_limits
+
+    from flows import problem as flows_problem
+    from flows.inputs import read_spine
+    from flows.job import Job
+    from flows.request import Request, check_request
+    from flows.steps import Silent
+    from flows.workers import Workers
+    from postprocess import downward
+    from postprocess.downward import downward_level, solve_families
+    from postprocess.least_squares import solve_with_cvxpy
+    from postprocess.upward import basis_of, upward_pass
+
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        run(folder, spec_text(name, key=1, estimator="full", margins=False))
+        checked = check_request(Request(folder / "release.toml", folder, None, 1, None))
+        job = Job(
+            checked.run, checked.spec, checked.universes, read_spine(checked.spec.geography), Workers(1), Silent()
+        )
+        with threadpool_limits(1):
+            problem = flows_problem.problem_of(job, checked.universes[0])
+            basis = basis_of(problem)
+            estimates = upward_pass(problem, basis)
+            kept: list[tuple[int, list[object]]] = []
+            batched = 0.0
+
+            def timed(families: list[object], _: str) -> list[object]:
+                nonlocal batched
+                began = time.perf_counter()
+                solutions = solve_families(families, "batched")  # type: ignore[arg-type]
+                batched += time.perf_counter() - began
+                kept.append((level, list(families)))
+                return solutions  # type: ignore[return-value]
+
+            downward.solve_families = timed  # type: ignore[assignment]
+            above = None
+            for level, estimate in enumerate(estimates):
+                above, _ = downward_level(problem, basis, level, estimate, above)
+            downward.solve_families = solve_families
+            rng = np.random.default_rng(1)
+            stated, solved, counted = 0.0, 0, 0
+            strata: dict[tuple[int, int], list[object]] = {}
+            for level, families in kept:
+                for family in families:
+                    strata.setdefault((level, int(family.n_cells > 8)), []).append(family)  # type: ignore[attr-defined]
+            for families in strata.values():
+                small = [f for f in families if f.precision.size <= 2_000_000]  # type: ignore[attr-defined]
+                if not small:
+                    continue
+                chosen = rng.choice(len(small), min(sample, len(small)), replace=False)
+                began = time.perf_counter()
+                for i in chosen:
+                    solve_with_cvxpy(small[i])  # type: ignore[arg-type]
+                stated += (time.perf_counter() - began) / len(chosen) * len(small)
+                solved += len(chosen)
+                counted += len(small)
+    total = sum(len(families) for _, families in kept)
+    return {
+        "families": total,
+        "batched_seconds": batched,
+        "cvxpy_seconds_extrapolated": stated,
+        "cvxpy_families_timed": solved,
+        "families_too_large_for_cvxpy": total - counted,
+        "ratio_at_least": stated / batched,
+    }
+
+
+def _errors(directory: Path, queries: dict[str, list[str]], levels: list[str]) -> dict[str, float]:
+    """Mean over geounits of the L1 error, per level and query, from released and true histograms."""
+    out = {}
+    n = {name: pd.read_parquet(directory / "public" / "spine.parquet")[name].nunique() for name in levels}
+    for level in levels:
+        frames = []
+        for room, sign in (("public", 1), ("restricted", -1)):
+            frame = pd.read_parquet(directory / room / "histograms" / f"{level}.parquet")
+            frame = frame.astype({c: str for c in frame.columns if c != "count"})
+            frames.append(frame.assign(count=frame["count"] * sign))
+        both = pd.concat(frames)
+        for query, attributes in queries.items():
+            off = both.groupby(["geocode", *attributes], observed=True)["count"].sum().abs().sum()
+            out[f"{level}: {query}"] = float(off / n[level])
+    return out
+
+
+def bench_accuracy(name: str, keys: int) -> dict[str, dict[str, float]]:
+    """L1 error per geounit, `full` beside `topdown`, mean over keys."""
+    if name == "ri_2010":
+        queries = {"total": [], "race": ["race"], "detailed": ["votingage", "race"]}
+    else:
+        queries = {
+            "total": [],
+            "hispanic * cenrace": ["hispanic", "cenrace"],
+            "detailed": ["hhgq", "votingage", "hispanic", "cenrace"],
+        }
+    levels = ["state", "county", "tract", "block_group", "block"]
+    found: dict[str, dict[str, float]] = {}
+    for estimator in ("topdown", "full"):
+        each = []
+        for key in range(1, keys + 1):
+            with tempfile.TemporaryDirectory() as folder:
+                done = run(Path(folder), spec_text(name, key=key, estimator=estimator, margins=False))
+                each.append(_errors(Path(str(done["directory"])), queries, levels))
+        for what in each[0]:
+            found.setdefault(what, {})[estimator] = float(np.mean([one[what] for one in each]))
+    for row in found.values():
+        row["ratio"] = row["full"] / row["topdown"] if row["topdown"] else float("nan")
+    return found
+
+
+def bench_growth(name: str) -> dict[str, object]:
+    """Post-processing seconds for 1/8, 1/4, 1/2 and all of the state's tracts, and the exponent in the blocks."""
+    persons = pd.read_parquet(DATA / "ri_pl94_persons.parquet")
+    units = pd.read_parquet(DATA / "ri_pl94_units.parquet")
+    tracts = units["block"].str[:11]
+    order = np.random.default_rng(1).permutation(sorted(tracts.unique()))
+    rows = []
+    for share in (0.125, 0.25, 0.5, 1.0):
+        chosen = set(order[: round(share * len(order))])
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            kept = persons[persons["block"].str[:11].isin(chosen)]
+            kept.to_parquet(folder / "ri_pl94_persons.parquet")
+            units[tracts.isin(chosen)].to_parquet(folder / "ri_pl94_units.parquet")
+            seconds = []
+            for _ in range(2):
+                with tempfile.TemporaryDirectory() as out:
+                    text = spec_text(name, key=1, estimator="full", margins=False, folder=folder)
+                    found = estimation(run(Path(out), text)["stages"])  # type: ignore[arg-type]
+                    seconds.append(found["upward pass"] + found["solves and rounding"])
+        rows.append({"blocks": int(tracts.isin(chosen).sum()), "seconds": float(min(seconds))})
+    blocks, took = (np.log([row[what] for row in rows]) for what in ("blocks", "seconds"))
+    return {"rows": rows, "exponent": float(np.polyfit(blocks, took, 1)[0])}
+
+
+def _print(title: str, rows: list[tuple[str, ...]]) -> None:
+    print(f"\n{title}")
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--keys", type=int, default=5)
+    parser.add_argument("--part", choices=["stages", "solver", "accuracy", "growth", "margins"], action="append")
+    parser.add_argument("--data", choices=list(EXAMPLES), action="append")
+    arguments = parser.parse_args()
+    if not DATA.is_dir():
+        print("bench_release: the real census data (../shared/data) is not beside the project; nothing is measured")
+        return
+    parts = arguments.part or ["stages", "solver", "accuracy", "growth", "margins"]
+    figures: dict[str, object] = {}
+    for name in arguments.data or list(EXAMPLES):
+        if "stages" in parts:
+            found = bench_stages(name)
+            figures[f"{name} stages"] = found
+            rows = [("stage", "seconds")]
+            rows += [(stage, f"{seconds:.2f}") for stage, seconds in found["stages"].items()]  # type: ignore[attr-defined]
+            rows += [(stage, f"{seconds:.2f}") for stage, seconds in estimation(found["stages"]).items()]  # type: ignore[arg-type]
+            rows += [("whole command", f"{found['seconds']:.1f}"), ("peak memory, MB", f"{found['peak_mb']:.0f}")]
+            _print(f"{name}: spinewise run without margins, 2 workers, median of {found['runs']}", rows)
+        if "solver" in parts:
+            found = bench_solver(name)
+            figures[f"{name} solver"] = found
+            _print(
+                f"{name}: all least-squares problems, one core",
+                [("what", "figure")] + [(k, f"{v:.2f}" if isinstance(v, float) else str(v)) for k, v in found.items()],
+            )
+        if "accuracy" in parts:
+            table = bench_accuracy(name, arguments.keys)
+            figures[f"{name} accuracy"] = table
+            rows = [("L1 per geounit", "topdown", "full", "ratio")]
+            rows += [
+                (what, f"{row['topdown']:.2f}", f"{row['full']:.2f}", f"{row['ratio']:.3f}")
+                for what, row in table.items()
+            ]
+            _print(f"{name}: accuracy, mean of {arguments.keys} keys", rows)
+        if "growth" in parts and name == "ri_pl94":
+            found = bench_growth(name)
+            figures[f"{name} growth"] = found
+            rows = [("blocks", "seconds of post-processing")]
+            rows += [(f"{row['blocks']:,}", f"{row['seconds']:.2f}") for row in found["rows"]]  # type: ignore[attr-defined]
+            rows += [("exponent", f"{found['exponent']:.2f}")]
+            _print(f"{name}: growth", rows)
+        if "margins" in parts:
+            found = bench_stages(name, margins=True)
+            figures[f"{name} margins"] = found
+            rows = [
+                ("whole command, seconds", f"{found['seconds']:.1f}"),
+                ("peak memory, MB", f"{found['peak_mb']:.0f}"),
+            ]
+            _print(f"{name}: spinewise run with margins of error (20 simulated runs), 2 workers, 1 run", rows)
+    figures["own peak memory, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if arguments.json is not None:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""The command line in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """This process's, with the project's packages and those of the tests."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "tests")]), **more}
+
+
+def spinewise(*arguments: object, timeout: float = 300, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run `spinewise` with these arguments; `more` is for the environment."""
+    command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    return subprocess.run(
+        command, env=environment(COLUMNS="120", **more), capture_output=True, text=True, timeout=timeout, check=False
+    )

@@ -1,0 +1,55 @@
+"""Runs a release and kills itself: `python -m releases.killed SPEC OUT EVENT NUMBER`.
+
+EVENT is "start" or "finish" of a step, "advance" within one, or "sync", a write to the disk, which comes before each
+file is moved into place and after it; NUMBER says at which of these the process ends, without any cleaning up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from flows.steps import Silent, Step
+from releases.small import run
+
+
+class Killer(Silent):
+    """Kills the process at an event."""
+
+    def __init__(self, event: str, number: int) -> None:
+        self.event = event
+        self.left = number
+
+    def happens(self, event: str) -> None:
+        if event == self.event:
+            self.left -= 1
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    def start(self, step: Step) -> None:  # noqa: ARG002
+        self.happens("start")
+
+    def advance(self, geounits: int) -> None:  # noqa: ARG002
+        self.happens("advance")
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:  # noqa: ARG002
+        self.happens("finish")
+
+
+def main() -> None:
+    spec, out, event, number = sys.argv[1:]
+    killer = Killer(event, int(number))
+    sync = os.fsync
+
+    def counted_sync(descriptor: int) -> None:
+        killer.happens("sync")
+        sync(descriptor)
+
+    os.fsync = counted_sync
+    run(Path(spec), Path(out), progress=killer)
+
+
+if __name__ == "__main__":
+    main()

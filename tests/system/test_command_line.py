@@ -1,0 +1,103 @@
+"""The main job by the command line: an example, its release, and its verification, with one engine and its database."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from releases.command import spinewise
+from releases.small import public_bytes, write_town
+
+from pipeline.layout import RunDirectory
+from pipeline.manifest import read_manifest
+
+PLANTED = "7654321"
+
+
+@pytest.fixture(scope="module")
+def example(prefect_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The release of an example of 20,000 people, run by the command line."""
+    folder = tmp_path_factory.mktemp("example")
+    spinewise("example", folder / "demo", "--people", 20_000)
+    spec = folder / "demo" / "release.toml"
+    spec.write_text(spec.read_text().replace("replicates = 20", "replicates = 1"))
+    shown = spinewise("run", spec, "--out", folder / "out", "--workers", 2, PREFECT_HOME=str(prefect_home))
+    assert shown.returncode == 0, shown.stderr
+    root = folder / "out" / "example"
+    assert shown.stdout == f"{root}\n"
+    assert "estimate block: 25,000 geounits" in shown.stderr
+    assert "NOT FOR RELEASE" not in shown.stderr
+    # Prefect says nothing of its own, at its end either.
+    told = [line for line in shown.stderr.splitlines() if not line.endswith(" s")]
+    assert told == [], told
+    return root
+
+
+def test_an_example_is_released_whole(example: Path) -> None:
+    directory = RunDirectory(example)
+    total = None
+    for level in ("state", "county", "tract", "block_group", "block"):
+        histogram = pd.read_parquet(directory.main.histogram(level))
+        assert total in (None, histogram["count"].sum())
+        total = histogram["count"].sum()
+    assert total == 20_000 == len(pd.read_parquet(directory.main.microdata))
+    race = pd.read_parquet(directory.main.table("race", "county"))
+    assert [name for name in race if name.endswith(":moe90")]
+    assert read_manifest(directory.manifest).status == "official"
+
+
+def test_the_example_verifies_with_restricted_out_of_reach(example: Path, tmp_path: Path) -> None:
+    shutil.copytree(example / "public", tmp_path / "public")
+    shown = spinewise("verify", tmp_path, "--workers", 1)
+    assert shown.returncode == 0, shown.stderr
+    tracts = tmp_path / "public" / "histograms" / "tract.parquet"
+    changed = bytearray(tracts.read_bytes())
+    changed[len(changed) // 2] ^= 1
+    tracts.write_bytes(changed)
+    shown = spinewise("verify", tmp_path)
+    assert shown.returncode == 1
+    assert "'public/histograms/tract.parquet' was changed" in shown.stderr
+
+
+def test_nothing_confidential_reaches_the_engine(prefect_home: Path, tmp_path: Path) -> None:
+    """Counts, values and row numbers of the records, and the key, are in no file of Prefect, run or refused."""
+    spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""), ("replicates = 3", "margins = false"))
+    persons, units = tmp_path / "in" / "persons.csv", tmp_path / "in" / "units.csv"
+    good = persons.read_text()
+    lines = units.read_text().splitlines()
+    lines[1] = ",".join([*lines[1].split(",")[:2], PLANTED])
+    units.write_text("\n".join(lines) + "\n")
+    persons.write_text(good + f"A0101,value{PLANTED},f,house\n")
+    home = {"PREFECT_HOME": str(prefect_home)}
+    refused = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, **home)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    # The person at the keyboard is told all of it, once.
+    assert refused.stderr.count(f"value{PLANTED}") == 1
+    assert "Traceback" not in refused.stderr
+    persons.write_text(good)
+    shown = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, **home)
+    assert shown.returncode == 0, shown.stderr
+    assert PLANTED not in shown.stderr
+    directory = RunDirectory(tmp_path / "out" / "town")
+    truth = pd.read_parquet(directory.universe("units").true_histogram("block"))
+    assert int(PLANTED) in truth["count"].tolist()
+    key = directory.key.read_text().split()[-1]
+    assert len(key) == 64
+    texts = [path.read_bytes() for path in prefect_home.rglob("*") if path.is_file()]
+    assert any(b"measure units block" in text for text in texts)  # the search finds what is there
+    for secret in (PLANTED, f"{int(PLANTED):,}", key, "ancient"):
+        assert not any(secret.encode() in text for text in texts), secret
+    assert not any(bytes.fromhex(key) in text for text in texts)
+    with sqlite3.connect(f"file:{prefect_home / 'prefect.db'}?mode=ro", uri=True) as database:
+        parameters = [row[0] for row in database.execute("select parameters from flow_run")]
+        tasks = [row[0] for row in database.execute("select task_inputs from task_run")]
+        assert database.execute("select count(*) from log").fetchone() == (0,)
+    assert all(str(tmp_path) in text or "example" in text for text in parameters)
+    assert len(tasks) > 20
+    assert set(tasks) == {"{}"}
+    log = directory.log.read_text()
+    assert PLANTED not in log
+    assert public_bytes(directory.root)

@@ -1,0 +1,94 @@
+"""A run that is killed leaves only whole files and no manifest; run again, it ends as if nothing had happened."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from releases.command import environment, spinewise
+from releases.small import public_bytes, run
+
+from pipeline.layout import RunDirectory
+
+
+def kill_at(spec: Path, out: Path, event: str, number: int) -> bool:
+    """Run and be killed; False if the run ended before."""
+    command = [sys.executable, "-m", "releases.killed", str(spec), str(out), event, str(number)]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    return ended.returncode != 0
+
+
+def assert_nothing_half_written(root: Path, *, finished: bool = False) -> None:
+    directory = RunDirectory(root)
+    assert directory.manifest.exists() <= finished
+    for path in directory.public.rglob("*"):
+        if path.suffix == ".parquet":
+            pq.read_table(path)
+        else:
+            assert path.is_dir() or path == directory.manifest
+
+
+@pytest.mark.parametrize(("event", "number"), [("start", 1), ("sync", 70), ("finish", 15), ("advance", 24)])
+def test_a_killed_run_is_gone_on_with(
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, event: str, number: int
+) -> None:
+    assert kill_at(town_spec, tmp_path, event, number)
+    assert_nothing_half_written(tmp_path / "town")
+    assert public_bytes(run(town_spec, tmp_path)) == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("event", ["start", "sync", "finish", "advance"])
+def test_it_does_not_matter_where(town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, event: str) -> None:
+    """A process is killed at its 1st, 2nd, 3rd ... event, again and again in one directory, until one gets through."""
+    step = 7 if event == "sync" else 1
+    number = 1
+    while kill_at(town_spec, tmp_path / str(number), event, number):
+        assert_nothing_half_written(tmp_path / str(number) / "town")
+        assert public_bytes(run(town_spec, tmp_path / str(number))) == undisturbed
+        number += step
+    assert number > 30
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_many_times_ends_all_the_same(
+    town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path
+) -> None:
+    kills = 0
+    while kill_at(town_spec, tmp_path, "sync", 40):
+        assert_nothing_half_written(tmp_path / "town")
+        kills += 1
+        assert kills < 40, "the run does not get further"
+    assert kills >= 3
+    assert public_bytes(tmp_path / "town") == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_command_can_be_ended_at_any_time(
+    town_spec: Path, undisturbed: dict[str, bytes], prefect_home: Path, tmp_path: Path, ending: signal.Signals
+) -> None:
+    command = [sys.executable, "-m", "flows.cli", "run", str(town_spec), "--out", str(tmp_path)]
+    variables = environment(PREFECT_HOME=str(prefect_home))
+    with subprocess.Popen(command, env=variables, start_new_session=True, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("measure units tract"):
+                break
+        # All of the group are killed: where only the run is, Prefect's own temporary server outlives it.
+        os.killpg(process.pid, ending) if ending == signal.SIGKILL else process.send_signal(ending)
+        assert process.wait(60) != 0
+        rest = process.stderr.read()
+    assert "Traceback" not in rest
+    assert_nothing_half_written(tmp_path / "town", finished=False)
+    time.sleep(1)
+    shown = spinewise("run", town_spec, "--out", tmp_path, PREFECT_HOME=str(prefect_home))
+    assert shown.returncode == 0, shown.stderr
+    assert public_bytes(tmp_path / "town") == undisturbed
