@@ -36,6 +36,8 @@ ADAPT_AT = frozenset({30, 90, 270, 810, 2430})
 LARGEST_CHANGE = 5
 #: Numbers in a family's matrices above which the exact solution is tried at once, and s is changed twice at most.
 LARGE, ADAPT_LARGE_AT = 1_000_000, frozenset({40, 160})
+#: Iterations at which the exact solution of a large family is tried whatever the residuals.
+TRY_LARGE_AT = frozenset({30, 60, 120, 240, 480, 960})
 #: The first s, over the median of the precision's diagonal, where the children share their precision (measured).
 SHARED_SCALE = 2.0
 #: Numbers held at once in one batch's matrices.
@@ -101,7 +103,8 @@ class _Batch:
         n = len(families)
         self.families = families
         self.has_parent = has_parent
-        self.adapt_at = ADAPT_LARGE_AT if (1 if shared else c) * k * k > LARGE else ADAPT_AT
+        self.large = (1 if shared else c) * k * k > LARGE
+        self.adapt_at = ADAPT_LARGE_AT if self.large else ADAPT_AT
         self.linear = np.zeros((n, c, k))
         self.upper = np.zeros((n, c, k))
         self.children = np.zeros((n, c, 1))
@@ -219,6 +222,8 @@ class _Batch:
                 primal = np.maximum(primal, np.abs(x @ self.groups - w).max(axis=(1, 2)))
                 dual = np.maximum(dual, np.abs(w - w_old).max(axis=(1, 2)))
             done = np.maximum(primal, dual) < tolerance
+            if self.large and iteration in TRY_LARGE_AT:
+                done[:] = True
             if iteration in self.adapt_at and not done.all():
                 change = np.where(done, 1.0, _balance(primal, dual))
                 if (change != 1.0).any():

@@ -23,7 +23,7 @@ from postprocess.upward import LevelEstimate
 #: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3
 #: Share of the parents that cvxpy solves again, and at least how many are drawn for it.
-CHECKED_SHARE, CHECKED_LEAST = 0.01, 30
+CHECKED_SHARE, CHECKED_LEAST = 0.01, 25
 #: Numbers in a family's matrices above which cvxpy is too slow to compare with.
 CHECKED_NUMBERS = 300_000
 #: An upper bound that is none.
@@ -58,7 +58,6 @@ class SolverReport:
         self.dual = max(self.dual, other.dual)
         self.checked += other.checked
         self.largest_difference = max(self.largest_difference, other.largest_difference)
-
 
     def public(self) -> dict[str, object]:
         """For the manifest: what does not depend on the last bits of floating point. Residuals are upper limits."""
@@ -305,7 +304,7 @@ def _compare(task: LevelTask, member: _Member, solution: Solution, report: Solve
         return
     if solution.solver != "batched":
         return
-    reference = solve_with_cvxpy(family)
+    reference = solve_with_cvxpy(family, once=True)
     difference = float(np.abs(reference.x - solution.x).max(initial=0.0))
     report.checked += 1
     report.largest_difference = max(report.largest_difference, difference)
@@ -341,7 +340,7 @@ def checked_parents(problem: Problem) -> list[BoolArray]:
         eligible = np.flatnonzero((size > 1) | (level == 0))
         draws.append(ties[eligible])
         places.extend((level, int(i)) for i in eligible)
-    wanted = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(places) * 1.5)))
+    wanted = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(places) * 1.2)))
     chosen = np.argsort(np.concatenate(draws), kind="stable")[:wanted]
     flags = [np.zeros(len(size), dtype=bool) for size in sizes]
     for i in chosen:

@@ -176,7 +176,7 @@ def _explained(spine: Spine, part: Section, unlimited: Section, labels: Mapping[
     found = _shortened(part, shortfall(part))
     persons = max(1, int(np.ceil(found.persons - 1e-3)))
     texts: list[str] = []
-    for key in sorted(found.rows):
+    for key in sorted(found.rows, key=lambda row: (row.level, row.statement, row.answer, not row.at_least)):
         texts.append(_said(spine, part, key, found, labels))
     texts = list(dict.fromkeys(text for text in texts if text))
     if not part.possible.all() and shortfall(unlimited, found.rows).persons < found.persons - 1e-3:

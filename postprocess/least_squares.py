@@ -6,6 +6,7 @@ The problem of one shape is stated and compiled once, with its data as parameter
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -36,13 +37,6 @@ class _Shape:
     groups: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Compiled:
-    problem: cp.Problem
-    x: cp.Variable
-    parameters: dict[str, cp.Parameter]
-
-
 def _shape(family: Family) -> _Shape:
     return _Shape(
         children=family.n_children,
@@ -54,45 +48,56 @@ def _shape(family: Family) -> _Shape:
     )
 
 
-@lru_cache(maxsize=64)
-def _compile(shape: _Shape) -> _Compiled:
-    x = cp.Variable((shape.children, shape.cells))
-    parameters = {
-        "target": cp.Parameter((shape.children, shape.cells)),
-        "upper": cp.Parameter((shape.children, shape.cells), nonneg=True),
+def _parameters(shape: _Shape) -> dict[str, cp.Parameter]:
+    """The data of a problem of one shape, to be filled in."""
+    sizes: dict[str, tuple[int, ...]] = {
+        "target": (shape.children, shape.cells),
+        "upper": (shape.children, shape.cells),
     }
-    n_roots = 1 if shape.shared else shape.children
-    roots = [cp.Parameter((shape.cells, shape.cells)) for _ in range(n_roots)]
-    parameters |= {f"root{i}": root for i, root in enumerate(roots)}
-    if shape.shared:
-        fit = cp.sum_squares(x @ roots[0].T - parameters["target"])
-    else:
-        fit = sum(cp.sum_squares(roots[i] @ x[i] - parameters["target"][i]) for i in range(shape.children))
-    constraints = [x >= 0, x <= parameters["upper"]]
+    sizes |= {f"root{i}": (shape.cells, shape.cells) for i in range(1 if shape.shared else shape.children)}
     if shape.has_parent:
-        parameters["parent"] = cp.Parameter(shape.cells)
-        constraints.append(cp.sum(x, axis=0) == parameters["parent"])
+        sizes["parent"] = (shape.cells,)
     if shape.held:
-        parameters["held_matrix"] = cp.Parameter((shape.cells, shape.held))
-        parameters["held"] = cp.Parameter((shape.children, shape.held))
-        constraints.append(x @ parameters["held_matrix"] == parameters["held"])
+        sizes |= {"held_matrix": (shape.cells, shape.held), "held": (shape.children, shape.held)}
     if shape.groups:
-        parameters["groups"] = cp.Parameter((shape.cells, shape.groups))
-        parameters["lower"] = cp.Parameter((shape.children, shape.groups))
-        parameters["upper_groups"] = cp.Parameter((shape.children, shape.groups))
-        sums = x @ parameters["groups"]
-        constraints += [sums >= parameters["lower"], sums <= parameters["upper_groups"]]
-    return _Compiled(cp.Problem(cp.Minimize(fit), constraints), x, parameters)
+        sizes["groups"] = (shape.cells, shape.groups)
+        sizes |= dict.fromkeys(("lower_groups", "upper_groups"), (shape.children, shape.groups))
+    return {name: cp.Parameter(size) for name, size in sizes.items()}
 
 
-def _fill(compiled: _Compiled, family: Family) -> None:
-    """Set the parameters. Everything is scaled so that the precision's median diagonal is one."""
+def _state(shape: _Shape, data: Mapping[str, Any]) -> tuple[cp.Problem, cp.Variable]:
+    """The problem over `data`, which are parameters or numbers."""
+    x = cp.Variable((shape.children, shape.cells))
+    target = data["target"]
+    if shape.shared:
+        fit = cp.sum_squares(x @ data["root0"].T - target)
+    else:
+        fit = sum(cp.sum_squares(data[f"root{i}"] @ x[i] - target[i]) for i in range(shape.children))
+    constraints = [x >= 0, x <= data["upper"]]
+    if shape.has_parent:
+        constraints.append(cp.sum(x, axis=0) == data["parent"])
+    if shape.held:
+        constraints.append(x @ data["held_matrix"] == data["held"])
+    if shape.groups:
+        sums = x @ data["groups"]
+        constraints += [sums >= data["lower_groups"], sums <= data["upper_groups"]]
+    return cp.Problem(cp.Minimize(fit), constraints), x
+
+
+@lru_cache(maxsize=64)
+def _compiled(shape: _Shape) -> tuple[cp.Problem, cp.Variable, dict[str, cp.Parameter]]:
+    parameters = _parameters(shape)
+    problem, x = _state(shape, parameters)
+    return problem, x, parameters
+
+
+def _data(family: Family) -> dict[str, Any]:
+    """The numbers of a family. The objective is scaled so that the precision's median diagonal is one."""
     scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
-    factors = np.linalg.cholesky(family.precision / scale)
+    roots = np.swapaxes(np.linalg.cholesky(family.precision / scale), 1, 2)
     centre = np.linalg.solve(family.precision, family.linear[:, :, None])
-    upper_factors = np.swapaxes(factors, 1, 2)
-    values: dict[str, Any] = {f"root{i}": root for i, root in enumerate(upper_factors)}
-    values["target"] = np.matmul(upper_factors, centre)[:, :, 0]
+    values: dict[str, Any] = {f"root{i}": root for i, root in enumerate(roots)}
+    values["target"] = np.matmul(roots, centre)[:, :, 0]
     values["upper"] = family.upper
     if family.parent is not None:
         values["parent"] = family.parent
@@ -101,36 +106,49 @@ def _fill(compiled: _Compiled, family: Family) -> None:
         values["held"] = family.held
     if family.ranges:
         values["groups"] = np.hstack([one_hot(one.group, one.lower.shape[1]) for one in family.ranges])
-        values["lower"] = np.hstack([one.lower for one in family.ranges])
+        values["lower_groups"] = np.hstack([one.lower for one in family.ranges])
         values["upper_groups"] = np.hstack([one.upper for one in family.ranges])
-    for name, parameter in compiled.parameters.items():
-        parameter.value = values[name]
+    return values
 
 
-def solve_with_cvxpy(family: Family) -> Solution:
+def _stated(family: Family, *, once: bool) -> tuple[cp.Problem, cp.Variable]:
+    """The family's problem, from its shape's compiled one, or stated for this once."""
+    data = _data(family)
+    if once:
+        return _state(_shape(family), data)
+    problem, x, parameters = _compiled(_shape(family))
+    for name, parameter in parameters.items():
+        parameter.value = data[name]
+    return problem, x
+
+
+def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
     """Solve one family, with another solver where one does not reach its tolerance.
+
+    Args:
+        family: the problem.
+        once: do not compile the problem for its shape; quicker where few families have the same.
 
     Raises:
         SolverError: none did; the message names the parent and what each solver said.
     """
-    compiled = _compile(_shape(family))
-    _fill(compiled, family)
+    problem, unknowns = _stated(family, once=once)
     said = []
     for solver, options in SOLVERS:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                compiled.problem.solve(solver=solver, warm_start=False, **options)
+                problem.solve(solver=solver, warm_start=False, **options)
         except cp.error.SolverError as error:
             said.append(f"{solver}: {error}")
             continue
-        if compiled.problem.status == cp.OPTIMAL and compiled.x.value is not None:
-            x = np.asarray(compiled.x.value, dtype=np.float64)
+        if problem.status == cp.OPTIMAL and unknowns.value is not None:
+            x = np.asarray(unknowns.value, dtype=np.float64)
             worst = violation(family, x)
             if worst <= FEASIBILITY:
-                iterations = int(compiled.problem.solver_stats.num_iters or 0)
+                iterations = int(problem.solver_stats.num_iters or 0)
                 return Solution(x, f"cvxpy/{solver}", iterations, worst, 0.0)
             said.append(f"{solver}: a constraint is off by {worst:.1e} persons, allowed is {FEASIBILITY:.0e}")
         else:
-            said.append(f"{solver}: {compiled.problem.status}")
+            said.append(f"{solver}: {problem.status}")
     raise SolverError(f"{family.name}: the least-squares problem of its children was not solved ({'; '.join(said)})")

@@ -53,7 +53,7 @@ class Section:
     def size(self, level: int) -> tuple[int, int]:
         """Geounits and atoms of a level of the section."""
         rows = self.rows[level]
-        return rows.stop - rows.start, int(self.atoms[level].max()) + 1
+        return rows.stop - rows.start, int(self.atoms[level].max(initial=-1)) + 1
 
     @property
     def n_unknowns(self) -> int:

@@ -144,7 +144,7 @@ class Ledger:
     """The budgets of datasets and what was spent of them.
 
     >>> with Ledger.open(url) as ledger:                                     # doctest: +SKIP
-    ...     reservation = ledger.reserve(charge, noted=read_notes(out).values())
+    ...     reservation = ledger.reserve(charge, noted=read_notes(out, ledger.id).values())
     ...     note_event(run.restricted, reservation.head)
     ...     measure()
     ...     note_event(run.restricted, ledger.commit(reservation))

@@ -85,11 +85,18 @@ def read_note(folder: Path) -> Head | None:
     raise LedgerError(f"{path} is damaged: it does not say which event of the ledger was the last")
 
 
-def read_notes(root: Path) -> dict[Path, Head]:
-    """The notes of all runs below `root`: of itself and of the folders in it, by the run's folder."""
+def read_notes(root: Path, ledger: str = "") -> dict[Path, Head]:
+    """The notes of all runs below `root`: of itself and of the folders in it, by the run's folder.
+
+    Folders of other people's runs, which cannot be read, are passed over.
+
+    Args:
+        ledger: only notes of this one; of every ledger if empty.
+    """
     folders = [root, *sorted(child for child in root.iterdir() if child.is_dir())] if root.is_dir() else []
-    found = {folder: read_note(folder / "restricted") for folder in folders}
-    return {folder: head for folder, head in found.items() if head is not None}
+    readable = [folder for folder in folders if os.access(folder / "restricted", os.R_OK | os.X_OK)]
+    found = {folder: read_note(folder / "restricted") for folder in readable}
+    return {folder: head for folder, head in found.items() if head is not None and ledger in ("", head.ledger)}
 
 
 def check_noted(ledger: str, events: Sequence[Event], noted: Iterable[Head]) -> None:

@@ -18,15 +18,14 @@ Figures are decimal texts rounded up to four places, so that the same spec gives
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
-from typing import Any, Literal, Protocol
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.privacy.accounting import zcdp_epsilon
-from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.composition import (
     advanced_epsilon,
     basic_epsilon,
@@ -34,81 +33,15 @@ from pipeline.privacy.composition import (
     group_budget,
     moments_epsilon,
 )
-from pipeline.privacy.mechanisms import MOVED, DiscreteGaussian, DiscreteLaplace, mechanism
+from pipeline.privacy.mechanisms import MOVED, DiscreteGaussian, DiscreteLaplace
 from pipeline.privacy.pld import one_number_epsilon, pld_epsilon
+from pipeline.privacy.uses import UniverseLike, measurements_of
 
-__all__ = ["Comparison", "Measurement", "PrivacyAccount", "Statement", "measurements_of", "privacy_statements"]
+__all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements"]
 
 GROUP_SIZES = (2, 3, 4, 5)
 _WIDE = Context(prec=400)
 _MOVES = 2  # answers of a query that another value, or another place, moves
-
-
-class _Query(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def groups(self) -> tuple[Any, ...]: ...
-
-
-class _Measured(Protocol):
-    @property
-    def query(self) -> _Query: ...
-    @property
-    def share(self) -> Fraction: ...
-
-
-class _Level(Protocol):
-    @property
-    def level(self) -> str: ...
-    @property
-    def share(self) -> Fraction: ...
-    @property
-    def queries(self) -> Sequence[_Measured]: ...
-
-
-class _Strategy(Protocol):
-    @property
-    def levels(self) -> Sequence[_Level]: ...
-
-
-class _Schema(Protocol):
-    @property
-    def names(self) -> tuple[str, ...]: ...
-
-
-class UniverseLike(Protocol):
-    """What is needed of a `pipeline.universe.Universe`; the privacy code imports nothing of the pipeline."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def schema(self) -> _Schema: ...
-    @property
-    def strategy(self) -> _Strategy: ...
-    @property
-    def framework(self) -> Framework: ...
-    @property
-    def budget(self) -> Fraction: ...
-    @property
-    def delta(self) -> Fraction: ...
-    @property
-    def neighbours(self) -> Neighbours: ...
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """One query at one level.
-
-    Attributes:
-        attributes: those that the query does not sum out.
-        use: its mechanism, exact.
-    """
-
-    level: str
-    query: str
-    attributes: frozenset[str]
-    use: DiscreteGaussian | DiscreteLaplace
 
 
 class _Model(BaseModel):
@@ -170,20 +103,6 @@ class PrivacyAccount(_Model):
     places: tuple[Statement, ...]
     groups: tuple[Statement, ...]
     comparison: Comparison | None
-
-
-def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
-    """Every query at every level with its noise, computed from the budget and the shares as measuring does."""
-    found = []
-    for level in universe.strategy.levels:
-        for measured in level.queries:
-            noise = noise_for(universe.framework, universe.budget, level.share, measured.share, universe.neighbours)
-            use = mechanism(noise.mechanism, noise.scale)
-            assert isinstance(use, DiscreteGaussian | DiscreteLaplace), "noise_for gives noise"
-            kept = zip(universe.schema.names, measured.query.groups, strict=True)
-            attributes = frozenset(name for name, groups in kept if any(g != groups[0] for g in groups))
-            found.append(Measurement(level.level, measured.query.name, attributes, use))
-    return tuple(found)
 
 
 def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:

@@ -18,7 +18,8 @@ from pipeline.privacy.composition import (
     group_budget,
     moments_epsilon,
 )
-from pipeline.privacy.statements import PrivacyAccount, Statement, measurements_of, privacy_statements
+from pipeline.privacy.statements import PrivacyAccount, Statement, privacy_statements
+from pipeline.privacy.uses import measurements_of
 from pipeline.spec import parse_spec
 from pipeline.universe import Universe
 

@@ -24,6 +24,8 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import Charge, Ledger, OverspentError, RunFingerprint, amount_text
 from pipeline.privacy.ledger_notes import check_noted, note_event, read_note, read_notes
 from pipeline.privacy.ledger_store import ledger_url
+from pipeline.privacy.uses import charge_for
+from pipeline.spec import parse_spec
 
 RACERS = 50
 fork = multiprocessing.get_context("fork")
@@ -206,6 +208,36 @@ def test_the_file_is_for_its_owner_only(file: str) -> None:
     assert Path(file).stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+def test_two_rights_are_enough_to_spend_on_postgresql(url: str) -> None:
+    """SELECT and INSERT, as docs/ledger.md has it; the role can neither change the events nor switch the guards off."""
+    begin(url)
+    owner = sa.create_engine(ledger_url(url))
+    with owner.begin() as connection:
+        connection.execute(sa.text("DROP ROLE IF EXISTS spinewise_runs"))
+        connection.execute(sa.text("CREATE ROLE spinewise_runs LOGIN"))
+        connection.execute(sa.text("GRANT SELECT ON ledger_about, ledger_events TO spinewise_runs"))
+        connection.execute(sa.text("GRANT INSERT ON ledger_events TO spinewise_runs"))
+    spender = url.replace("tests@", "spinewise_runs@")
+    with Ledger.open(spender) as ledger:
+        ledger.commit(ledger.reserve(charge(1, "1/2")))
+    engine = sa.create_engine(ledger_url(spender))
+    for statement in (
+        "UPDATE ledger_events SET cost = '0'",
+        "DELETE FROM ledger_events",
+        "TRUNCATE ledger_events",
+        "DROP TRIGGER ledger_events_no_update ON ledger_events",
+    ):
+        with pytest.raises(sa.exc.ProgrammingError, match=r"permission denied|must be owner"), engine.begin() as other:
+            other.execute(sa.text(statement))
+    with pytest.raises(sa.exc.DatabaseError, match="never changed or removed"), owner.begin() as connection:
+        connection.execute(sa.text("TRUNCATE ledger_events"))
+    assert spent(url) == Fraction(1, 2)
+    with owner.begin() as connection:
+        connection.execute(sa.text("DROP OWNED BY spinewise_runs"))
+        connection.execute(sa.text("DROP ROLE spinewise_runs"))
+
+
 # The same run again
 
 
@@ -310,6 +342,45 @@ def test_amounts_are_told_on_the_safe_side() -> None:
     assert amount_text(third, up=True) == "0.333334 (1/3)"
     assert amount_text(Fraction(1, 10**9)) == "1e-9"
     assert amount_text(Fraction(0)) == "0"
+
+
+def test_a_release_is_charged_its_whole_budget_for_every_answer(file: str) -> None:
+    """Exactly, query by query, for a universe of the 2020 production strategy; and not under a test key."""
+    found = parse_spec("""
+name = "homes"
+[geography]
+file = "f.csv"
+column = "b"
+levels = { State = 2, County = 5, Block = 15 }
+[schema.attributes]
+occupied = ["yes", "no"]
+[strategy]
+levels = { State = "1/7", County = "2/7", Block = "4/7" }
+queries = { total = "3/11", detailed = "8/11" }
+[privacy]
+rho = "542/339"
+""", "x").universes()[0]  # fmt: skip
+    how: dict[str, Any] = {
+        "dataset": "persons",
+        "release": "homes",
+        "input_fingerprint": "i",
+        "spine_fingerprint": "s",
+        "level_sizes": {"State": 1, "County": 5, "Block": 100},
+    }
+    made = charge_for(found, key=MasterKey(bytes(32)), **how)
+    assert {(g.level, g.query): g.count for g in made.groups} == {
+        ("State", "total"): 1, ("State", "detailed"): 2, ("County", "total"): 5, ("County", "detailed"): 10,
+        ("Block", "total"): 100, ("Block", "detailed"): 200,
+    }  # fmt: skip
+    begin(file, "542/339")
+    with Ledger.open(file) as ledger:
+        ledger.reserve(made)
+        assert ledger.dataset("persons").left == 0
+        assert not ledger.reserve(charge_for(found, key=MasterKey(bytes(32)), **how)).new
+        with pytest.raises(OverspentError):
+            ledger.reserve(charge_for(found, key=MasterKey(b"1" * 32), **how))
+    with pytest.raises(InputError, match="cannot draw on a ledger"):
+        charge_for(found, key=MasterKey.from_text("insecure-test:1"), **how)
 
 
 # Races
@@ -498,7 +569,11 @@ def test_another_ledger_is_not_taken_for_the_one_that_was_charged(tmp_path: Path
     with Ledger.open(file) as ledger:
         note_event(tmp_path, ledger.reserve(charge(1, "1/2")).head)
     begin(str(tmp_path / "new.sqlite"))
+    (tmp_path / "restricted").mkdir()
+    shutil.copy(tmp_path / "ledger.json", tmp_path / "restricted")
     with Ledger.open(str(tmp_path / "new.sqlite")) as ledger:
+        assert len(read_notes(tmp_path)) == 1
+        assert read_notes(tmp_path, ledger.id) == {}
         with pytest.raises(LedgerError, match="was charged in the ledger"):
             ledger.reserve(charge(1, "1/2"), noted=[read_note(tmp_path)])
         with pytest.raises(LedgerError, match="was charged in the ledger"):

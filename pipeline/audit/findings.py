@@ -1,0 +1,93 @@
+"""What an audit found: one line for each thing that was tested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+__all__ = ["ALPHA", "Audit", "Finding", "certain", "tested"]
+
+#: Probability at which a test may reject what is right; with a thousand tests, one audit in a thousand.
+ALPHA: Final = 1e-6
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was tested.
+
+    Attributes:
+        group: "samplers", "streams", "pipeline", "release".
+        check: what was tested.
+        subject: of what, such as a distribution.
+        passed: whether it is as it should be, and the test was shown able to fail.
+        value: the number that decides, such as a p value; None where there is none.
+        limit: what it was compared with.
+        detail: in words.
+    """
+
+    group: str
+    check: str
+    subject: str
+    passed: bool
+    value: float | None = None
+    limit: float | None = None
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Audit:
+    """All findings of one audit.
+
+    Attributes:
+        title: what was audited.
+        about: versions, seed, sizes: what is needed to repeat it.
+    """
+
+    title: str
+    findings: tuple[Finding, ...]
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.passed for finding in self.findings)
+
+    @property
+    def failed(self) -> tuple[Finding, ...]:
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+    def groups(self) -> dict[str, list[Finding]]:
+        """The findings by group, in order."""
+        found: dict[str, list[Finding]] = {}
+        for finding in self.findings:
+            found.setdefault(finding.group, []).append(finding)
+        return found
+
+    def as_dict(self) -> dict[str, object]:
+        return {
+            "title": self.title,
+            "passed": self.passed,
+            "about": dict(self.about),
+            "findings": [asdict(finding) for finding in self.findings],
+        }
+
+
+def certain(group: str, check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Finding:
+    """A finding of something that holds or does not; `well` says what was looked at where nothing is wrong."""
+    found = list(problems)
+    shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if found[5:] else "")
+    return Finding(group, check, subject, not found, detail=shown or well)
+
+
+def tested(group: str, check: str, subject: str, p_value: float, arms: Mapping[str, float]) -> Finding:
+    """A finding of a statistical test.
+
+    Args:
+        p_value: of what is tested; it must not be below `ALPHA`.
+        arms: deliberate fault -> p value of the same test with it, which must be below `ALPHA`: a test that cannot fail
+            shows nothing.
+    """
+    blind = [f"{arm} is not noticed (p = {p:.2g})" for arm, p in arms.items() if p >= ALPHA]
+    rejected = [f"rejected (p = {p_value:.2g})"] if p_value < ALPHA else []
+    well = f"notices {', '.join(arms)}" if arms else ""
+    return Finding(group, check, subject, not (rejected or blind), p_value, ALPHA, "; ".join(rejected + blind) or well)

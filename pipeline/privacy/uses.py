@@ -1,0 +1,139 @@
+"""Which mechanisms a universe uses: every query at every level with its noise, and what a ledger is charged for them.
+
+The privacy code imports nothing of the pipeline: what is needed of a `pipeline.universe.Universe` stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.privacy.events import Group
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger import Charge, RunFingerprint
+from pipeline.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, mechanism
+
+__all__ = ["Measurement", "UniverseLike", "charge_for", "measurements_of"]
+
+
+class _Query(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def groups(self) -> tuple[Any, ...]: ...
+
+
+class _Measured(Protocol):
+    @property
+    def query(self) -> _Query: ...
+    @property
+    def share(self) -> Fraction: ...
+
+
+class _Level(Protocol):
+    @property
+    def level(self) -> str: ...
+    @property
+    def share(self) -> Fraction: ...
+    @property
+    def queries(self) -> Sequence[_Measured]: ...
+
+
+class _Strategy(Protocol):
+    @property
+    def levels(self) -> Sequence[_Level]: ...
+
+
+class _Schema(Protocol):
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+
+class UniverseLike(Protocol):
+    """A universe, as far as its privacy goes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> _Schema: ...
+    @property
+    def strategy(self) -> _Strategy: ...
+    @property
+    def framework(self) -> Framework: ...
+    @property
+    def budget(self) -> Fraction: ...
+    @property
+    def delta(self) -> Fraction: ...
+    @property
+    def neighbours(self) -> Neighbours: ...
+    def privacy_fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One query at one level.
+
+    Attributes:
+        attributes: those that the query does not sum out.
+        size: answers in each geounit.
+        use: its mechanism, exact.
+    """
+
+    level: str
+    query: str
+    attributes: frozenset[str]
+    size: int
+    use: DiscreteGaussian | DiscreteLaplace
+
+
+def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
+    """Every query at every level with its noise, computed from the budget and the shares as measuring does."""
+    found = []
+    for level in universe.strategy.levels:
+        for measured in level.queries:
+            noise = noise_for(universe.framework, universe.budget, level.share, measured.share, universe.neighbours)
+            use = mechanism(noise.mechanism, noise.scale)
+            assert isinstance(use, DiscreteGaussian | DiscreteLaplace), "noise_for gives noise"
+            kept = zip(universe.schema.names, measured.query.groups, strict=True)
+            attributes = frozenset(name for name, groups in kept if any(g != groups[0] for g in groups))
+            found.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))
+    return tuple(found)
+
+
+def charge_for(
+    universe: UniverseLike,
+    *,
+    dataset: str,
+    release: str,
+    key: MasterKey,
+    input_fingerprint: str,
+    spine_fingerprint: str,
+    level_sizes: Mapping[str, int],
+) -> Charge:
+    """What a ledger is to be asked for before anything of the universe is measured.
+
+    Args:
+        dataset: the ledger's name for what the universe's records are about.
+        key: the run's master key.
+        input_fingerprint: of the universe's confidential histogram, keyed with it.
+        level_sizes: number of geounits of each level.
+
+    Raises:
+        InputError: the key is a test key, or there is no noise for the budget.
+    """
+    run = RunFingerprint.of(
+        key,
+        input_fingerprint=input_fingerprint,
+        spine_fingerprint=spine_fingerprint,
+        privacy_fingerprint=universe.privacy_fingerprint(),
+    )
+    groups = tuple(
+        Group(m.level, m.query, m.use.name, m.use.scale, m.size * level_sizes[m.level])
+        for m in measurements_of(universe)
+    )
+    return Charge(dataset, run, release, universe.neighbours, groups)
