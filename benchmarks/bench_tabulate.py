@@ -1,6 +1,6 @@
 """Tabulating microdata: seconds and peak memory, Spinewise beside pandas on the same files.
 
-    python benchmarks/bench_tabulate.py [--rows 10000000] [--json]
+    python benchmarks/bench_tabulate.py [--rows 10000000] [--json PATH]
 
 Writes synthetic records (one row a person: block and the four P.L. 94-171 attributes as value numbers, 2,016 cells) to
 a temporary Parquet and CSV file, and counts them by block and cell, each time in a process of its own. Both must find
@@ -129,7 +129,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="records to count")
     parser.add_argument("--blocks", type=int, default=200_000, help="leaves of the spine")
-    parser.add_argument("--json", action="store_true", help="print the results as JSON")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--measure", nargs=2, metavar=("ENGINE", "FILE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
@@ -137,9 +137,8 @@ def main() -> None:
         print(json.dumps(measure(engine, Path(file), options.blocks)))
         return
     results = run(options.rows, options.blocks)
-    if options.json:
-        print(json.dumps({"rows": options.rows, "results": results}, indent=2))
-        return
+    if options.json is not None:
+        options.json.write_text(json.dumps({"rows": options.rows, "results": results}, indent=2) + "\n", encoding="utf-8")
     print(f"{options.rows:,} records in {options.blocks:,} blocks, {results[0]['nonzero_cells']:,} nonzero cells")
     print(f"{'engine':<12}{'file':<10}{'seconds':>9}{'peak MB':>10}")
     for result in results:

@@ -35,6 +35,7 @@ PACKAGES = (
     "clarabel",
     "cryptography",
     "cvxpy",
+    "dp-accounting",
     "jinja2",
     "numpy",
     "ortools",

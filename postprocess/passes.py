@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -41,6 +41,7 @@ class Pass:
         return coarse.cell_answer[self.representative]
 
 
+@lru_cache(maxsize=4096)
 def refines(fine: Marginal, coarse: Marginal) -> bool:
     """Whether each answer of `fine` lies within one answer of `coarse`."""
     pairs = np.unique(np.stack([fine.cell_answer, coarse.cell_answer]), axis=1)
