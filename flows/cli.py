@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -58,9 +59,15 @@ def _options(
     """Options before any command."""
 
 
+def _end(number: int, _: object) -> NoReturn:
+    """End on a signal as at the end of the program, so that workers and a temporary server end too."""
+    sys.exit(128 + number)
+
+
 def main() -> None:
     """Run the command line; ends the process with the exit status."""
     limit_threads()
+    signal.signal(signal.SIGTERM, _end)
     try:
         app()
     except SpinewiseError as error:

@@ -23,6 +23,8 @@ MOST_UNKNOWNS = 5_000_000
 _EXPLAINED, _NAMED = 3, 3
 #: Bounds in a proof: up to how many it is made as short as it can be, and how many are few.
 _MOST_SHORTENED, _FEW = 40, 5
+#: Unknowns of a geounit's programme from which on it is explained alone, and its proof is told as the solver gave it.
+_LARGE = 20_000
 #: Seconds for the search of whole numbers, where the linear programme's solution has fractions.
 _SECONDS = 10.0
 
@@ -55,7 +57,7 @@ def check_feasible(
     stated, found = _folded(spine, constraints, possible)
     if found:
         raise InfeasibleError(_message(spine, stated, possible, len(stated) - 1, found, labels or {}, complete=True))
-    if len(stated) == 1 and len(merged(one.bounds for one in stated[0])) <= 1:
+    if len(stated) == 1 and (len(merged(one.bounds for one in stated[0])) <= 1 or not possible.any()):
         return
     whole = section(spine, stated, possible, 0, slice(0, len(spine.levels[0])))
     if whole.n_unknowns > MOST_UNKNOWNS:
@@ -91,7 +93,7 @@ def _folded(spine: Spine, constraints: Constraints, possible: BoolArray) -> tupl
         for one in together:
             wrong |= (one.lower > one.upper).any(axis=1) | (one.upper < 0).any(axis=1)
             wrong |= (one.lower[:, _impossible(one, possible)] > 0).any(axis=1)
-        if wrong.any() or len(together) > 1 or level == 0:
+        if wrong.any() or (len(together) > 1 and possible.any()) or level == 0:
             stated = [[Statement(b) for b in upper if not trivial(b)] for upper in constraints.bounds[:level]]
             return [*stated, here], np.flatnonzero(wrong).tolist()
         starts = spine.child_offsets(level - 1)[:-1]
@@ -154,10 +156,13 @@ def _message(
 ) -> str:
     lines = ["the constraints contradict each other:"]
     for root in roots[:_EXPLAINED]:
-        part = section(spine, stated, possible, level, slice(root, root + 1))
-        unlimited = section(spine, stated, np.ones_like(possible), level, slice(root, root + 1))
+        here = slice(root, root + 1)
+        part = section(spine, stated, possible, level, here)
+        unlimited = section(spine, stated, np.ones_like(possible), level, here)
         lines.append(f"{_name(spine, level, root)}, {_explained(spine, part, unlimited, labels)}")
-    if more := len(roots) - _EXPLAINED if len(roots) > _EXPLAINED else 0:
+        if part.n_unknowns > _LARGE:
+            break
+    if more := len(roots) - len(lines) + 1:
         # The search of `_lowest` ends with the first geounit that is not explained.
         number = f"{more:,} more geounit{'s' if more > 1 else ''}" if complete else "more geounits"
         lines.append(f"and {number} of level {spine.level_names[level]}")
@@ -186,7 +191,7 @@ def _explained(spine: Spine, part: Section, unlimited: Section, labels: Mapping[
 
 def _shortened(part: Section, found: Shortfall) -> Shortfall:
     """A proof from which no bound can be left out: for as many persons, or where that takes many bounds, for some."""
-    if len(found.rows) > _MOST_SHORTENED:
+    if len(found.rows) > _MOST_SHORTENED or part.n_unknowns > _LARGE:
         return found
     for least in (found.persons - 1e-3, 1e-3):
         for key in sorted(found.rows, reverse=True):

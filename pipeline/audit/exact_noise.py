@@ -1,6 +1,6 @@
 """The two noise distributions from their definitions, and a slow sampler of them that shares nothing with the fast one.
 
-    discrete Gaussian: P(k) proportional to exp(-k^2 / (2 sigma^2));   discrete Laplace: proportional to exp(-|k| / b)
+discrete Gaussian: P(k) proportional to exp(-k^2 / (2 sigma^2));   discrete Laplace: proportional to exp(-|k| / b)
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def agreement(one: NDArray[np.int64], two: NDArray[np.int64], classes: int = 64)
     return float(stats.chi2_contingency(table, correction=False).pvalue)
 
 
-def pooled_pearson(found: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
+def pooled_pearson(found: NDArray[np.float64] | NDArray[np.int64], wanted: NDArray[np.float64]) -> float:
     """Pearson's p value; 1 where there is a single class."""
     if len(wanted) < 2:
         return 1.0
@@ -137,7 +137,8 @@ TESTS: Final[Mapping[str, _Test]] = MappingProxyType(
 
 def _sums(values: NDArray[np.float64] | NDArray[np.int64], group: NDArray[np.int64]) -> NDArray[np.float64]:
     """Sums by group, without the groups that do not occur."""
-    return np.bincount(group, weights=values)[np.unique(group)]
+    sums: NDArray[np.float64] = np.bincount(group, weights=values).astype(np.float64)
+    return sums[np.unique(group)]
 
 
 def _binomial(found: int, size: int, chance: float) -> float:

@@ -27,6 +27,14 @@ def complain(number: int) -> int:
     raise InputError(f"number {number}")
 
 
+def sleep_after_the_first(number: int) -> None:
+    time.sleep(0 if number == 0 else 60)
+
+
+def interrupt(_: int) -> None:
+    raise KeyboardInterrupt
+
+
 def threads(_: int) -> list[int]:
     from threadpoolctl import threadpool_info
 
@@ -68,6 +76,13 @@ def test_a_killed_worker_is_a_clear_error() -> None:
     began = time.monotonic()
     with Workers(2) as workers, pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"):
         list(workers.run(die, range(8)))
+    assert time.monotonic() - began < 30
+
+
+def test_an_interrupted_run_does_not_wait_for_its_workers() -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
+        list(workers.run(sleep_after_the_first, range(4), interrupt))
     assert time.monotonic() - began < 30
 
 

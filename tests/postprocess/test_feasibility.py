@@ -175,7 +175,7 @@ def by_attribute(shape: tuple[int, ...]) -> list[Marginal]:
 
 
 def test_what_only_fractions_of_persons_keep_is_refused() -> None:
-    """One person of each value of three attributes, where possible cells have an odd number of ones: only halves fit."""
+    """One person of each value of three attributes; possible are cells with an odd number of ones: only halves fit."""
     impossible = np.array([sum(cell) % 2 == 0 for cell in itertools.product(range(2), repeat=3)])
     bounds = tuple(single(1, marginal, 1, 1) for marginal in by_attribute((2, 2, 2)))
     with pytest.raises(InfeasibleError) as error:
@@ -192,8 +192,9 @@ def test_a_lower_bound_above_the_upper_is_told_without_labels() -> None:
     with pytest.raises(InfeasibleError) as error:
         check_feasible(ONE, (2, 2), Constraints(np.zeros(4, dtype=bool), ((single(1, sex, 5, 3, "men and women"),),)))
     assert str(error.value) == (
-        "the constraints contradict each other:\n  state 1, by 2 persons: "
-        "sex (answer 1) is at least 5 (men and women); sex (answer 1) is at most 3 (men and women)"
+        "the constraints contradict each other:\n  state 1, by 4 persons: "
+        "sex (answer 1) is at least 5 (men and women); sex (answer 1) is at most 3 (men and women); "
+        "sex (answer 2) is at least 5 (men and women); sex (answer 2) is at most 3 (men and women)"
     )
 
 

@@ -1,0 +1,105 @@
+"""How well the outcomes of two neighbouring inputs can be told apart, claimed and found.
+
+The hockey-stick divergence of P from Q at epsilon is the largest P(S) - exp(epsilon) Q(S) over all sets S of outcomes:
+the least delta for which the pair is (epsilon, delta)-private. A claim bounds it from above; runs bound it from below,
+since any one set gives a lower bound (Jagielski, Ullman and Oprea 2020, arXiv 2006.07709).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from pipeline.audit.exact_noise import probabilities, reach_of
+from pipeline.privacy.budget import NoiseSpec
+
+__all__ = ["LowerBound", "claimed_delta", "divergence_bounds", "log_likelihood_ratio"]
+
+_STEP = 1e-3  # of privacy losses, rounded up
+_CANDIDATES = 200  # thresholds tried on the first half of the runs
+
+
+@dataclass(frozen=True)
+class LowerBound:
+    """At `epsilon`, delta is at least `delta`, but for the probability that was allowed for being wrong."""
+
+    epsilon: float
+    delta: float
+
+
+def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilon: float) -> float:
+    """The divergence at `epsilon` of noise on numbers of which some move by one, slightly too large.
+
+    Args:
+        uses: each noise, and how many numbers with it move.
+    """
+    losses = np.array([1.0])
+    start = 0
+    for spec, moved in uses:
+        one, least = _loss(spec)
+        for _ in range(moved):
+            losses, start = np.convolve(losses, one), start + least
+    values = (start + np.arange(losses.size)) * _STEP
+    return float((losses * np.maximum(0.0, -np.expm1(np.minimum(epsilon - values, 0.0)))).sum())
+
+
+def _loss(spec: NoiseSpec) -> tuple[NDArray[np.float64], int]:
+    """Probabilities of the privacy losses of one number, and the first of these in steps; rare ones are left out."""
+    reach = reach_of(spec)
+    x, scale = np.arange(-reach, reach + 1), float(spec.scale)
+    chances = probabilities(spec, reach)
+    loss = (1 - 2 * x) / (2 * scale) if spec.mechanism == "discrete_gaussian" else (np.abs(x - 1) - np.abs(x)) / scale
+    used = chances > 1e-15
+    steps = np.ceil(loss[used] / _STEP - 1e-9).astype(np.int64)
+    return np.bincount(steps - steps.min(), weights=chances[used]), int(steps.min())
+
+
+def log_likelihood_ratio(
+    values: NDArray[np.int64], one: NDArray[np.int64], other: NDArray[np.int64], spec: NoiseSpec
+) -> float:
+    """ln of how much likelier the noisy `values` are if the truth is `one` than if it is `other`."""
+    scale = float(spec.scale)
+    if spec.mechanism == "discrete_gaussian":
+        return float(((values - other) ** 2 - (values - one) ** 2).sum() / (2 * scale))
+    return float((np.abs(values - other) - np.abs(values - one)).sum() / scale)
+
+
+def divergence_bounds(
+    one: NDArray[np.float64], other: NDArray[np.float64], epsilons: Sequence[float], alpha: float
+) -> list[LowerBound]:
+    """Lower bounds on delta from a score of each run, the larger of both directions.
+
+    The sets are those of scores above a threshold. The first half of the runs chooses it; the second half bounds, with
+    exact (Clopper-Pearson) limits. All bounds together are wrong with probability `alpha` at most.
+
+    Args:
+        one, other: `(n,)` scores of runs on the two inputs; larger is more typical of the first.
+    """
+    each = alpha / (4 * len(epsilons))  # two limits in each of two directions
+    return [
+        LowerBound(epsilon, max(0.0, _bound(one, other, epsilon, each), _bound(-other, -one, epsilon, each)))
+        for epsilon in epsilons
+    ]
+
+
+def _bound(one: NDArray[np.float64], other: NDArray[np.float64], epsilon: float, alpha: float) -> float:
+    first, second = (one[::2], other[::2]), (one[1::2], other[1::2])
+    scores = np.concatenate(first)
+    candidates = np.unique(np.quantile(scores, np.linspace(0, 1, _CANDIDATES)))
+    best = max(candidates, key=lambda t: _difference(first, float(t), epsilon, alpha))
+    return _difference(second, float(best), epsilon, alpha)
+
+
+def _difference(
+    runs: tuple[NDArray[np.float64], NDArray[np.float64]], threshold: float, epsilon: float, alpha: float
+) -> float:
+    """Least P(score > t) - exp(epsilon) times the most Q(score > t)."""
+    (hits, n), (false, m) = ((int((scores > threshold).sum()), scores.size) for scores in runs)
+    least = float(stats.beta.ppf(alpha, hits, n - hits + 1)) if hits else 0.0
+    most = float(stats.beta.ppf(1 - alpha, false + 1, m - false)) if false < m else 1.0
+    return least - math.exp(epsilon) * most

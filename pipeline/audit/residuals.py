@@ -1,0 +1,83 @@
+"""What was added to the true answers, against what the spec says is added.
+
+A residual's place in its distribution, drawn uniformly within its probability, is a uniform number, whatever the scale;
+its normal quantile z is standard normal. So residuals of all measurements can be tested together, and exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special, stats
+
+from pipeline.audit.exact_noise import probabilities, reach_of
+from pipeline.privacy.budget import NoiseSpec
+
+__all__ = ["normal_scores", "overlap_p_value", "spread_p_value", "together_p_value"]
+
+_LONGEST = 1 << 16  # of a stream, in the search for overlaps
+_SHORTEST = 50
+
+
+def normal_scores(residuals: NDArray[np.int64], spec: NoiseSpec, seed: int) -> NDArray[np.float64]:
+    """`(n,)` standard normal numbers for residuals `(n,)` of this noise; beyond its reach they are huge.
+
+    Args:
+        seed: of the places within each probability; another for each measurement.
+    """
+    reach = reach_of(spec)
+    chances = probabilities(spec, reach)
+    tail = np.concatenate([[0.0], np.cumsum(chances)])[:-1]  # P(X < k), precise on the lower side
+    magnitude = np.minimum(np.abs(residuals), reach)
+    index = reach - magnitude
+    # By symmetry from the lower side, whose small probabilities are precise, and turned over for residuals above 0.
+    place = tail[index] + np.random.default_rng(seed).random(residuals.size) * chances[index]
+    scores = special.ndtri(np.clip(place, 1e-300, 1 - 1e-16))
+    return np.where(residuals > 0, -scores, scores)
+
+
+def spread_p_value(scores: NDArray[np.float64]) -> float:
+    """Two-sided chi-square test that the scores' spread is 1."""
+    total = float((scores**2).sum())
+    return float(min(1.0, 2 * min(stats.chi2.sf(total, scores.size), stats.chi2.cdf(total, scores.size))))
+
+
+def together_p_value(scores: Sequence[NDArray[np.float64]]) -> float:
+    """Kolmogorov-Smirnov test that all scores are standard normal."""
+    return float(stats.kstest(np.concatenate(scores), "norm").pvalue)
+
+
+def overlap_p_value(scores: Mapping[str, NDArray[np.float64]]) -> tuple[float, str]:
+    """Whether any two measurements share noise at any shift, or one repeats its own; the p value and which two.
+
+    By the largest correlation over all shifts, with the number of comparisons allowed for.
+    """
+    used = {name: z[:_LONGEST] for name, z in scores.items() if z.size >= _SHORTEST}
+    pairs = [*combinations(used, 2), *((name, name) for name in used)]
+    if not pairs:
+        return 1.0, ""
+    found = [(*_shifted(used[a], used[b], same=a == b), f"{a} and {b}" if a != b else a) for a, b in pairs]
+    tried = sum(count for _, count, _ in found)
+    p_value, _, which = min(found)
+    return min(1.0, p_value * tried), which
+
+
+def _shifted(one: NDArray[np.float64], two: NDArray[np.float64], *, same: bool) -> tuple[float, int]:
+    """The smallest p value of a correlation of `one` with a shifted `two`, and how many shifts there were.
+
+    In units of its standard deviation, the sum of products of n pairs of independent normal numbers has tails that are
+    a little heavier than normal; at n of `_SHORTEST` they are bounded by those of Student's t of n / 4.
+    """
+    length = 1 << (one.size + two.size - 1).bit_length()
+    products = np.fft.irfft(np.fft.rfft(one, length) * np.conj(np.fft.rfft(two, length)), length)
+    shifts = np.arange(-(two.size - 1), one.size)
+    pairs = np.minimum(one.size, two.size + shifts) - np.maximum(0, shifts)
+    used = (pairs >= _SHORTEST) & ((shifts > 0) if same else np.full(shifts.size, True))
+    if not used.any():
+        return 1.0, 0
+    size = pairs[used]
+    z = np.abs(products[shifts[used] % length]) / np.sqrt(size)
+    return float((2 * stats.t.sf(z, size / 4)).min()), int(used.sum())
