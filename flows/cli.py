@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from flows.commands import example, run, schema, verify
+from flows.commands import example, ledger, run, schema, verify
 from flows.threads import limit_threads
 from geography.errors import SpinewiseError
 
@@ -40,6 +40,7 @@ app = typer.Typer(
 
 for module in (run, verify, example, schema):
     module.add_to(app)
+app.add_typer(ledger.app)
 
 
 def _show_version(wanted: bool) -> None:

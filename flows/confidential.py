@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.constraints import broken_bounds, check_records_possible, constraints_of
+from flows.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
 from flows.inputs import write_facilities, write_spine
 from flows.job import Job
 from flows.problem import exact_header, header_of, noise_of
@@ -55,7 +55,7 @@ def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np
     """Refuse, before anything is spent, records that cannot be, and constraints that no release could keep.
 
     Returns:
-        What is odd about the records; the sentences show confidential counts.
+        What is odd, one sentence each; they show confidential counts.
 
     Raises:
         RecordsError, InfeasibleError: they are so; the message shows confidential counts.
@@ -65,8 +65,9 @@ def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np
     invariants = {
         (level, query.name): query.answer_csr(levels[job.spine.index_of(level)]) for level, query in universe.invariants
     }
-    constraints_of(universe, job.spine, facilities, invariants)
-    return broken_bounds(universe, job.spine, facilities, levels)
+    declared = declared_constraints(universe, job.spine, facilities, invariants)
+    gaps = check_constraints(universe, job.spine, declared)
+    return [*gaps, *broken_bounds(universe, job.spine, facilities, levels)]
 
 
 def write_public_inputs(job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> None:

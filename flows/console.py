@@ -166,6 +166,6 @@ def tell_end(run: RunDirectory) -> None:
     """What a person has to know of a run that has ended well."""
     console = error_console()
     if run.warnings.exists():
-        console.print(f"Warning: the records contradict the bounds of the spec in places, see {run.warnings}")
+        console.print(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
     if read_manifest(run.manifest).status != status(insecure_key=False):
         console.print("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +14,8 @@ from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.query import Query
 from pipeline.universe import Bound, Universe
-from postprocess.constraints import NO_COLUMN, FacilityBounds, Invariant, declare, propagate
+from postprocess.constraints import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
+from postprocess.feasibility import check_feasible
 from postprocess.problem import Constraints, Marginal
 
 
@@ -29,13 +31,13 @@ def facility_bounds(bound: Bound, facilities: NDArray[np.int64]) -> FacilityBoun
     return FacilityBounds(bound.name, bound.level, marginal_of(bound.query), counts, bound.lower, bound.upper)
 
 
-def constraints_of(
+def declared_constraints(
     universe: Universe,
     spine: Spine,
     facilities: Sequence[NDArray[np.int64]],
     invariants: Mapping[tuple[str, str], NDArray[np.int64]],
 ) -> Constraints:
-    """All that estimates and release have to keep, at every level.
+    """All that the spec says estimates and release have to keep, each at its own level.
 
     Args:
         facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
@@ -45,8 +47,28 @@ def constraints_of(
         Invariant(level, marginal_of(query), invariants[level, query.name]) for level, query in universe.invariants
     ]
     bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
-    stated = declare(spine, universe.structural_zeros, exact, bounded)
-    return Constraints(stated.structural_zeros, propagate(spine, stated.bounds, stated.structural_zeros))
+    return declare(spine, universe.structural_zeros, exact, bounded)
+
+
+def carried_constraints(spine: Spine, declared: Constraints) -> Constraints:
+    """The same with bounds at every level, so that a level solved under its own does not block those below."""
+    return replace(declared, bounds=propagate(spine, declared.bounds, declared.structural_zeros))
+
+
+def check_constraints(universe: Universe, spine: Spine, declared: Constraints) -> list[str]:
+    """Refuse constraints that no release could keep.
+
+    Returns:
+        A sentence for each reason for which the run may meet a dead end in spite of that; public.
+
+    Raises:
+        InfeasibleError: they contradict each other; the message shows invariants, which are confidential until then.
+    """
+    queries = [*(query for _, query in universe.invariants), *(bound.query for bound in universe.bounds)]
+    labels = {query.name: query.answer_labels() for query in queries}
+    check_feasible(spine, universe.schema.shape, declared, labels)
+    passes = [marginal_of(query) for query in universe.passes]
+    return list(propagation(spine, declared.bounds, declared.structural_zeros, passes).gaps)
 
 
 def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
@@ -77,7 +99,7 @@ def broken_bounds(
     Such a bound is kept by the release all the same, which is less accurate there.
 
     Args:
-        facilities: as in `constraints_of`.
+        facilities: as in `declared_constraints`.
         levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
     """
     found = []

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.constraints import constraints_of, marginal_of
+from flows.constraints import carried_constraints, declared_constraints, marginal_of
 from flows.inputs import read_public_facilities
 from flows.job import Job
 from geography.spine import Level
@@ -45,13 +45,14 @@ def problem_of(job: Job, universe: Universe) -> Problem:
         (name, query.name): _exact(folder, job.spine.levels[job.spine.index_of(name)], query)
         for name, query in universe.invariants
     }
+    declared = declared_constraints(universe, job.spine, facilities, invariants)
     settings = job.spec.postprocess
     bounded = {bound.query.terms: bound.query for bound in universe.bounds}
     return Problem(
         spine=job.spine,
         shape=universe.schema.shape,
         measured=measured,
-        constraints=constraints_of(universe, job.spine, facilities, invariants),
+        constraints=carried_constraints(job.spine, declared),
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=settings.estimator,
         solver=settings.solver,

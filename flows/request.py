@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from flows.charging import check_datasets
 from flows.manifests import statement_of
 from pipeline.errors import InputError
 from pipeline.layout import RunDirectory
@@ -64,6 +65,7 @@ def check_request(request: Request) -> CheckedRequest:
         statement_of(universe)
         for table in universe.tables:
             check_labels(table.name, table.query.answer_labels())
+    check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if request.key_file is not None:
         if spec.privacy.key is not None:
             raise InputError(

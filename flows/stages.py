@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.charging import charge_run
 from flows.checkpoints import Checkpoints
 from flows.confidential import check_universe, measure_level, tabulate_universe, write_public_inputs
 from flows.estimate import Estimation
@@ -63,6 +64,7 @@ class Records:
                 if files := measured_files(job, one, level.name):
                     measure = partial(self._measure, one, level.name)
                     steps.append(Step("measure", measure, one.name, level.name, len(level), files=files))
+        steps.append(Step("close charge", self._close_charge))
         return steps
 
     def _tabulate(self, universe: Universe) -> None:
@@ -84,7 +86,12 @@ class Records:
             write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
 
     def _charge(self) -> None:
-        """Take the budget before it is spent."""
+        """Take the budget before it is spent; the same run again is not charged."""
+        charge_run(self.job, self.key, self.fingerprints)
+
+    def _close_charge(self) -> None:
+        """Tell the ledger that all that was charged for is drawn."""
+        charge_run(self.job, self.key, self.fingerprints, drawn=True)
 
     def _write_inputs(self) -> None:
         write_public_inputs(self.job, self.facilities)

@@ -187,7 +187,8 @@ def geounit_batches(
             are not `n_geounits` long.
     """
     first = 0
-    for batch in [counts] if sp.issparse(counts) else counts:
+    batches: Iterable[Any] = [counts] if sp.issparse(counts) else counts
+    for batch in batches:
         if batch.shape[1] != schema.n_cells or batch.data.dtype != np.int64:
             raise ValueError(f"counts must be int64 over {schema.n_cells} cells, got {batch.dtype} of {batch.shape}")
         if not batch.has_canonical_format or (batch.data < 0).any():

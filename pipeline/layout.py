@@ -167,7 +167,7 @@ class RunDirectory:
 
     @property
     def warnings(self) -> Path:
-        """What is odd about the records, which did not stop the run."""
+        """What is odd about the records or the constraints, and did not stop the run."""
         return self.restricted / "warnings.txt"
 
     @property

@@ -101,6 +101,7 @@ def resolve_universe(
         passes=fixed,
         input=sections.input,
         preset=sections.strategy.preset or sections.strategy.derived_from or "",
+        dataset=own_privacy.dataset or "",
     )
 
 

@@ -51,6 +51,9 @@ class PrivacySection(Section):
         default="change-one",
         description="what one person can change: one record's values, or whether the record is there",
     )
+    dataset: str | None = Field(
+        default=None, description="the ledger's name for what the records are about; the run is charged to it"
+    )
     key: str | None = Field(
         default=None,
         description='only "insecure-test:<number>", for tests; leave it out for a release: a key is drawn then',
@@ -82,6 +85,9 @@ class CompanionPrivacySection(Section):
 
     rho: Budget | None = Field(default=None, description="its total budget, with framework zcdp; default: its preset's")
     epsilon: Budget | None = Field(default=None, description="its total budget, with framework pure")
+    dataset: str | None = Field(
+        default=None, description="the ledger's name for what the records are about; the run is charged to it"
+    )
 
 
 class GeographySection(Section):

@@ -67,6 +67,7 @@ class Universe:
         passes: queries whose answers are fixed first, in this order.
         input: the confidential records; None where the spec names none.
         preset: the preset that the strategy was made from, "" if none.
+        dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Universe:
     passes: tuple[Query, ...]
     input: InputSpec | None
     preset: str = ""
+    dataset: str = ""
 
     @property
     def level_names(self) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray, Marginal
 from postprocess.set_bounds import UNBOUNDED
-from postprocess.subtree_bounds import Fact, facts_above, merged, refines_within, trivial
+from postprocess.subtree_bounds import Fact, facts_above, merged, needed, refines_within
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
 
@@ -128,7 +128,7 @@ def propagation(
 
     Bounds on one query (the same groups) at one level become one: the largest lower and the smallest upper bound. What
     a geounit's own bounds imply for each other is added up too: where a total is exact, no group can take more of it
-    than the others leave.
+    than the others leave. Bounds that those on another query imply in every geounit of a level are left out there.
 
     Guaranteed, for feasible bounds: at every level for which `gaps` says nothing, whole numbers that keep a geounit's
     bounds are the sum of whole numbers that keep its children's, down to the leaves; and wherever real numbers keep
@@ -172,10 +172,7 @@ def propagation(
                 )
     gaps += _crossing_passes(spine, levels, passes, possible)
     _carry_zeros_down(spine, levels)
-    carried = (
-        tuple(bound for bound in merged([*level, *sets]) if not trivial(bound))
-        for level, sets in zip(levels, on_sets, strict=True)
-    )
+    carried = (tuple(merged([*needed(level, possible), *sets])) for level, sets in zip(levels, on_sets, strict=True))
     return Propagation(tuple(carried), tuple(reversed(gaps)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,15 @@ def run(
         Path | None,
         typer.Option(help="File with the master key; by default the run draws its own, in restricted/key."),
     ] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            envvar="SPINEWISE_LEDGER",
+            help="Ledger to charge, where the spec names a dataset: a file, sqlite:///PATH or postgresql://...; "
+            "default: the user's own.",
+        ),
+    ] = None,
 ) -> None:
     """Run a release, and print its directory.
 
@@ -36,6 +46,8 @@ def run(
 
         spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
     """
+    if ledger is not None:
+        os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.console import make_progress, tell_end
     from flows.request import Request, check_request
     from flows.workers import default_workers

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
+from scipy.signal import fftconvolve
 
 from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.privacy.budget import NoiseSpec
@@ -32,20 +33,20 @@ class LowerBound:
     delta: float
 
 
-def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilon: float) -> float:
-    """The divergence at `epsilon` of noise on numbers of which some move by one, slightly too large.
+def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilons: Sequence[float]) -> list[float]:
+    """The divergence at each epsilon of noise on numbers of which some move by one, slightly too large.
 
     Args:
         uses: each noise, and how many numbers with it move.
     """
-    losses = np.array([1.0])
+    losses: NDArray[np.float64] = np.array([1.0])
     start = 0
     for spec, moved in uses:
         one, least = _loss(spec)
         for _ in range(moved):
-            losses, start = np.convolve(losses, one), start + least
+            losses, start = fftconvolve(losses, one), start + least
     values = (start + np.arange(losses.size)) * _STEP
-    return float((losses * np.maximum(0.0, -np.expm1(np.minimum(epsilon - values, 0.0)))).sum())
+    return [float((losses * -np.expm1(np.minimum(epsilon - values, 0.0))).sum()) for epsilon in epsilons]
 
 
 def _loss(spec: NoiseSpec) -> tuple[NDArray[np.float64], int]:
@@ -56,7 +57,8 @@ def _loss(spec: NoiseSpec) -> tuple[NDArray[np.float64], int]:
     loss = (1 - 2 * x) / (2 * scale) if spec.mechanism == "discrete_gaussian" else (np.abs(x - 1) - np.abs(x)) / scale
     used = chances > 1e-15
     steps = np.ceil(loss[used] / _STEP - 1e-9).astype(np.int64)
-    return np.bincount(steps - steps.min(), weights=chances[used]), int(steps.min())
+    found: NDArray[np.float64] = np.bincount(steps - steps.min(), weights=chances[used]).astype(np.float64)
+    return found, int(steps.min())
 
 
 def log_likelihood_ratio(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from flows.commands_ledger import app
+from flows.commands.ledger import app
 from pipeline.errors import InputError
 from pipeline.privacy.events import Group, LedgerError
 from pipeline.privacy.ledger import Charge, Ledger, RunFingerprint

@@ -1,0 +1,76 @@
+"""Charging a run to the ledger of budgets, before anything is drawn."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from flows.job import Job
+from pipeline.errors import InputError
+from pipeline.privacy.keys import MasterKey
+from pipeline.universe import Universe
+
+#: Environment variable with the ledger's place; a place may hold a password, so it is no parameter of the flow.
+LEDGER_VARIABLE = "SPINEWISE_LEDGER"
+
+
+def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
+    """What can be said of the charge before anything is read.
+
+    Raises:
+        InputError: some universes name a dataset and others do not, or a test key would be charged.
+    """
+    named = [universe for universe in universes if universe.dataset]
+    if not named:
+        return
+    for universe in universes:
+        if not universe.dataset:
+            where = f"companions.{universe.name}.privacy.dataset" if universe.name else "privacy.dataset"
+            raise InputError(f"{where}: missing; either every histogram of a run names its dataset, or none does")
+    if insecure_key:
+        raise InputError(
+            f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
+            "no release and cannot be charged to a ledger: remove one of the two"
+        )
+
+
+def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, drawn: bool = False) -> None:
+    """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, say so.
+
+    The same run again costs nothing. Without datasets in the spec nothing is charged.
+
+    Args:
+        fingerprints: of each universe's records, keyed.
+
+    Raises:
+        BudgetRefusedError: a dataset has not enough left; says what is spent, left and asked for.
+        InputError: there is no such ledger or dataset.
+        LedgerError: the ledger is damaged, or was put back.
+    """
+    if not job.universes[0].dataset:
+        return
+    from pipeline.privacy.ledger import Ledger
+    from pipeline.privacy.ledger_notes import note_event, read_note, read_notes
+    from pipeline.privacy.uses import charge_for
+
+    sizes = {level.name: len(level) for level in job.spine.levels}
+    charges = [
+        charge_for(
+            universe,
+            dataset=universe.dataset,
+            release=job.spec.name,
+            key=key,
+            input_fingerprint=fingerprints[universe.name],
+            spine_fingerprint=job.spine.fingerprint(),
+            level_sizes=sizes,
+        )
+        for universe in job.universes
+    ]
+    restricted = job.run.restricted
+    with Ledger.open(os.environ.get(LEDGER_VARIABLE)) as ledger:
+        own = read_note(restricted)
+        beside = read_notes(job.run.root.parent, ledger.id).values()
+        reservation = ledger.reserve(*charges, noted=[*([] if own is None else [own]), *beside])
+        note_event(restricted, reservation.head)
+        if drawn:
+            note_event(restricted, ledger.commit(reservation))

@@ -1,0 +1,342 @@
+"""An audit of a finished release, with its restricted/ folder: is it what its spec says, no more and no less?
+
+Nothing here computes a release anew; that is `spinewise verify` and `spinewise rerun`. What is checked is what they
+cannot see, because they would repeat it: noise that is not the noise stated, keys that are not bound to the records,
+charges that are not what was drawn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.audit.findings import ALPHA, Finding, certain
+from pipeline.audit.release_reading import Expected, FinishedRelease, expected_measurements
+from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value
+from pipeline.errors import SpinewiseError
+from pipeline.files import open_parquet, reading
+from pipeline.manifest import check_public_files
+from pipeline.measurements import Measurement, read_measurement
+from pipeline.privacy.events import Event
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise import sampler_for
+from pipeline.tabulate import roll_up, update_with_counts
+
+__all__ = ["release_findings"]
+
+_GROUP: Final = "release"
+_METADATA: Final = {b"spinewise", b"ARROW:schema"}
+_SOLVER_NOTES: Final = {
+    "families",
+    "by_solver",
+    "primal_residual_at_most",
+    "dual_residual_at_most",
+    "solved_again_by_cvxpy",
+    "largest_difference_at_most",
+}
+_SHORTEST_COLUMN: Final = 5  # geounits; a shorter column may be right by chance
+
+
+def release_findings(
+    release: FinishedRelease, key: MasterKey | None, charged: Sequence[Event] | None = None
+) -> Iterator[Finding]:
+    """Audit a finished release.
+
+    Args:
+        key: its master key; without it the noise is tested by its distribution alone.
+        charged: the ledger's events of this release; None where it drew on no ledger.
+    """
+    expected = list(expected_measurements(release))
+    yield certain(_GROUP, "hashes", "public/", check_public_files(release.run), well="as the manifest lists them")
+    yield certain(_GROUP, "budget", "spec and manifest", _budget_problems(release, expected))
+    yield certain(_GROUP, "files", "measurements and invariants", _file_problems(release, expected))
+    found = {one.name: _read(one) for one in expected}
+    missing = [str(problem) for problem in found.values() if isinstance(problem, SpinewiseError)]
+    missing += [
+        p for one in expected if isinstance(m := found[one.name], Measurement) for p in _header_problems(one, m)
+    ]
+    yield certain(_GROUP, "noise stated", "headers", missing, well=f"{len(expected)} measurements")
+    yield certain(_GROUP, "truth", "restricted/histograms", _truth_problems(release))
+    residuals = _residuals(release, expected, found)
+    yield from _distribution(expected, residuals)
+    if key is not None:
+        yield certain(_GROUP, "key", "commitment and input", _key_problems(release, key))
+        yield certain(_GROUP, "noise drawn", "of this key, input and spec", _drawn_problems(release, key, residuals))
+    if charged is not None:
+        yield certain(_GROUP, "ledger", "charges", _ledger_problems(release, expected, charged))
+    yield certain(_GROUP, "nothing restricted", "public/", _leaks(release, key))
+
+
+def _read(one: Expected) -> Measurement | SpinewiseError:
+    try:
+        return read_measurement(one.path)
+    except SpinewiseError as error:
+        return error
+
+
+def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> list[str]:
+    """Whether the parts add up to the whole, and the manifest states each of them."""
+    problems = []
+    stated = {statement.universe: statement for statement in release.manifest.privacy}
+    for universe in release.universes:
+        total = sum((one.cost for one in expected if one.universe is universe), Fraction(0))
+        name = universe.name or release.spec.name
+        if total != universe.budget:
+            problems.append(f"{name}: the measurements cost {total}, the budget is {universe.budget}")
+        statement = stated.get(universe.name)
+        if statement is None:
+            problems.append(f"{name}: the manifest makes no statement about it")
+            continue
+        if (statement.framework, statement.neighbours) != (universe.framework, universe.neighbours):
+            problems.append(
+                f"{name}: the manifest is for {statement.framework}, {statement.neighbours}; the spec is for "
+                f"{universe.framework}, {universe.neighbours}"
+            )
+        if Fraction(statement.budget) != universe.budget:
+            problems.append(f"{name}: the manifest states the budget {statement.budget}, it is {universe.budget}")
+        noise = {(n.level, n.query): (n.mechanism, Fraction(n.scale), Fraction(n.share)) for n in statement.noise}
+        for one in (one for one in expected if one.universe is universe):
+            wanted = (one.noise.mechanism, one.noise.scale, one.cost / universe.budget)
+            if noise.pop((one.level, one.query.name), None) != wanted:
+                problems.append(f"{one.name}: the manifest does not state {one.noise}")
+        problems += [f"{name}: the manifest states noise on {query} at {level}" for level, query in noise]
+        exact = sorted((level, query.name) for level, query in universe.invariants)
+        if sorted((i.level, i.query) for i in statement.invariants) != exact:
+            problems.append(f"{name}: the manifest's invariants are not the spec's")
+    return problems
+
+
+def _file_problems(release: FinishedRelease, expected: Sequence[Expected]) -> list[str]:
+    """Whether there is a measurement or exact count that the spec does not call for, or one is missing."""
+    wanted = {one.path for one in expected}
+    found = set()
+    for universe in release.universes:
+        folder = release.run.universe(universe.name)
+        wanted |= {folder.invariant(level, query.name) for level, query in universe.invariants}
+        for name in ("measurements", "invariants"):
+            found |= {path for path in (folder.public / name).rglob("*") if not path.is_dir()}
+    public = release.run.public
+    extra = [f"public/{path.relative_to(public).as_posix()} is not of the spec" for path in sorted(found - wanted)]
+    return extra + [f"public/{path.relative_to(public).as_posix()} is missing" for path in sorted(wanted - found)]
+
+
+def _header_problems(one: Expected, found: Measurement) -> list[str]:
+    header = found.header
+    wanted = (one.level, one.query.name, one.query.size, one.noise.mechanism, one.noise.scale)
+    stated = (header.level, header.query, header.size, header.mechanism, header.scale)
+    problems = [] if stated == wanted else [f"{one.name}: states {stated[3:]}, the spec gives {wanted[3:]}"]
+    if not np.isclose(header.variance, one.noise.variance, rtol=1e-12):
+        problems.append(f"{one.name}: states the variance {header.variance}, it is {one.noise.variance}")
+    return problems
+
+
+def _truth_problems(release: FinishedRelease) -> list[str]:
+    """Whether the true counts that are kept add up, so that residuals are taken from one truth."""
+    problems = []
+    for universe in release.universes:
+        levels = [release.truth(universe, name) for name in release.spine.level_names]
+        for name, kept, summed in zip(
+            release.spine.level_names, levels, roll_up(release.spine, levels[-1]), strict=True
+        ):
+            if (kept != summed).nnz:
+                problems.append(
+                    f"{universe.name or release.spec.name}: the truth at {name} is not the sum of the leaves"
+                )
+        for level, query in universe.invariants:
+            path = release.run.universe(universe.name).invariant(level, query.name)
+            exact = query.answer_csr(levels[release.spine.index_of(level)])
+            if path.is_file() and not np.array_equal(read_measurement(path).values, exact):
+                problems.append(f"the invariant {query.name} at {level} is not the truth")
+    return problems
+
+
+def _residuals(
+    release: FinishedRelease, expected: Sequence[Expected], found: dict[str, Measurement | SpinewiseError]
+) -> dict[str, tuple[Expected, NDArray[np.int64]]]:
+    """`(n, size)` differences between each measurement and the truth."""
+    residuals = {}
+    for one in expected:
+        measurement = found[one.name]
+        if isinstance(measurement, Measurement):
+            truth = one.query.answer_csr(release.truth(one.universe, one.level))
+            if truth.shape == measurement.values.shape:
+                residuals[one.name] = (one, measurement.values - truth)
+    return residuals
+
+
+def _distribution(
+    expected: Sequence[Expected], residuals: dict[str, tuple[Expected, NDArray[np.int64]]]
+) -> Iterator[Finding]:
+    scores = {
+        name: normal_scores(residual.ravel(), one.noise, seed)
+        for seed, (name, (one, residual)) in enumerate(residuals.items())
+    }
+    limit = ALPHA / max(1, len(expected))
+    spreads = {name: spread_p_value(z) for name, z in scores.items()}
+    wrong = [
+        f"{name}: the noise is not {residuals[name][0].noise} (p = {p:.2g}, mean of squares {(scores[name] ** 2).mean():.3g}"
+        " where 1 is right)"
+        for name, p in spreads.items()
+        if p < limit
+    ]
+    least = min(spreads.values(), default=1.0)
+    yield Finding(_GROUP, "noise found", "spread of each measurement", not wrong, least, limit, "; ".join(wrong[:5]))
+    p_value = together_p_value(list(scores.values())) if scores else 1.0
+    yield Finding(_GROUP, "noise found", "distribution of all residuals", p_value >= ALPHA, p_value, ALPHA)
+    p_value, which = overlap_p_value(scores)
+    shared = f"noise is shared: {which}" if p_value < ALPHA else ""
+    yield Finding(_GROUP, "streams apart", "every pair at every shift", p_value >= ALPHA, p_value, ALPHA, shared)
+
+
+def _fingerprint(release: FinishedRelease, key: MasterKey, universe: str, digest: bytes) -> bool:
+    return release.manifest.input_fingerprints.get(universe) == key.keyed_hash(f"input/{universe}", digest)
+
+
+def _digests(release: FinishedRelease) -> dict[str, bytes]:
+    """Plain hash of each universe's confidential leaves."""
+    digests = {}
+    for universe in release.universes:
+        digest = hashlib.sha256()
+        update_with_counts(digest, release.truth(universe, release.spine.level_names[-1]))
+        digests[universe.name] = digest.digest()
+    return digests
+
+
+def _key_problems(release: FinishedRelease, key: MasterKey) -> list[str]:
+    problems = []
+    if key.commitment() != release.manifest.key_commitment:
+        problems.append("the key is not the one that the manifest is committed to")
+    if key.insecure != release.manifest.status.startswith("NOT FOR RELEASE"):
+        problems.append(
+            f"the key is {'a test key' if key.insecure else 'secret'}, the status {release.manifest.status!r}"
+        )
+    for name, digest in _digests(release).items():
+        if not _fingerprint(release, key, name, digest):
+            problems.append(f"{name or release.spec.name}: the input's fingerprint is not that of the records kept")
+    return problems
+
+
+def _drawn_problems(
+    release: FinishedRelease, key: MasterKey, residuals: dict[str, tuple[Expected, NDArray[np.int64]]]
+) -> list[str]:
+    """Whether each residual is the noise of its own place in its own stream."""
+    problems = []
+    digests = _digests(release)
+    for name, (one, residual) in residuals.items():
+        universe = one.universe
+        context = (
+            key.keyed_hash(f"input/{universe.name}", digests[universe.name]),
+            release.spine.fingerprint(),
+            universe.privacy_fingerprint(),
+        )
+        stream = key.stream_key(context, one.level, one.query.name)
+        if not np.array_equal(sampler_for(one.noise).draw(stream, 0, residual.size), residual.ravel()):
+            problems.append(f"{name}: what was added is not the noise of this key, input and spec")
+    return problems
+
+
+def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], charged: Sequence[Event]) -> list[str]:
+    """Whether what was charged is what was drawn: each query at each level, at its price."""
+    problems = []
+    counts = {name: len(release.geocodes(name)) for name in release.spine.level_names}
+    wanted = {}
+    for one in expected:
+        group = (one.level, one.query.name, one.noise.mechanism, one.noise.scale, one.query.size * counts[one.level])
+        wanted.setdefault((one.universe.neighbours, *group), []).append((one.name, one.cost))
+    for event in (event for event in charged if event.kind == "charge"):
+        made = (event.neighbours, event.level, event.query, event.mechanism, Fraction(event.scale), event.count)
+        found = wanted.get(made)
+        if not found:
+            problems.append(
+                f"charged is {event.mechanism} {event.scale} on {event.query} at {event.level} for {event.neighbours}, "
+                "which was not measured so"
+            )
+            continue
+        name, cost = found.pop()
+        if Fraction(event.cost) != cost:
+            problems.append(f"{name}: charged with {event.cost}, it costs {cost}")
+    problems += [f"{name}: was not charged" for left in wanted.values() for name, _ in left]
+    return problems
+
+
+def _leaks(release: FinishedRelease, key: MasterKey | None) -> list[str]:
+    """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
+    named = [("a plain hash of the confidential counts", digest) for digest in _digests(release).values()]
+    for universe in release.universes:
+        for level in release.spine.level_names:
+            path = release.run.universe(universe.name).true_histogram(level)
+            named.append(("a plain hash of a restricted file", hashlib.sha256(path.read_bytes()).digest()))
+    if key is not None and not key.insecure and release.run.key.is_file():
+        text = release.run.key.read_text("ascii").split()[-1]
+        named.append(("the master key", bytes.fromhex(text)))
+    problems = []
+    for path in sorted(path for path in release.run.public.rglob("*") if path.is_file()):
+        shown = f"public/{path.relative_to(release.run.public).as_posix()}"
+        content = path.read_bytes()
+        problems += [
+            f"{shown} holds {what}" for what, raw in named if raw in content or raw.hex().encode() in content.lower()
+        ]
+        if path.suffix == ".parquet":
+            problems += [f"{shown} {problem}" for problem in _metadata_problems(path)]
+    problems += _true_columns(release)
+    for step, notes in release.manifest.solver.items():
+        if not isinstance(notes, dict) or set(notes) - _SOLVER_NOTES:
+            problems.append(f"public/manifest.json: the notes of {step!r} say more than solvers report")
+    return problems
+
+
+def _metadata_problems(path: Path) -> list[str]:
+    with open_parquet(path) as file, reading(path):
+        metadata = set(file.schema_arrow.metadata or {}) | set(file.metadata.metadata or {})
+    strange = sorted(ascii(name.decode(errors="replace")) for name in metadata - _METADATA)
+    return [f"has metadata that no release has: {', '.join(strange)}"] if strange else []
+
+
+def _true_columns(release: FinishedRelease) -> list[str]:
+    """Published columns of counts that equal the true answers in every geounit of a level, and must not."""
+    problems = []
+    for universe in release.universes:
+        folder = release.run.universe(universe.name)
+        for level in universe.strategy.levels:
+            geocodes = release.geocodes(level.level)
+            if len(geocodes) < _SHORTEST_COLUMN:
+                continue
+            exact = {query.terms for name, query in universe.invariants if name == level.level}
+            truth = release.truth(universe, level.level)
+            true_columns = {
+                answers.tobytes(): f"{one.query.name} = {label}"
+                for one in level.queries
+                if one.query.terms not in exact
+                for label, answers in zip(one.query.answer_labels(), one.query.answer_csr(truth).T, strict=True)
+                if np.ptp(answers) > 1
+            }
+            paths = list((folder.public / "tables").rglob(f"{level.level}.parquet"))
+            paths += list((folder.public / "measurements" / level.level).glob("*.parquet"))
+            for path in sorted(paths):
+                for name, column in _columns(path, len(geocodes)):
+                    if (what := true_columns.get(column.tobytes())) is not None:
+                        shown = path.relative_to(release.run.public).as_posix()
+                        problems.append(f"public/{shown}: the column {name} is the truth ({what}) in every geounit")
+    return problems
+
+
+def _columns(path: Path, rows: int) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Columns of whole numbers `(rows,)` of a file, those in lists too."""
+    with open_parquet(path) as file, reading(path):
+        table = file.read()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind = column.type
+        if pa.types.is_integer(kind):
+            yield name, np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
+        elif pa.types.is_list(kind) and pa.types.is_integer(kind.value_type):
+            flat = column.combine_chunks().flatten().to_numpy()
+            if rows and flat.size % rows == 0:
+                for number, values in enumerate(flat.reshape(rows, -1).T):
+                    yield f"{name}[{number}]", np.ascontiguousarray(values, dtype=np.int64)

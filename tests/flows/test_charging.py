@@ -1,0 +1,86 @@
+"""A run whose spec names datasets is charged before it measures; the same run again is free, another is not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from releases.small import run, write_town
+
+from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.layout import RunDirectory
+from pipeline.privacy.ledger import Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A ledger with a budget for one run and a half."""
+    place = str(tmp_path / "ledger.sqlite")
+    monkeypatch.setenv("SPINEWISE_LEDGER", place)
+    with Ledger.open(place, create=True) as opened:
+        for name, budget in (("town", 3), ("town-units", 2)):
+            opened.open_dataset(
+                name, population=name, framework="zcdp", budget=Fraction(budget), neighbours="change-one"
+            )
+    return place
+
+
+def charged_spec(folder: Path, *, key: str = "", units: str = 'dataset = "town-units", ') -> Path:
+    folder.mkdir()
+    spec = write_town(folder)
+    text = spec.read_text().replace('key = "insecure-test:1"\n', f'dataset = "town"\n{key}')
+    spec.write_text(text.replace('privacy = { rho = "1" }', f'privacy = {{ {units}rho = "1" }}'))
+    return spec
+
+
+def spent(place: str, dataset: str = "town") -> Fraction:
+    with Ledger.open(place) as opened:
+        state = opened.dataset(dataset)
+        return state.budget - state.left
+
+
+def test_a_run_is_charged_once(ledger: str, tmp_path: Path) -> None:
+    spec = charged_spec(tmp_path / "spec")
+    root = run(spec, tmp_path / "out")
+    assert spent(ledger) == 2
+    assert spent(ledger, "town-units") == 1
+    assert (RunDirectory(root).restricted / "ledger.json").is_file()
+    run(spec, tmp_path / "out")
+    assert spent(ledger) == 2
+    with Ledger.open(ledger) as opened:
+        assert not opened.verify()
+        assert {event.kind for event in opened.events()} == {"open", "charge", "commit"}
+
+
+def test_another_run_is_refused_when_the_budget_is_short(ledger: str, tmp_path: Path) -> None:
+    spec = charged_spec(tmp_path / "spec")
+    run(spec, tmp_path / "out")
+    with pytest.raises(BudgetRefusedError, match="town"):
+        run(spec, tmp_path / "elsewhere")  # its own key: other noise, another charge
+    assert spent(ledger) == 2
+    assert spent(ledger, "town-units") == 1
+    measured = list((tmp_path / "elsewhere").rglob("measurements/**/*.parquet"))
+    assert measured == []
+
+
+def test_a_test_key_is_never_charged(ledger: str, tmp_path: Path) -> None:
+    spec = charged_spec(tmp_path / "spec", key='key = "insecure-test:1"\n')
+    with pytest.raises(InputError, match="a run with a test key is no release"):
+        run(spec, tmp_path / "out")
+    assert spent(ledger) == 0
+
+
+def test_all_histograms_name_a_dataset_or_none(ledger: str, tmp_path: Path) -> None:
+    spec = charged_spec(tmp_path / "spec", units="")
+    with pytest.raises(InputError, match=r"companions\.units\.privacy\.dataset: missing"):
+        run(spec, tmp_path / "out")
+    assert spent(ledger) == 0
+
+
+def test_without_a_dataset_no_ledger_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "none.sqlite"))
+    folder = tmp_path / "spec"
+    folder.mkdir()
+    run(write_town(folder), tmp_path / "out")
+    assert not (tmp_path / "none.sqlite").exists()
