@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from flows.charging import check_datasets
@@ -26,6 +26,7 @@ class Request:
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         workers: number of processes.
         key_file: of the master key; None if the run keeps its own.
+        key: the master key itself, where the operator hands it in otherwise.
     """
 
     spec: Path
@@ -33,6 +34,7 @@ class Request:
     data: Path | None
     workers: int
     key_file: Path | None
+    key: MasterKey | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +68,14 @@ def check_request(request: Request) -> CheckedRequest:
         for table in universe.tables:
             check_labels(table.name, table.query.answer_labels())
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
-    if request.key_file is not None:
+    if request.key is not None or request.key_file is not None:
         if spec.privacy.key is not None:
+            given = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
             raise InputError(
-                f"{request.spec}: privacy.key: found {spec.privacy.key!r} and --key-file {request.key_file}; one key "
-                "is allowed, remove one of the two"
+                f"{request.spec}: privacy.key: found {spec.privacy.key!r} and {given}; one key is allowed, remove one of "
+                "the two"
             )
-        MasterKey.read(request.key_file)
+        given_key(request)
     elif spec.privacy.key is not None:
         MasterKey.from_text(spec.privacy.key)
     return CheckedRequest(request, spec, universes)
@@ -101,16 +104,26 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
     return tuple(changed)
 
 
+def given_key(request: Request) -> MasterKey | None:
+    """The key that the operator hands in; None if the run is to have its own. InputError where it cannot be read."""
+    if request.key is not None or request.key_file is None:
+        return request.key
+    return MasterKey.read(request.key_file)
+
+
 def master_key(checked: CheckedRequest, run: RunDirectory) -> MasterKey:
-    """The key of the run: from the operator's file, the spec's test key, or the run's own, drawn if there is none yet.
+    """The key of the run: the operator's, the spec's test key, or the run's own, drawn if there is none yet.
 
     Raises:
-        InputError: a key cannot be read or written.
+        InputError: a key cannot be read or written, or the run's own was destroyed.
     """
-    if checked.request.key_file is not None:
-        return MasterKey.read(checked.request.key_file)
+    given = given_key(checked.request)
+    if given is not None:
+        return given
     if run.key.exists():
         return MasterKey.read(run.key)
+    if run.key_destroyed.exists():
+        raise InputError(f"{run.root}: the key of this run was destroyed; the run cannot be repeated, only verified")
     text = checked.spec.privacy.key
     key = MasterKey.generate() if text is None else MasterKey.from_text(text)
     key.write(run.key)
@@ -119,7 +132,8 @@ def master_key(checked: CheckedRequest, run: RunDirectory) -> MasterKey:
 
 def key_identity(checked: CheckedRequest) -> str:
     """What is public of where the key comes from; another key makes another run."""
-    if checked.request.key_file is not None:
-        return MasterKey.read(checked.request.key_file).commitment()
+    given = given_key(checked.request)
+    if given is not None:
+        return given.commitment()
     text = checked.spec.privacy.key
     return "the run's own" if text is None else MasterKey.from_text(text).commitment()

@@ -143,6 +143,16 @@ class RunDirectory:
         return self.restricted / "key"
 
     @property
+    def key_destroyed(self) -> Path:
+        """The commitment of a key that was here and was destroyed."""
+        return self.restricted / "key-destroyed.json"
+
+    @property
+    def input(self) -> Path:
+        """The [input] sections of the spec, by which a rerun reads the records again."""
+        return self.restricted / "input.json"
+
+    @property
     def record(self) -> Path:
         """What this run is: its identity, and the input's fingerprint once there is one."""
         return self.restricted / "run.json"

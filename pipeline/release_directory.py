@@ -145,7 +145,17 @@ def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
 def _refuse_if_used(run: RunDirectory, found: dict[str, Any], identity: Mapping[str, object]) -> None:
     known = {
         path.name
-        for path in (run.record, run.lock, run.staging, run.key, run.log, run.refusal, run.warnings, run.accuracy)
+        for path in (
+            run.record,
+            run.input,
+            run.lock,
+            run.staging,
+            run.key,
+            run.log,
+            run.refusal,
+            run.warnings,
+            run.accuracy,
+        )
     }
     known |= {run.main.checkpoints.name, "histograms", "companions"}
     strange = [n for n in _names(run.restricted) if n not in known and not n.startswith(_TEMPORARY_KEY)]

@@ -11,7 +11,7 @@ from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray, Marginal
 from postprocess.set_bounds import UNBOUNDED
-from postprocess.subtree_bounds import Fact, facts_above, merged, needed, refines_within
+from postprocess.subtree_bounds import Fact, facts_above, implies, merged, needed, refines_within
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
 
@@ -172,7 +172,11 @@ def propagation(
                 )
     gaps += _crossing_passes(spine, levels, passes, possible)
     _carry_zeros_down(spine, levels)
-    carried = (tuple(merged([*needed(level, possible), *sets])) for level, sets in zip(levels, on_sets, strict=True))
+    carried = []
+    for level, sets in zip(levels, on_sets, strict=True):
+        kept = needed(level, possible)
+        further = [one for one in sets if not any(implies(bound, one, possible) for bound in kept)]
+        carried.append(tuple(merged([*kept, *further])))
     return Propagation(tuple(carried), tuple(reversed(gaps)))
 
 

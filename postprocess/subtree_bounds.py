@@ -88,12 +88,13 @@ def needed(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBoun
     kept = [bound for bound in bounds if not trivial(bound)]
     for bound in sorted(kept, key=lambda b: b.marginal.size):
         others = [other for other in kept if other is not bound]
-        if any(_implies(other, bound, possible) for other in others):
+        if any(implies(other, bound, possible) for other in others):
             kept = others
     return kept
 
 
-def _implies(one: GroupBounds, other: GroupBounds, possible: BoolArray) -> bool:
+def implies(one: GroupBounds, other: GroupBounds, possible: BoolArray) -> bool:
+    """Whether bounds on a query give those on a nested one, in every geounit."""
     if refines_within(one.marginal, other.marginal, possible):
         for answer, part in enumerate(_parts(one.marginal, other.marginal, possible)):
             too_low = one.lower[:, part].sum(axis=1) < other.lower[:, answer]

@@ -16,7 +16,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy import special
 
+from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.audit.findings import ALPHA, Finding, certain
 from pipeline.audit.release_reading import Expected, FinishedRelease, expected_measurements
 from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value
@@ -41,7 +43,6 @@ _SOLVER_NOTES: Final = {
     "solved_again_by_cvxpy",
     "largest_difference_at_most",
 }
-_SHORTEST_COLUMN: Final = 5  # geounits; a shorter column may be right by chance
 
 
 def release_findings(
@@ -181,8 +182,8 @@ def _distribution(
     limit = ALPHA / max(1, len(expected))
     spreads = {name: spread_p_value(z) for name, z in scores.items()}
     wrong = [
-        f"{name}: the noise is not {residuals[name][0].noise} (p = {p:.2g}, mean of squares {(scores[name] ** 2).mean():.3g}"
-        " where 1 is right)"
+        f"{name}: the noise is not {residuals[name][0].noise} (p = {p:.2g}, mean of squares "
+        f"{(scores[name] ** 2).mean():.3g} where 1 is right)"
         for name, p in spreads.items()
         if p < limit
     ]
@@ -246,7 +247,7 @@ def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], cha
     """Whether what was charged is what was drawn: each query at each level, at its price."""
     problems = []
     counts = {name: len(release.geocodes(name)) for name in release.spine.level_names}
-    wanted = {}
+    wanted: dict[tuple[object, ...], list[tuple[str, Fraction]]] = {}
     for one in expected:
         group = (one.level, one.query.name, one.noise.mechanism, one.noise.scale, one.query.size * counts[one.level])
         wanted.setdefault((one.universe.neighbours, *group), []).append((one.name, one.cost))
@@ -300,31 +301,46 @@ def _metadata_problems(path: Path) -> list[str]:
 
 
 def _true_columns(release: FinishedRelease) -> list[str]:
-    """Published columns of counts that equal the true answers in every geounit of a level, and must not."""
+    """Published columns of counts that equal the true answers in every geounit of a level, and could not by chance."""
     problems = []
-    for universe in release.universes:
-        folder = release.run.universe(universe.name)
-        for level in universe.strategy.levels:
-            geocodes = release.geocodes(level.level)
-            if len(geocodes) < _SHORTEST_COLUMN:
+    for one in expected_measurements(release):
+        if _is_exact(release, one):
+            continue
+        universe, level = one.universe, one.level
+        folder, rows = release.run.universe(universe.name), len(release.geocodes(level))
+        answers = one.query.answer_csr(release.truth(universe, level))
+        true_columns = {
+            column.tobytes(): label
+            for label, column in zip(one.query.answer_labels(), answers.T, strict=True)
+            if np.ptp(column) > 1
+        }
+        # A table's error can be less than the measurement's own: half of it is taken.
+        rounds_to_truth = float(special.erf(0.5 / (0.5 * one.noise.variance) ** 0.5))
+        is_zero = float(probabilities(one.noise, reach_of(one.noise)).max())
+        for paths, chance in (
+            ((folder.public / "tables").rglob(f"{level}.parquet"), rounds_to_truth),
+            ((folder.public / "measurements" / level).glob("*.parquet"), is_zero),
+        ):
+            if chance**rows >= ALPHA:
                 continue
-            exact = {query.terms for name, query in universe.invariants if name == level.level}
-            truth = release.truth(universe, level.level)
-            true_columns = {
-                answers.tobytes(): f"{one.query.name} = {label}"
-                for one in level.queries
-                if one.query.terms not in exact
-                for label, answers in zip(one.query.answer_labels(), one.query.answer_csr(truth).T, strict=True)
-                if np.ptp(answers) > 1
-            }
-            paths = list((folder.public / "tables").rglob(f"{level.level}.parquet"))
-            paths += list((folder.public / "measurements" / level.level).glob("*.parquet"))
             for path in sorted(paths):
-                for name, column in _columns(path, len(geocodes)):
-                    if (what := true_columns.get(column.tobytes())) is not None:
+                for name, column in _columns(path, rows):
+                    if (label := true_columns.get(column.tobytes())) is not None:
                         shown = path.relative_to(release.run.public).as_posix()
-                        problems.append(f"public/{shown}: the column {name} is the truth ({what}) in every geounit")
+                        problems.append(
+                            f"public/{shown}: {name} is the truth of {one.query.name} = {label} in every geounit"
+                        )
     return problems
+
+
+def _is_exact(release: FinishedRelease, one: Expected) -> bool:
+    """Whether invariants at this level or below give the measurement's true answers."""
+    for level, query in one.universe.invariants:
+        if release.spine.index_of(level) >= release.spine.index_of(one.level):
+            pairs = query.cell_answer * one.query.size + one.query.cell_answer
+            if len(np.unique(pairs)) == len(np.unique(query.cell_answer)):
+                return True
+    return False
 
 
 def _columns(path: Path, rows: int) -> Iterator[tuple[str, NDArray[np.int64]]]:

@@ -1,4 +1,4 @@
-"""A finished release as an audit sees it: what the spec says, what is published, and the confidential truth beside it."""
+"""A finished release as an audit sees it: what its spec says, what is published, and the truth beside it."""
 
 from __future__ import annotations
 

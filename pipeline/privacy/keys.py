@@ -30,7 +30,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from pipeline.errors import InputError
 
-__all__ = ["KEY_BYTES", "MasterKey", "draws_key", "refinement_key"]
+__all__ = ["KEY_BYTES", "LONGEST_KEY_TEXT", "MasterKey", "draws_key", "refinement_key"]
 
 KEY_BYTES: Final = 32
 _SALT: Final = b"spinewise keys 1"  # a change to any derivation needs a new number here
@@ -38,7 +38,7 @@ _TEST_PREFIX: Final = "insecure-test:"
 _TEST_TEXT: Final = re.compile(r"insecure-test:(0|[1-9][0-9]{0,17})", re.ASCII)
 _FILE_TEXT: Final = re.compile(r"spinewise-master-key-1 ([0-9a-f]{64})", re.ASCII)
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
-_LONGEST_FILE: Final = 1024
+LONGEST_KEY_TEXT: Final = 1024  # bytes
 
 
 class MasterKey:
@@ -99,13 +99,25 @@ class MasterKey:
                     f"key file {path}: found mode {stat.S_IMODE(mode):04o}, which lets others than the owner use the "
                     "key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
                 )
-            content = file.read(_LONGEST_FILE)
+            content = file.read(LONGEST_KEY_TEXT)
+        return cls.from_content(content, f"key file {path}")
+
+    @classmethod
+    def from_content(cls, content: bytes, where: str) -> MasterKey:
+        """The key that a key file's content is, from wherever it comes.
+
+        Args:
+            where: it comes from, for the message.
+
+        Raises:
+            InputError: it is no key; what it is, is not shown.
+        """
         text = content.decode("ascii", errors="replace").strip()
         if text.startswith(_TEST_PREFIX):
             return cls.from_text(text)
         found = _FILE_TEXT.fullmatch(text)
         if found is None:
-            raise InputError(f"key file {path}: found {len(content)} bytes that are not a key as written by Spinewise")
+            raise InputError(f"{where}: found {len(content)} bytes that are not a key as written by Spinewise")
         return cls(bytes.fromhex(found[1]))
 
     def write(self, path: Path) -> None:
