@@ -72,8 +72,8 @@ def check_request(request: Request) -> CheckedRequest:
         if spec.privacy.key is not None:
             given = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
             raise InputError(
-                f"{request.spec}: privacy.key: found {spec.privacy.key!r} and {given}; one key is allowed, remove one of "
-                "the two"
+                f"{request.spec}: privacy.key: found {spec.privacy.key!r} and {given}; one key is allowed, remove one "
+                "of the two"
             )
         given_key(request)
     elif spec.privacy.key is not None:

@@ -16,13 +16,14 @@ from flows.inputs import read_facilities, read_spine
 from flows.job import Job
 from flows.manifests import manifest_of
 from flows.request import CheckedRequest, key_identity, master_key
+from flows.rerun import inputs_to_keep
 from flows.run_log import Logged, RunLog
 from flows.stages import Records, input_files, output_files, perform_steps, public_steps
 from flows.steps import Perform, Progress, Step, perform_here
 from flows.workers import Workers
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.files import canonical_json
+from pipeline.files import canonical_json, write_json
 from pipeline.manifest import status, write_manifest
 from pipeline.release_directory import open_run
 
@@ -62,6 +63,7 @@ def _run_in(
     job.progress.begin((*counting, *measuring, *publishing, *ending))
     perform_steps(job, counting, perform)
     records.record()
+    write_json(run.input, inputs_to_keep(job.universes), run.staging, private=True)
     # From here on the directory changes; without a manifest nobody takes it for a whole release.
     run.manifest.unlink(missing_ok=True)
     checkpoints = Checkpoints(run)

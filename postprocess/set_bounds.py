@@ -87,9 +87,10 @@ class SetBounds:
 
         Every single group must be stated. Returns the set, and where its lower and where its upper bound is needed,
         both `(n,)`. A set's bound follows where it is the sum of the bounds of two sets that make it up, or where the
-        sum over all groups and the bound of the others give it.
+        sum over all groups and the bounds of the others give it.
         """
         every = self.lower.shape[1] - 1
+        groups = every.bit_length()
         known = set(stated)
         found = []
         for one in sorted(set(range(1, every + 1)) - known, key=lambda s: (s.bit_count(), not s & 1)):
@@ -102,10 +103,15 @@ class SetBounds:
                     implied_low = np.maximum(implied_low, self.lower[:, part] + self.lower[:, one ^ part])
                     implied_high = np.minimum(implied_high, _added(self.upper[:, part], self.upper[:, one ^ part]))
                 part = (part - 1) & one
-            if every in stated and (other := every ^ one) in known:
+            if every in stated:
+                # Of the others, what is known so far: their own bounds, or else those of the single groups.
+                other = every ^ one
+                parts = [other] if other in known else [1 << group for group in range(groups) if other >> group & 1]
+                others_low = self.lower[:, parts].sum(axis=1)
+                others_high = bounded_sum(self.upper[:, parts].T, np.zeros(1, dtype=np.int64))[0]
                 whole = self.upper[:, every]
-                left = np.where(whole >= UNBOUNDED, UNBOUNDED, whole - self.lower[:, other])
-                implied_low = np.maximum(implied_low, self.lower[:, every] - self.upper[:, other])
+                left = np.where(whole >= UNBOUNDED, UNBOUNDED, whole - others_low)
+                implied_low = np.maximum(implied_low, self.lower[:, every] - others_high)
                 implied_high = np.minimum(implied_high, left)
             known.add(one)
             need_low, need_high = low > implied_low, high < implied_high

@@ -89,6 +89,16 @@ def test_records_in_impossible_cells_are_refused_before_anything_is_published(tm
     assert list(directory.public.rglob("*")) == []
 
 
+def test_constraints_that_contradict_each_other_are_refused_before_anything_is_published(tmp_path: Path) -> None:
+    changes = [("upper = 60", "upper = 5"), ('county = ["total"]', 'county = ["total"]\nblock = ["quarters"]')]
+    with pytest.raises(SpinewiseError) as error:
+        run(write_town(tmp_path / "in", *changes), tmp_path / "out")
+    directory = RunDirectory(tmp_path / "out" / "town")
+    assert getattr(error.value, "exit_status", 0) == 2
+    assert "group quarters" in directory.refusal.read_text()
+    assert list(directory.public.rglob("*")) == []
+
+
 def test_records_that_break_a_bound_are_a_warning(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("upper = 60", "upper = 5"))
     directory = RunDirectory(run(spec, tmp_path / "out"))

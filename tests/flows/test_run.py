@@ -50,7 +50,7 @@ def test_the_same_run_again_gives_the_same_bytes_without_computing_them(copied: 
     progress = Listening()
     run(town_spec, copied, progress=progress)
     assert public_bytes(copied / "town") == before
-    assert progress.performed == ["tabulate", "tabulate units", "check", "check units", "charge", "accuracy"]
+    assert {step.split()[0] for step in progress.performed} == {"tabulate", "check", "charge", "close", "accuracy"}
 
 
 def test_what_is_missing_or_damaged_is_made_again(copied: Path, town_spec: Path) -> None:
