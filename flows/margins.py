@@ -132,6 +132,11 @@ class Margins:
         found = margins(published, self.estimation.basis, variances, errors, counts, slice(0, len(counts)))
         return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
 
+    def close(self) -> None:
+        """Forget what was computed."""
+        self.errors.clear()
+        self.__dict__.pop("variances", None)
+
 
 def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:
     """The same queries and variances; a simulated run has values of its own."""

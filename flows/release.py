@@ -10,7 +10,9 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from flows.engine import set_up_prefect
+from flows.threads import limit_threads
 
+limit_threads()
 set_up_prefect()
 
 from prefect import Task, flow  # noqa: E402

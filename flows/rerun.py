@@ -178,8 +178,8 @@ def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) 
         differing = sorted(part for part in found.keys() | wanted.keys() if found.get(part) != wanted.get(part))
         if differing:
             raise InputError(
-                f"--spec {spec}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec that the "
-                "release was made with is needed"
+                f"--spec {spec}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec that "
+                "the release was made with is needed"
             )
         universes = given.universes()
     for universe in universes:
@@ -189,7 +189,7 @@ def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) 
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
     """The [input] sections as JSON, for restricted/: universe -> section."""
-    kept = {}
+    kept: dict[str, object] = {}
     for universe in universes:
         section = universe.require_input()
         kept[universe.name] = {**section.model_dump(mode="json"), "file": str(section.file.resolve())}

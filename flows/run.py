@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -56,14 +57,14 @@ def _run_in(
     _refuse_other_files(job)
     key = master_key(checked, run)
     records = Records(job, key, facilities)
-    counting, measuring, publishing = records.before_measuring(), records.measuring(), public_steps(job)
-    ending = [
-        Step("accuracy", lambda: write_accuracy(job), geounits=spine_size(job), effort=0.2),
-    ]
-    job.progress.begin((*counting, *measuring, *publishing, *ending))
+    counting, charging = records.before_measuring(), records.charging()
+    measuring, publishing = [*records.measuring(), *records.charged()], public_steps(job)
+    ending = [Step("accuracy", partial(write_accuracy, job), geounits=spine_size(job), effort=0.2)]
+    job.progress.begin((*counting, *charging, *measuring, *publishing, *ending))
     perform_steps(job, counting, perform)
     records.record()
     write_json(run.input, inputs_to_keep(job.universes), run.staging, private=True)
+    perform_steps(job, charging, perform)
     # From here on the directory changes; without a manifest nobody takes it for a whole release.
     run.manifest.unlink(missing_ok=True)
     checkpoints = Checkpoints(run)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,21 +53,25 @@ class Records:
         ]
         return steps
 
+    def charging(self) -> list[Step]:
+        """Take the budget before it is spent; the same run again is not charged."""
+        return [Step("charge", self._charge)]
+
     def measuring(self) -> list[Step]:
         """Publish the measurements, and the public inputs beside them."""
         job = self.job
         constraints = [job.folder(one).constraint(number) for one in job.universes for number in range(len(one.bounds))]
-        steps = [
-            Step("charge", self._charge),
-            Step("write inputs", self._write_inputs, files=(job.run.spine, *constraints)),
-        ]
+        steps = [Step("write inputs", self._write_inputs, files=(job.run.spine, *constraints))]
         for one in job.universes:
             for level in job.spine.levels:
                 if files := measured_files(job, one, level.name):
                     measure = partial(self._measure, one, level.name)
                     steps.append(Step("measure", measure, one.name, level.name, len(level), files=files))
-        steps.append(Step("close charge", self._close_charge))
         return steps
+
+    def charged(self) -> list[Step]:
+        """Tell the ledger that all that was charged for is drawn."""
+        return [Step("close charge", self._close_charge)]
 
     def _tabulate(self, universe: Universe) -> None:
         self.fingerprints[universe.name] = shielded(
@@ -86,11 +92,9 @@ class Records:
             write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
 
     def _charge(self) -> None:
-        """Take the budget before it is spent; the same run again is not charged."""
         charge_run(self.job, self.key, self.fingerprints)
 
     def _close_charge(self) -> None:
-        """Tell the ledger that all that was charged for is drawn."""
         charge_run(self.job, self.key, self.fingerprints, drawn=True)
 
     def _write_inputs(self) -> None:
@@ -157,7 +161,20 @@ def _universe_steps(job: Job, universe: Universe) -> list[Step]:
     if job.spec.publish.microdata:
         write = partial(publish_microdata, estimation)
         steps.append(Step("microdata", write, name, geounits=job.spine.n_leaves, files=(folder.microdata,)))
+    # What was computed on the way is not kept while the next universe is worked on.
+    steps[-1] = replace(steps[-1], perform=partial(_last_of, steps[-1].perform, (margins, unbiased, estimation)))
     return steps
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+def _last_of(perform: Callable[[], Notes | None], computed: Sequence[_Closable]) -> Notes | None:
+    notes = perform()
+    for one in computed:
+        one.close()
+    return notes
 
 
 def perform_steps(

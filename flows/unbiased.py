@@ -75,6 +75,12 @@ class Unbiased:
                 for _ in chunks:
                     pass
 
+    def close(self) -> None:
+        """Forget what was computed."""
+        self.above = None
+        for name in ("problem", "upward", "variances"):
+            self.__dict__.pop(name, None)
+
     def _estimates(self, level: int) -> Iterator[tuple[slice, FloatArray]]:
         """Estimates of a level in chunks of geounits; those of all but the leaves are kept for the level below."""
         job = self.estimation.job

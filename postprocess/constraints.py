@@ -173,8 +173,8 @@ def propagation(
     gaps += _crossing_passes(spine, levels, passes, possible)
     _carry_zeros_down(spine, levels)
     carried = []
-    for level, sets in zip(levels, on_sets, strict=True):
-        kept = needed(level, possible)
+    for listed, sets in zip(levels, on_sets, strict=True):
+        kept = needed(listed, possible)
         further = [one for one in sets if not any(implies(bound, one, possible) for bound in kept)]
         carried.append(tuple(merged([*kept, *further])))
     return Propagation(tuple(carried), tuple(reversed(gaps)))

@@ -11,8 +11,9 @@ import numpy as np
 from geography.spine import Spine
 from postprocess.errors import InfeasibleError
 from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray
-from postprocess.programme import RowKey, Section, Shortfall, Statement, decide, section, shortfall
+from postprocess.programme import Section, Statement, decide, section
 from postprocess.set_bounds import bounded_sum
+from postprocess.shortfall import RowKey, Shortfall, shortfall
 from postprocess.subtree_bounds import merged, trivial
 
 logger = logging.getLogger(__name__)
