@@ -47,6 +47,8 @@ def manifest_of(
         told: by the steps, name -> what the solvers report.
         input_fingerprints: of each universe's records, keyed.
     """
+    from pipeline.privacy.statements import privacy_statements  # brings a large library, which reading does not need
+
     return Manifest(
         release=job.spec.name,
         software=software(),
@@ -54,6 +56,7 @@ def manifest_of(
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
         privacy=tuple(statement_of(universe) for universe in job.universes),
+        accounts=tuple(privacy_statements(universe) for universe in job.universes),
         key_commitment=key_commitment,
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(told)),

@@ -25,6 +25,7 @@ from pipeline.errors import ReleaseError
 from pipeline.files import canonical_json, sha256_file, write_bytes
 from pipeline.layout import RunDirectory
 from pipeline.privacy.accounting import zcdp_epsilon
+from pipeline.privacy.accounts import PrivacyAccount
 from pipeline.privacy.budget import Framework, Mechanism, Neighbours, noise_for
 from pipeline.strategy import Strategy
 
@@ -125,6 +126,8 @@ class Manifest(_Statement):
         spec: as written, without what is not public.
         public_seed: of ties, simulations and samples.
         privacy: one statement for each universe.
+        accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
+            the distribution of privacy losses and by zCDP.
         key_commitment: of the master key, hexadecimal.
         input_fingerprints: universe -> hash of its confidential histogram, keyed with the master key, hexadecimal.
         solver: what the solvers report, without durations.
@@ -138,6 +141,7 @@ class Manifest(_Statement):
     spec: dict[str, JsonValue]
     public_seed: int
     privacy: tuple[PrivacyStatement, ...]
+    accounts: tuple[PrivacyAccount, ...] = ()
     key_commitment: str
     input_fingerprints: dict[str, str]
     solver: dict[str, JsonValue]

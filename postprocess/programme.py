@@ -161,8 +161,8 @@ def decide(part: Section, *, whole: bool = False, seconds: float = 60.0) -> Verd
             tied |= speaks.any(axis=1)
         columns, n_new = _columns(part, level, tied, high > 0)
         filled = columns >= 0
-        lower.append(np.bincount(columns[filled], low[filled], n_new))
-        upper.append(np.bincount(columns[filled], high[filled], n_new))
+        lower.append(np.bincount(columns[filled], low[filled], n_new).astype(np.float64))
+        upper.append(np.bincount(columns[filled], high[filled], n_new).astype(np.float64))
         columns = np.where(filled, columns + n_columns, -1)
         n_columns += n_new
         for statement, group, speaks in wide:
@@ -172,7 +172,7 @@ def decide(part: Section, *, whole: bool = False, seconds: float = 60.0) -> Verd
             used = filled & speaks[:, group]
             rows.add(numbers[:, group][used], columns[used], 1.0, least[speaks], most[speaks])
         if above is not None:
-            _balance(part, level, above, columns, rows)
+            balance(part, level, above, columns, rows)
         above = columns
     return _solved(rows, np.concatenate(lower), np.concatenate(upper), whole=whole, seconds=seconds)
 
@@ -212,7 +212,7 @@ def _ranges(
     return low, high, found
 
 
-def _balance(part: Section, level: int, above: IntArray, columns: IntArray, rows: Rows) -> None:
+def balance(part: Section, level: int, above: IntArray, columns: IntArray, rows: Rows) -> None:
     """Rows that say: each geounit of the level above is the sum of its children, atom by atom of this level."""
     n_atoms = columns.shape[1]
     there, atom = np.nonzero(above >= 0)

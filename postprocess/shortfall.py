@@ -1,4 +1,4 @@
-"""By how many persons constraints contradict each other, and a proof of it: the same programme with slack, by duality."""
+"""By how many persons constraints contradict each other, and a proof of it: the programme with slack, by duality."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 from postprocess.problem import IntArray
-from postprocess.programme import TOLERANCE, Rows, Section, limits
+from postprocess.programme import TOLERANCE, Rows, Section, balance, limits
 
 
 @dataclass(frozen=True, order=True)
@@ -37,7 +37,7 @@ class Shortfall:
 
 def shortfall(part: Section, among: Collection[RowKey] | None = None) -> Shortfall:
     """The smallest violation of the section's bounds (only of those in `among`), with a proof by duality."""
-    balance, demands = Rows(), Rows()
+    sums, demands = Rows(), Rows()
     keys: list[RowKey] = []
     key_of: list[IntArray] = []
     geounit_of: list[IntArray] = []
@@ -66,18 +66,14 @@ def shortfall(part: Section, among: Collection[RowKey] | None = None) -> Shortfa
                     geounit_of.append(geounits)
                     keys.append(key)
         if above is not None:
-            of = (np.arange(len(above))[:, None] * n_atoms + part.coarser(level - 1)[None, :]).ravel()
-            zeros = np.zeros(len(above) * n_atoms)
-            first = balance.add(of, above.ravel(), 1.0, zeros, zeros)
-            children = first + part.parents[level][:, None] * n_atoms + np.arange(n_atoms)[None, :]
-            balance.more(children.ravel(), columns.ravel(), -1.0)
+            balance(part, level, above, columns, sums)
         above = columns
     n_slack = demands.n_rows
     if not n_slack:
         return Shortfall(0.0, {})
     demands.more(np.arange(n_slack), n_columns + np.arange(n_slack), -1.0)
     cost = np.concatenate([np.zeros(n_columns), np.ones(n_slack)])
-    equalities = {"A_eq": balance.matrix(len(cost)), "b_eq": np.concatenate(balance.low)} if balance.n_rows else {}
+    equalities = {"A_eq": sums.matrix(len(cost)), "b_eq": np.concatenate(sums.low)} if sums.n_rows else {}
     result = linprog(
         cost, A_ub=demands.matrix(len(cost)), b_ub=np.concatenate(demands.high), method="highs", **equalities
     )

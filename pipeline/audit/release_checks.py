@@ -20,7 +20,7 @@ from scipy import special
 
 from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.audit.findings import ALPHA, Finding, certain
-from pipeline.audit.release_reading import Expected, FinishedRelease, expected_measurements
+from pipeline.audit.release_reading import Expected, FinishedRelease
 from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value
 from pipeline.errors import SpinewiseError
 from pipeline.files import open_parquet, reading
@@ -54,7 +54,7 @@ def release_findings(
         key: its master key; without it the noise is tested by its distribution alone.
         charged: the ledger's events of this release; None where it drew on no ledger.
     """
-    expected = list(expected_measurements(release))
+    expected = list(release.expected())
     yield certain(_GROUP, "hashes", "public/", check_public_files(release.run), well="as the manifest lists them")
     yield certain(_GROUP, "budget", "spec and manifest", _budget_problems(release, expected))
     yield certain(_GROUP, "files", "measurements and invariants", _file_problems(release, expected))
@@ -303,7 +303,7 @@ def _metadata_problems(path: Path) -> list[str]:
 def _true_columns(release: FinishedRelease) -> list[str]:
     """Published columns of counts that equal the true answers in every geounit of a level, and could not by chance."""
     problems = []
-    for one in expected_measurements(release):
+    for one in release.expected():
         if _is_exact(release, one):
             continue
         universe, level = one.universe, one.level

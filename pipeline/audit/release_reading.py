@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -50,6 +50,10 @@ class FinishedRelease:
         geocodes = self.spine.levels[self.spine.index_of(level)].geocodes
         return read_histogram(self.run.universe(universe.name).histogram(level), geocodes, universe.schema)
 
+    def expected(self) -> Iterator[Expected]:
+        """Every measurement that the spec calls for."""
+        return expected_measurements(self.run, self.universes)
+
     def geocodes(self, level: str) -> NDArray[np.str_]:
         return self.spine.levels[self.spine.index_of(level)].geocodes
 
@@ -91,14 +95,14 @@ def read_release(run: RunDirectory) -> FinishedRelease:
     return FinishedRelease(run, manifest, spec, spec.universes(), spine)
 
 
-def expected_measurements(release: FinishedRelease) -> Iterator[Expected]:
+def expected_measurements(run: RunDirectory, universes: Sequence[Universe]) -> Iterator[Expected]:
     """Every measurement of every universe.
 
     A record that changes moves two answers of a query at a level by one each, and one that is added or removed moves
     one. So sigma^2 = D / (2 rho) with D = 2 or 1, and b = D / epsilon, rho or epsilon being the total times the level's
     and the query's share.
     """
-    for universe in release.universes:
+    for universe in universes:
         moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
         for level in universe.strategy.levels:
             for one in level.queries:
@@ -107,5 +111,5 @@ def expected_measurements(release: FinishedRelease) -> Iterator[Expected]:
                     noise = NoiseSpec("discrete_gaussian", Fraction(moved, 2) / cost)
                 else:
                     noise = NoiseSpec("discrete_laplace", moved / cost)
-                path = release.run.universe(universe.name).measurement(level.level, one.query.name)
+                path = run.universe(universe.name).measurement(level.level, one.query.name)
                 yield Expected(universe, level.level, one.query, noise, cost, path)

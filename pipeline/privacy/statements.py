@@ -22,10 +22,9 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict
-
 from pipeline.privacy.accounting import zcdp_epsilon
-from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.accounts import Comparison, PrivacyAccount, Statement
+from pipeline.privacy.budget import Framework
 from pipeline.privacy.composition import (
     advanced_epsilon,
     basic_epsilon,
@@ -42,67 +41,6 @@ __all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements"]
 GROUP_SIZES = (2, 3, 4, 5)
 _WIDE = Context(prec=400)
 _MOVES = 2  # answers of a query that another value, or another place, moves
-
-
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class Statement(_Model):
-    """One promise.
-
-    Attributes:
-        about: what is protected; `of` names the attribute, the level within which, or the size of the group.
-        budget: rho or epsilon, exact.
-        epsilon: that holds at the account's delta: the least of the bounds that are sound.
-        zcdp: the bound from rho; None in the pure framework.
-        losses: the bound from the distribution of the privacy loss, two numbers moved in each query; None where it is
-            not computed (pure framework, groups, and what `pld.pld_epsilon` leaves out).
-        words: the promise in words.
-    """
-
-    about: Literal["record", "attribute", "place", "group"]
-    of: str
-    budget: str
-    epsilon: str
-    zcdp: str | None
-    losses: str | None
-    words: str
-
-
-class Comparison(_Model):
-    """The epsilon of a record by other ways of counting, at the same delta.
-
-    Attributes:
-        basic, advanced, moments: sound, and larger; see `composition`.
-        one_number: the distribution of losses as if each query were one number with sensitivity sqrt 2. NOT a bound.
-        gaussian: of real-valued Gaussian noise of the same sigma^2. NOT a bound for noise on the whole numbers.
-    """
-
-    basic: str
-    advanced: str
-    moments: str
-    one_number: str | None
-    gaussian: str
-
-
-class PrivacyAccount(_Model):
-    """All statements about one universe ("" is the release's own, others are its companions).
-
-    Attributes:
-        delta: "0" in the pure framework.
-        places: for each level but the lowest, top first.
-    """
-
-    universe: str
-    framework: Framework
-    neighbours: Neighbours
-    delta: str
-    record: Statement
-    attributes: tuple[Statement, ...]
-    places: tuple[Statement, ...]
-    groups: tuple[Statement, ...]
-    comparison: Comparison | None
 
 
 def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:
