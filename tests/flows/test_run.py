@@ -13,7 +13,7 @@ from releases.small import public_bytes, run, write_town
 
 from flows.refusals import RefusedError
 from flows.steps import Silent, Step
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.layout import RunDirectory
 from pipeline.manifest import check_public_files, read_manifest
 from pipeline.privacy.keys import MasterKey
@@ -108,6 +108,18 @@ def test_other_records_are_refused_and_the_release_stays(copied: Path, tmp_path:
     persons.to_csv(tmp_path / "in" / "persons.csv", index=False)
     with pytest.raises(InputError, match="begun on other records, or with another key"):
         run(spec, copied)
+    assert public_bytes(copied / "town") == before
+
+
+def test_a_refused_budget_leaves_a_finished_release_as_it_is(copied: Path, town_spec: Path) -> None:
+    def perform(step: Step) -> dict[str, object] | None:
+        if step.stage == "charge":
+            raise BudgetRefusedError("nothing is left")
+        return step.perform()
+
+    before = public_bytes(copied / "town")
+    with pytest.raises(BudgetRefusedError):
+        run(town_spec, copied, perform=perform)
     assert public_bytes(copied / "town") == before
 
 

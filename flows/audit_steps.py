@@ -1,0 +1,102 @@
+"""The audits of `spinewise audit`: of what is installed, and of a finished release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from flows.audit_pipeline import pipeline_findings
+from flows.custody import KeySource, key_of_release
+from flows.steps import Silent
+from flows.verify import verify_release
+from flows.workers import Workers
+from pipeline.audit.findings import Audit, Finding, certain
+from pipeline.audit.release_checks import release_findings
+from pipeline.audit.release_reading import read_release
+from pipeline.audit.samplers import FULL, QUICK, sampler_findings
+from pipeline.audit.streams import stream_findings
+from pipeline.errors import InputError
+from pipeline.layout import RunDirectory
+from pipeline.manifest import software
+from pipeline.privacy.events import Event
+
+#: Told each finding as it comes.
+Tell = Callable[[Finding], None]
+
+#: Runs of the measuring stage and of whole releases, full and quick.
+_RUNS = ((2000, 600), (400, 0))
+
+
+def audit_installed(*, quick: bool, seed: int, workers: int, tell: Tell) -> Audit:
+    """Test the installed samplers, streams and pipeline, with public test keys; nothing confidential is touched.
+
+    Args:
+        quick: about half a minute instead of several: fewer scales, and the measuring stage of one case alone.
+        seed: the same seed and versions give the same findings.
+    """
+    extent, (measured, whole) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
+    findings = _told(stream_findings(seed), tell) + _told(sampler_findings(extent, seed), tell)
+    with Workers(workers) as pool:
+        findings += _told(pipeline_findings(measured, whole, seed, pool), tell)
+    about = _about() | {
+        "extent": "quick" if quick else "full",
+        "seed": str(seed),
+        "draws of each distribution": f"{extent.draws:,}",
+        "runs of the measuring stage": f"{measured:,} of each input, case and arm",
+        "runs to the release": f"{whole:,} of each input and arm",
+    }
+    return Audit("Audit of the installed Spinewise", tuple(findings), about)
+
+
+def audit_release(
+    run: RunDirectory, source: KeySource, charged: Iterable[Event] | None, workers: int, tell: Tell
+) -> Audit:
+    """Audit a finished release with its restricted/ folder.
+
+    Args:
+        source: of its key, where the run did not keep it. Without any key the noise is tested by distribution alone.
+        charged: the ledger's events of this release.
+
+    Raises:
+        InputError: there is no finished release, its true counts were not kept, or the key is another.
+    """
+    release = read_release(run)
+    if not run.restricted.is_dir():
+        raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
+    given = source != KeySource() or run.key.exists()
+    key = key_of_release(run, source) if given else None
+    events = None if charged is None else list(charged)
+    findings = _told(release_findings(release, key, events), tell)
+    problems = verify_release(run, workers, Silent())
+    findings += _told([certain("release", "verified", "public/", problems, well="follows from the measurements")], tell)
+    about = _about() | {"release": release.spec.name, "key": "given" if key is not None else "not given"}
+    return Audit(f"Audit of the release {release.spec.name}", tuple(findings), about)
+
+
+def ledger_events(url: str | None, run: RunDirectory) -> list[Event]:
+    """The charges of the release in a ledger, by its name and the runs that were charged under it."""
+    from pipeline.manifest import read_manifest
+    from pipeline.privacy.ledger import Ledger
+
+    name = read_manifest(run.manifest).release
+    with Ledger.open(url) as ledger:
+        return [event for event in ledger.events() if event.release == name]
+
+
+def _about() -> dict[str, str]:
+    here = software()
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(here.packages.items()))
+    return {"spinewise": here.version, "Python": here.python, "packages": packages}
+
+
+def _told(findings: Iterable[Finding], tell: Tell) -> list[Finding]:
+    kept = []
+    for finding in findings:
+        tell(finding)
+        kept.append(finding)
+    return kept
+
+
+def default_out() -> Path:
+    """Where the reports of an audit are written."""
+    return Path("audit")

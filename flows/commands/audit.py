@@ -1,0 +1,106 @@
+"""`spinewise audit`: test what is installed, or a finished release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pipeline.audit.findings import Audit
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit")(audit)
+
+
+def audit(
+    release: Annotated[
+        Path | None,
+        typer.Argument(help="Audit this finished release instead of what is installed.", metavar="[RELEASE_DIR]"),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the reports audit.html and audit.json.")] = Path("audit"),
+    quick: Annotated[bool, typer.Option("--quick", help="Half a minute instead of several.")] = False,
+    seed: Annotated[int, typer.Option(min=0, max=10**6, help="The same seed gives the same findings.")] = 1,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    key_file: Annotated[Path | None, typer.Option(help="The release's key, if the run did not keep it.")] = None,
+    ledger: Annotated[
+        str | None, typer.Option(metavar="URL", help="Compare the release with what this ledger was charged.")
+    ] = None,
+) -> None:
+    """Test the installed samplers and the pipeline for privacy, or what a finished release really did.
+
+    Of the installation: every noise distribution against its definition, the key streams against published vectors, and
+    how well whole runs on neighbouring records can be told apart. Every test is shown able to fail: deliberate faults
+    are put before it. Uses public test keys and made-up records.
+
+    Of a release, with its restricted/ folder: that what was added to the true counts is the noise that the spec gives,
+    bound to the key and the records, that nothing else is published, and that all of it follows from the measurements.
+
+    The status is 0 if everything is as it should be, else 1.
+
+    Example:
+
+        spinewise audit --out audit
+
+        spinewise audit releases/rhode-island --out audit-of-release
+    """
+    from rich.console import Console
+
+    from flows.audit_steps import audit_installed, audit_release, ledger_events
+    from flows.custody import KeySource
+    from flows.verify import release_at
+    from flows.workers import default_workers
+    from pipeline.audit.report import write_audit
+
+    counts = {True: 0, False: 0}
+    errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+
+    def tell(finding: object) -> None:
+        passed = bool(getattr(finding, "passed", False))
+        counts[passed] += 1
+        if errors.is_terminal:
+            errors.print(f"{counts[True]} passed, {counts[False]} failed", end="\r")
+
+    processes = default_workers() if workers is None else workers
+    if release is None:
+        found = audit_installed(quick=quick, seed=seed, workers=processes, tell=tell)
+    else:
+        run = release_at(release)
+        charged = None if ledger is None else ledger_events(ledger, run)
+        found = audit_release(run, KeySource(file=key_file), charged, processes, tell)
+    html, _ = write_audit(found, out)
+    _show(found)
+    verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
+    typer.echo(f"{found.title}: {verdict}; see {html}")
+    if not found.passed:
+        raise typer.Exit(1)
+
+
+def _show(audit: Audit) -> None:
+    """A table of the findings, those of one check and many distributions in one line; what failed in full below it."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    table = Table("", "check", "passed", "least p or largest delta", "limit", box=None, pad_edge=False)
+    rows: dict[tuple[str, str], list[object]] = {}
+    for finding in audit.findings:
+        rows.setdefault((finding.group, finding.check), []).append(finding)
+    for (group, check), findings in rows.items():
+        same = [finding for finding in audit.findings if (finding.group, finding.check) == (group, check)]
+        valued = [finding for finding in same if finding.value is not None]
+        worst = min(valued, key=lambda f: f.value or 0.0) if valued and group != "pipeline" else None
+        worst = max(valued, key=lambda f: f.value or 0.0) if valued and group == "pipeline" else worst
+        table.add_row(
+            group,
+            check,
+            f"{sum(finding.passed for finding in same)} of {len(findings)}",
+            "" if worst is None else f"{worst.value:.3g}",
+            "" if worst is None else f"{worst.limit:.3g}",
+        )
+    console.print(table)
+    for finding in audit.failed:
+        console.print(f"FAILED {finding.group}: {finding.check}, {finding.subject}: {finding.detail}", soft_wrap=True)

@@ -1,0 +1,67 @@
+"""`spinewise key ...`: make a key, show its commitment, destroy it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+keys = typer.Typer(name="key", help="The master key of a release.", no_args_is_help=True, rich_markup_mode=None)
+
+ReleaseArgument = Annotated[
+    Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands."""
+    app.add_typer(keys)
+
+
+@keys.command("new")
+def new(
+    file: Annotated[Path, typer.Argument(help="Where to write it; never over another file.", show_default=False)],
+) -> None:
+    """Draw a key from the operating system's entropy and write it to a file with mode 0600, to be kept in a vault.
+
+    Prints its commitment, which may be published.
+    """
+    from pipeline.privacy.keys import MasterKey
+
+    key = MasterKey.generate()
+    key.write(file)
+    typer.echo(key.commitment())
+
+
+@keys.command("show-commitment")
+def show_commitment(release: ReleaseArgument) -> None:
+    """Print the commitment that the manifest holds, and check it against the key where the run kept it."""
+    from flows.custody import KeySource, key_of_release
+    from flows.verify import release_at
+    from pipeline.manifest import read_manifest
+
+    run = release_at(release)
+    if run.key.exists():
+        key_of_release(run, KeySource())
+    typer.echo(read_manifest(run.manifest).key_commitment)
+
+
+@keys.command("destroy")
+def destroy(
+    release: ReleaseArgument,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+) -> None:
+    """Overwrite and remove the key that a run kept in restricted/.
+
+    Afterwards nobody can take the noise off again, and nobody can rerun the release; it can still be verified. Copies
+    of the key, in backups or a vault, have to be destroyed where they are.
+    """
+    from flows.custody import destroy_key
+    from flows.verify import release_at
+
+    run = release_at(release)
+    if not yes:
+        typer.confirm(f"Destroy the key of {release}, after which it cannot be rerun?", abort=True)
+    commitment = destroy_key(run)
+    typer.echo(f"{release}: the key with the commitment {commitment} is destroyed")

@@ -1,0 +1,80 @@
+"""`spinewise rerun`: compute a release again from its records and its key, and compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.run import KeyCommandOption, KeyDescriptorOption, KeyFileOption
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("rerun")(rerun)
+
+
+def rerun(
+    release: Annotated[
+        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(help="The records: a file, or a folder with files of the same names; by default where they were."),
+    ] = None,
+    spec: Annotated[
+        Path | None,
+        typer.Option(help="The release's spec, needed only where its restricted/ folder is not."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    key_file: KeyFileOption = None,
+    key_fd: KeyDescriptorOption = None,
+    key_command: KeyCommandOption = None,
+) -> None:
+    """Compute every public file again from the records and the key, and compare all of them byte by byte.
+
+    The same noise is drawn as before, so it costs no budget. It is done in a temporary folder (TMPDIR says where), which
+    holds true counts while it is there and is closed to others. Where other versions are installed than the release was
+    made with, they are named, and all is compared all the same.
+
+    Example:
+
+        spinewise rerun releases/rhode-island --data persons.parquet
+    """
+    from flows.console import error_console, make_progress
+    from flows.custody import KeySource, key_of_release
+    from flows.rerun import universes_to_rerun
+    from flows.verify import release_at
+    from flows.workers import default_workers
+
+    run = release_at(release)
+    universes_to_rerun(run, data, spec)  # before an engine is started
+    key = key_of_release(run, KeySource(key_file, key_fd, key_command))
+    from flows.audit import key_of_rerun
+    from flows.audit import rerun as rerun_flow
+    from flows.release import progress_of_run
+
+    tokens = progress_of_run.set(make_progress()), key_of_rerun.set(key)
+    try:
+        found = rerun_flow(
+            release=str(release),
+            data=None if data is None else str(data),
+            spec=None if spec is None else str(spec),
+            workers=default_workers() if workers is None else workers,
+        )
+    finally:
+        progress_of_run.reset(tokens[0])
+        key_of_rerun.reset(tokens[1])
+    console = error_console()
+    for remark in found.remarks:
+        console.print(f"Note: {remark}")
+    if found.same:
+        typer.echo(f"{release}: rerun; all {found.files} public files are the same")
+        return
+    console.print(f"{release}: {len(found.differences)} of {found.files} public files differ, first")
+    for difference in found.differences[:20]:
+        console.print(f"  {difference}")
+    if found.differences[20:]:
+        console.print(f"  and {len(found.differences) - 20} more")
+    raise typer.Exit(1)

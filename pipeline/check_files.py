@@ -1,0 +1,133 @@
+"""The files under public/ as a stranger reads them: with pyarrow, trusting nothing about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.errors import ReleaseError
+
+#: Numbers beyond these bounds are not counts of anybody; sums of those within cannot overflow unnoticed.
+LARGEST = 2**62
+#: Whole numbers are exact in floating point up to here.
+_LARGEST_FLOAT = 2.0**53
+_NAMED_COLUMNS = 5
+
+
+class PublicFiles:
+    """Reads Parquet files under public/, and remembers which.
+
+    Args:
+        folder: public/.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.seen: set[Path] = set()
+
+    def name(self, path: Path) -> str:
+        """The file as sentences name it."""
+        return f"public/{path.relative_to(self.folder).as_posix()}"
+
+    def read(self, path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """The file's rows, part by part.
+
+        Raises:
+            ReleaseError: the file is missing or damaged, or does not have exactly these columns.
+        """
+        self.seen.add(path)
+        name = self.name(path)
+        with _reading(name):
+            file = pq.ParquetFile(path, page_checksum_verification=True)
+        with file:
+            _check_columns(name, file.schema_arrow.names, columns)
+            if file.num_row_groups == 0:
+                with _reading(name):
+                    empty = file.schema_arrow.empty_table()
+                yield empty
+            for group in range(file.num_row_groups):
+                with _reading(name):
+                    part = file.read_row_group(group, use_threads=False)
+                    part.validate(full=True)
+                yield part
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError:
+        raise ReleaseError(f"{name} is missing; the spec says that it is published") from None
+    except (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError) as error:
+        raise ReleaseError(
+            f"{name} cannot be read as a Parquet file: {(str(error).splitlines() or ['?'])[0]}"
+        ) from error
+
+
+def _check_columns(name: str, found: Sequence[str], required: Sequence[str]) -> None:
+    if sorted(found) == sorted(required):
+        return
+    missing = [column for column in required if column not in found]
+    others = [column for column in found if column not in required]
+    told = [
+        f"{words} {', '.join(map(repr, some[:_NAMED_COLUMNS]))}{', ...' if len(some) > _NAMED_COLUMNS else ''}"
+        for words, some in (("it lacks", missing), ("the spec does not give it", others))
+        if some
+    ]
+    raise ReleaseError(f"{name} has other columns than the spec gives: {'; '.join(told) or 'one is there twice'}")
+
+
+def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDArray[np.int64]:
+    """The number of each row's label among `labels`, `(n_rows,)`; -1 where it is missing or another.
+
+    Raises:
+        ReleaseError: the column of the file `name` does not hold text.
+    """
+    values = table.column(column)
+    held = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not (pa.types.is_string(held) or pa.types.is_large_string(held)):
+        raise ReleaseError(f"{name}: column {column!r} holds {values.type}; text is required")
+    encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
+    parts = [np.zeros(0, dtype=np.int64)]
+    for chunk in encoded.chunks:
+        known = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=labels)
+        # A row without a label has the index -1, which is the last of these.
+        number_of = np.append(known.fill_null(-1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+        parts.append(number_of[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)])
+    return np.concatenate(parts)
+
+
+def whole_numbers(
+    values: pa.Array | pa.ChunkedArray, column: str, name: str
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The numbers, `(n,)` int64, and which of them are whole; 0 stands for those that are not, and for missing ones.
+
+    Raises:
+        ReleaseError: the column of the file `name` does not hold numbers.
+    """
+    if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        raise ReleaseError(f"{name}: column {column!r} holds {values.type}; whole numbers are required")
+    whole = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.ones(len(values), np.bool_)
+    found = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
+    if pa.types.is_floating(values.type):
+        found = found.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            whole &= (np.abs(found) <= _LARGEST_FLOAT) & (np.floor(found) == found)
+    elif found.dtype == np.uint64:
+        whole &= found <= LARGEST
+    else:
+        whole &= (found >= -LARGEST) & (found <= LARGEST)
+    return np.where(whole, found, 0).astype(np.int64), whole
+
+
+def shown(values: pa.Array | pa.ChunkedArray, row: int) -> str:
+    """The value in a row, as sentences show it."""
+    value = values[row].as_py()
+    return "nothing" if value is None else repr(value)

@@ -1,0 +1,89 @@
+"""What a checker found: each check with its first few problems as sentences, and the number of those left out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import SpinewiseError
+
+#: Problems of one check that are told one by one.
+SHOWN = 3
+
+
+class Check:
+    """One property of one file; it holds if no problem is added.
+
+    Args:
+        place: the file that is checked, as sentences name it.
+        kind: what the problems are, in the plural.
+    """
+
+    def __init__(self, place: str, kind: str) -> None:
+        self._place = place
+        self._kind = kind
+        self._shown: list[str] = []
+        self._count = 0
+
+    def add(self, wrong: NDArray[np.bool_], sentence: Callable[[Any], str]) -> None:
+        """Add the places where `wrong` is true; `sentence(index)` is called for those that are shown.
+
+        Args:
+            wrong: `(n,)` or `(n, m)`; the index of a place is a number or a tuple of numbers.
+        """
+        count = int(np.count_nonzero(wrong))
+        if count and len(self._shown) < SHOWN:
+            places = zip(*(found[: SHOWN - len(self._shown)].tolist() for found in np.nonzero(wrong)), strict=True)
+            self._shown += [f"{self._place}: {sentence(at if len(at) > 1 else at[0])}" for at in places]
+        self._count += count
+
+    def fail(self, sentence: str) -> None:
+        """Add one problem, as a whole sentence."""
+        self._shown.append(sentence)
+        self._count += 1
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence for each problem that is shown, and one for all others."""
+        if (more := self._count - len(self._shown)) == 0:
+            return self._shown
+        return [*self._shown, f"{self._place}: and {more:,} more {self._kind}"]
+
+
+class Findings:
+    """All checks, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self._checks: list[Check] = []
+
+    def check(self, place: str, kind: str) -> Check:
+        """Begin a check; see `Check`."""
+        self._checks.append(Check(place, kind))
+        return self._checks[-1]
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """An error that the block raises on purpose becomes a problem."""
+        try:
+            yield
+        except SpinewiseError as error:
+            self.check("", "").fail(str(error))
+
+    @property
+    def n_checks(self) -> int:
+        return len(self._checks)
+
+    @property
+    def problems(self) -> list[str]:
+        """One sentence each; empty if every check holds."""
+        return [sentence for check in self._checks for sentence in check.sentences]
+
+
+def surplus(found: int, required: int) -> str:
+    """ "found 12, required 11, 1 too many"."""
+    many = f"{found - required:,} too many" if found > required else f"{required - found:,} too few"
+    return f"found {found:,}, required {required:,}, {many}"

@@ -1,0 +1,237 @@
+"""What the public spec in a manifest demands, read for a check: written again, so that no slip is in both readings."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import ReleaseError
+
+#: More would not fit into memory.
+_MOST_CELLS = 100_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """The answers of a query.
+
+    Attributes:
+        query: as the spec has it.
+        labels: one an answer.
+        of_cell: `(n_cells,)` the number of the answer that each cell counts in.
+    """
+
+    query: str
+    labels: tuple[str, ...]
+    of_cell: NDArray[np.int64]
+
+    @property
+    def size(self) -> int:
+        return len(self.labels)
+
+
+class Cells:
+    """The cells of a schema: all combinations of values, the last attribute's running fastest.
+
+    Args:
+        attributes: name -> values.
+        recodes: name -> attribute, and label of each group -> its values.
+    """
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Sequence[str]],
+        recodes: Mapping[str, tuple[str, Mapping[str, Sequence[str]]]],
+    ) -> None:
+        shape = tuple(len(values) for values in attributes.values())
+        self.size = math.prod(shape)
+        if not 0 < self.size <= _MOST_CELLS or not shape:
+            raise ValueError(f"the schema has {self.size:,} cells; 1 to {_MOST_CELLS:,} are possible")
+        self.names = tuple(attributes)
+        self.values = tuple(pa.array(values, pa.string()) for values in attributes.values())
+        self._codes = np.unravel_index(np.arange(self.size), shape)
+        #: Attribute or recode -> number of its attribute, labels, number of the label that each value falls under.
+        self._terms: dict[str, tuple[int, tuple[str, ...], NDArray[np.int64]]] = {}
+        for number, (name, values) in enumerate(attributes.items()):
+            self._terms[name] = (number, tuple(values), np.arange(len(values)))
+        for name, (attribute, groups) in recodes.items():
+            group_of = {value: group for group, held in enumerate(groups.values()) for value in held}
+            values = attributes[attribute]
+            if sorted(value for held in groups.values() for value in held) != sorted(values):
+                raise ValueError(f"the recode {name!r} does not have each value of {attribute!r} in exactly one group")
+            of_value = np.array([group_of[value] for value in values], dtype=np.int64)
+            self._terms[name] = (self.names.index(attribute), tuple(groups), of_value)
+
+    def answers(self, query: str) -> Answers:
+        """The answers of a query; ValueError for a term that is none."""
+        words = {"total": [], "detailed": list(self.names)}.get(query.strip())
+        terms = [word.strip() for word in query.split("*")] if words is None else words
+        if unknown := [term for term in terms if term not in self._terms]:
+            raise ValueError(f"the query {query!r} has the term {unknown[0]!r}, which is no attribute or recode")
+        kept = sorted((self._terms[term] for term in terms), key=lambda term: term[0])
+        if len({number for number, _, _ in kept}) < len(kept):
+            raise ValueError(f"the query {query!r} names an attribute twice")
+        of_cell = np.zeros(self.size, dtype=np.int64)
+        for number, labels, of_value in kept:
+            of_cell = of_cell * len(labels) + of_value[self._codes[number]]
+        labels = tuple(" * ".join(combination) for combination in itertools.product(*(term[1] for term in kept)))
+        return Answers(query, labels if kept else ("total",), of_cell)
+
+    def fitting(self, combination: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
+        """`(n_cells,)`: whether a cell has one of the values of each term."""
+        fits = np.ones(self.size, dtype=np.bool_)
+        for term, values in combination.items():
+            number, labels, of_value = self._terms[term]
+            wanted = [labels.index(value) for value in values]
+            fits &= np.isin(of_value[self._codes[number]], wanted)
+        return fits
+
+    def label(self, cell: int) -> str:
+        return " * ".join(
+            values[int(codes[cell])].as_py() for values, codes in zip(self.values, self._codes, strict=True)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """An answer counts at least `lower` and at most `upper` for each facility; `columns` are the answers bounded."""
+
+    name: str
+    level: str
+    answers: Answers
+    columns: tuple[str, ...]
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True, eq=False)
+class PublicUniverse:
+    """What is demanded of one universe; "" is the release's own, others are companions.
+
+    Attributes:
+        impossible: `(n_cells,)` the structural zeros.
+        invariants: level and answers.
+        tables: name, answers and levels.
+    """
+
+    name: str
+    cells: Cells
+    impossible: NDArray[np.bool_]
+    invariants: tuple[tuple[str, Answers], ...]
+    bounds: tuple[Bound, ...]
+    tables: tuple[tuple[str, Answers, tuple[str, ...]], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSpec:
+    """What is demanded of a release.
+
+    Attributes:
+        levels: top first.
+        prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
+        margins, microdata: whether they are published.
+    """
+
+    levels: tuple[str, ...]
+    prefixes: tuple[int, ...] | None
+    universes: tuple[PublicUniverse, ...]
+    margins: bool
+    microdata: bool
+
+
+def read_public_spec(path: Path) -> PublicSpec:
+    """The spec in the manifest at `path`; ReleaseError where it is damaged or does not make sense."""
+    try:
+        manifest = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise ReleaseError(f"public/manifest.json cannot be read: {error}") from error
+    try:
+        return _spec(manifest["spec"])
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        told = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ReleaseError(f"public/manifest.json: its spec cannot be understood: {told}") from error
+
+
+def _spec(spec: Mapping[str, Any]) -> PublicSpec:
+    stated = spec["geography"]["levels"]
+    named = all(isinstance(level, str) for level in stated)
+    levels = _texts(stated) if named else tuple(_pairs(stated))
+    if not levels or len(set(levels)) < len(levels):
+        raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
+    universes = [_universe("", spec, levels)]
+    universes += [_universe(name, sections, levels) for name, sections in _pairs(spec["companions"]).items()]
+    return PublicSpec(
+        levels=levels,
+        prefixes=None if named else tuple(int(length) for length in _pairs(stated).values()),
+        universes=tuple(universes),
+        margins=bool(spec["publish"]["margins"]),
+        microdata=bool(spec["publish"]["microdata"]),
+    )
+
+
+def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -> PublicUniverse:
+    schema = sections["schema"]
+    recodes = {
+        recode: (found["attribute"], _lists(found["groups"])) for recode, found in _pairs(schema["recodes"]).items()
+    }
+    cells = Cells(_lists(schema["attributes"]), recodes)
+    impossible = np.zeros(cells.size, dtype=np.bool_)
+    for combination in sections["structural_zeros"]:
+        impossible |= cells.fitting(_lists(combination))
+    return PublicUniverse(
+        name=name,
+        cells=cells,
+        impossible=impossible,
+        invariants=tuple(
+            (_level(level, levels), cells.answers(query))
+            for level, queries in _lists(sections["invariants"]).items()
+            for query in queries
+        ),
+        bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
+        tables=tuple(
+            (table, cells.answers(found["query"]), tuple(_level(level, levels) for level in _texts(found["levels"])))
+            for table, found in _pairs(sections["tables"]).items()
+        ),
+    )
+
+
+def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Bound:
+    answers = cells.answers(bound["query"])
+    columns = tuple(_pairs(bound["columns"]))
+    if unknown := [label for label in columns if label not in answers.labels]:
+        raise ValueError(f"the bound {bound['name']!r} is on {unknown[0]!r}, which is no answer of {answers.query!r}")
+    lower, upper = int(bound["lower"]), int(bound["upper"])
+    return Bound(str(bound["name"]), _level(bound["level"], levels), answers, columns, lower, upper)
+
+
+def _level(name: str, levels: tuple[str, ...]) -> str:
+    if name not in levels:
+        raise ValueError(f"{name!r} is no level; the levels are {', '.join(levels)}")
+    return name
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
+        raise ValueError(f"a list of texts is required, found {value!r:.60}")
+    return tuple(value)
+
+
+def _pairs(value: Any) -> dict[str, Any]:
+    """A table, which is written as a list of pairs so that its order stays."""
+    table = {key: held for key, held in value}
+    if len(table) < len(value) or not all(isinstance(key, str) for key in table):
+        raise ValueError(f"a list of pairs of different names and what they name is required, found {value!r:.60}")
+    return table
+
+
+def _lists(value: Any) -> dict[str, tuple[str, ...]]:
+    return {key: _texts(held) for key, held in _pairs(value).items()}
