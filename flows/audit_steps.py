@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 from flows.audit_pipeline import pipeline_findings
 from flows.custody import KeySource, key_of_release
@@ -12,13 +11,15 @@ from flows.verify import verify_release
 from flows.workers import Workers
 from pipeline.audit.findings import Audit, Finding, certain
 from pipeline.audit.release_checks import release_findings
-from pipeline.audit.release_reading import read_release
+from pipeline.audit.release_reading import FinishedRelease, read_release
 from pipeline.audit.samplers import FULL, QUICK, sampler_findings
 from pipeline.audit.streams import stream_findings
 from pipeline.errors import InputError
 from pipeline.layout import RunDirectory
 from pipeline.manifest import software
 from pipeline.privacy.events import Event
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger import Ledger, RunFingerprint
 
 #: Told each finding as it comes.
 Tell = Callable[[Finding], None]
@@ -48,14 +49,12 @@ def audit_installed(*, quick: bool, seed: int, workers: int, tell: Tell) -> Audi
     return Audit("Audit of the installed Spinewise", tuple(findings), about)
 
 
-def audit_release(
-    run: RunDirectory, source: KeySource, charged: Iterable[Event] | None, workers: int, tell: Tell
-) -> Audit:
+def audit_release(run: RunDirectory, source: KeySource, ledger: str | None, workers: int, tell: Tell) -> Audit:
     """Audit a finished release with its restricted/ folder.
 
     Args:
         source: of its key, where the run did not keep it. Without any key the noise is tested by distribution alone.
-        charged: the ledger's events of this release.
+        ledger: place of the ledger that was charged; None if none was.
 
     Raises:
         InputError: there is no finished release, its true counts were not kept, or the key is another.
@@ -65,7 +64,7 @@ def audit_release(
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
     given = source != KeySource() or run.key.exists()
     key = key_of_release(run, source) if given else None
-    events = None if charged is None else list(charged)
+    events = None if ledger is None else _charged(ledger, release, key)
     findings = _told(release_findings(release, key, events), tell)
     problems = verify_release(run, workers, Silent())
     findings += _told([certain("release", "verified", "public/", problems, well="follows from the measurements")], tell)
@@ -73,14 +72,25 @@ def audit_release(
     return Audit(f"Audit of the release {release.spec.name}", tuple(findings), about)
 
 
-def ledger_events(url: str | None, run: RunDirectory) -> list[Event]:
-    """The charges of the release in a ledger, by its name and the runs that were charged under it."""
-    from pipeline.manifest import read_manifest
-    from pipeline.privacy.ledger import Ledger
+def _charged(url: str, release: FinishedRelease, key: MasterKey | None) -> list[Event]:
+    """What a ledger was charged for the noise of this release: of its key, records, spine and privacy spec.
 
-    name = read_manifest(run.manifest).release
+    Raises:
+        InputError: there is no such ledger, or no key, by which alone the charges are known.
+    """
+    if key is None:
+        raise InputError("--ledger: the release's charges can be found only with its key, and it is not given")
+    runs = {
+        RunFingerprint.of(
+            key,
+            input_fingerprint=release.manifest.input_fingerprints[universe.name],
+            spine_fingerprint=release.spine.fingerprint(),
+            privacy_fingerprint=universe.privacy_fingerprint(),
+        ).text
+        for universe in release.universes
+    }
     with Ledger.open(url) as ledger:
-        return [event for event in ledger.events() if event.release == name]
+        return [event for event in ledger.events() if event.run in runs]
 
 
 def _about() -> dict[str, str]:
@@ -95,8 +105,3 @@ def _told(findings: Iterable[Finding], tell: Tell) -> list[Finding]:
         tell(finding)
         kept.append(finding)
     return kept
-
-
-def default_out() -> Path:
-    """Where the reports of an audit are written."""
-    return Path("audit")

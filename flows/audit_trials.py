@@ -22,7 +22,6 @@ from flows.estimate import Estimation
 from flows.inputs import read_spine
 from flows.job import Job
 from flows.request import CheckedRequest, Request, check_request
-from flows.rerun import without_charge
 from flows.stages import Records, perform_steps, public_steps
 from flows.steps import Silent
 from flows.workers import Workers
@@ -128,7 +127,7 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
         spine = read_spine(checked.spec.geography)
         job = Job(run, checked.spec, checked.universes, spine, Workers(1), Silent())
         records = Records(job, key, {one.name: [] for one in job.universes})
-        perform_steps(job, without_charge([*records.before_measuring(), *records.measuring()]))
+        perform_steps(job, [*records.before_measuring(), *records.measuring()])
         if whole:
             perform_steps(job, public_steps(job))
         yield job

@@ -22,9 +22,12 @@ from flows.request import Request, check_request  # noqa: E402
 from flows.run import run_release  # noqa: E402
 from flows.steps import Notes, Progress, Silent, Step  # noqa: E402
 from flows.workers import default_workers  # noqa: E402
+from pipeline.privacy.keys import MasterKey  # noqa: E402
 
 #: Who is told how far the run is; not a parameter, which Prefect would store.
 progress_of_run: ContextVar[Progress] = ContextVar("progress_of_run")
+#: The master key, where it was read before the flow began; not a parameter either.
+key_of_run: ContextVar[MasterKey | None] = ContextVar("key_of_run", default=None)
 
 
 @flow(name="spinewise release", flow_run_name="release of {spec}", persist_result=False, log_prints=False)
@@ -50,6 +53,7 @@ def release(
         data=None if data is None else Path(data),
         workers=default_workers() if workers is None else workers,
         key_file=None if key_file is None else Path(key_file),
+        key=key_of_run.get(),
     )
     progress = progress_of_run.get(Silent())
     try:

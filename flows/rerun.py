@@ -19,7 +19,7 @@ from flows.manifests import manifest_of
 from flows.refusals import RefusedError
 from flows.request import with_data
 from flows.stages import Records, perform_steps, public_steps
-from flows.steps import Perform, Progress, Step, perform_here
+from flows.steps import Perform, Progress, perform_here
 from flows.verify import version_differences
 from flows.workers import Workers
 from pipeline.errors import InputError, ReleaseError
@@ -120,7 +120,8 @@ def _compute(
         for one in universes
     }
     records = Records(job, key, facilities)
-    confidential = without_charge([*records.before_measuring(), *records.measuring()])
+    # Not charged: noise that is drawn again is the noise that was charged for.
+    confidential = [*records.before_measuring(), *records.measuring()]
     publishing = public_steps(job)
     progress.begin((*confidential, *publishing))
     perform_steps(job, confidential, perform)
@@ -134,11 +135,6 @@ def _compute(
     )
     write_manifest(again, computed)
     return job
-
-
-def without_charge(steps: Sequence[Step]) -> list[Step]:
-    """The steps but that which charges a ledger: noise that is drawn again, or is never published, costs nothing."""
-    return [step for step in steps if step.stage != "charge"]
 
 
 @contextmanager

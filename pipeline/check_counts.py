@@ -100,13 +100,16 @@ class LevelFile:
         rows = np.zeros(len(self.level.codes), dtype=np.int64)
         for part in self._files.read(self._path, ["geocode", *columns]):
             geounits = numbers_of(part, "geocode", self.level.codes, self.name)
-            self._known.add(
-                geounits < 0,
-                lambda row, part=part: (
-                    f"row {self.first_row + row:,} has the geocode {shown(part.column('geocode'), row)}, which is "
-                    f"no {self.level.name} of the spine"
-                ),
-            )
+
+            codes = part.column("geocode")
+
+            def unknown(row: int, column: pa.ChunkedArray = codes) -> str:
+                return (
+                    f"row {self.first_row + row:,} has the geocode {shown(column, row)}, which is no "
+                    f"{self.level.name} of the spine"
+                )
+
+            self._known.add(geounits < 0, unknown)
             rows += np.bincount(geounits[geounits >= 0], minlength=len(rows))
             yield part, geounits
             self.first_row += part.num_rows
@@ -131,12 +134,11 @@ def read_histogram(
         numbers = _cell_numbers(part, cells, file, valued)
         column = part.column("count")
         found, whole = whole_numbers(column, "count", file.name)
-        counted.add(
-            ~whole | (found < 0),
-            lambda row, column=column: (
-                f"row {file.first_row + row:,} has the count {shown(column, row)}; whole numbers from 0 are required"
-            ),
-        )
+
+        def no_count(row: int, column: pa.ChunkedArray = column) -> str:
+            return f"row {file.first_row + row:,} has the count {shown(column, row)}; whole numbers from 0 are required"
+
+        counted.add(~whole | (found < 0), no_count)
         usable = (geounits >= 0) & (numbers >= 0) & whole
         keys.append((geounits * cells.size + numbers)[usable])
         counts.append(found[usable])
@@ -204,12 +206,11 @@ def _cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) 
     for name, values in zip(cells.names, cells.values, strict=True):
         codes = numbers_of(part, name, values, file.name)
         column = part.column(name)
-        valued.add(
-            codes < 0,
-            lambda row, name=name, column=column: (
-                f"row {file.first_row + row:,} has {shown(column, row)} as {name!r}, which is no value of the schema"
-            ),
-        )
+
+        def no_value(row: int, name: str = name, column: pa.ChunkedArray = column) -> str:
+            return f"row {file.first_row + row:,} has {shown(column, row)} as {name!r}, which is no value of the schema"
+
+        valued.add(codes < 0, no_value)
         numbers = numbers * len(values) + codes
         known &= codes >= 0
     return np.where(known, numbers, -1)

@@ -227,7 +227,7 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 def _pairs(value: Any) -> dict[str, Any]:
     """A table, which is written as a list of pairs so that its order stays."""
-    table = {key: held for key, held in value}
+    table = dict(value)
     if len(table) < len(value) or not all(isinstance(key, str) for key in table):
         raise ValueError(f"a list of pairs of different names and what they name is required, found {value!r:.60}")
     return table

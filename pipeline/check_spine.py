@@ -50,7 +50,11 @@ def read_spine(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings
         codes = pa.array([code for code in column.unique().to_pylist() if code], pa.string())
         geounits = numbers_of(table, level, codes, name)
         coded = findings.check(name, f"rows without a {level}")
-        coded.add(geounits < 0, lambda row, level=level: f"row {row + 1:,} has no {level}; each leaf is in one")
+
+        def nowhere(row: int, level: str = level) -> str:
+            return f"row {row + 1:,} has no {level}; each leaf is in one"
+
+        coded.add(geounits < 0, nowhere)
         if (geounits < 0).any():
             raise ReleaseError(f"{name}: the rest of the release is not checked, since the spine is incomplete")
         parents = np.full(len(codes), -1, dtype=np.int64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.audit.findings import Audit
+    from pipeline.audit.findings import Audit, Finding
 
 
 def add_to(app: typer.Typer) -> None:
@@ -47,20 +47,18 @@ def audit(
 
         spinewise audit releases/rhode-island --out audit-of-release
     """
-    from rich.console import Console
-
-    from flows.audit_steps import audit_installed, audit_release, ledger_events
+    from flows.audit_steps import audit_installed, audit_release
+    from flows.console import error_console
     from flows.custody import KeySource
     from flows.verify import release_at
     from flows.workers import default_workers
     from pipeline.audit.report import write_audit
 
     counts = {True: 0, False: 0}
-    errors = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
+    errors = error_console()
 
-    def tell(finding: object) -> None:
-        passed = bool(getattr(finding, "passed", False))
-        counts[passed] += 1
+    def tell(finding: Finding) -> None:
+        counts[finding.passed] += 1
         if errors.is_terminal:
             errors.print(f"{counts[True]} passed, {counts[False]} failed", end="\r")
 
@@ -69,8 +67,7 @@ def audit(
         found = audit_installed(quick=quick, seed=seed, workers=processes, tell=tell)
     else:
         run = release_at(release)
-        charged = None if ledger is None else ledger_events(ledger, run)
-        found = audit_release(run, KeySource(file=key_file), charged, processes, tell)
+        found = audit_release(run, KeySource(file=key_file), ledger, processes, tell)
     html, _ = write_audit(found, out)
     _show(found)
     verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
@@ -86,21 +83,15 @@ def _show(audit: Audit) -> None:
 
     console = Console(highlight=False, markup=False)
     table = Table("", "check", "passed", "least p or largest delta", "limit", box=None, pad_edge=False)
-    rows: dict[tuple[str, str], list[object]] = {}
+    rows: dict[tuple[str, str], list[Finding]] = {}
     for finding in audit.findings:
         rows.setdefault((finding.group, finding.check), []).append(finding)
     for (group, check), findings in rows.items():
-        same = [finding for finding in audit.findings if (finding.group, finding.check) == (group, check)]
-        valued = [finding for finding in same if finding.value is not None]
-        worst = min(valued, key=lambda f: f.value or 0.0) if valued and group != "pipeline" else None
-        worst = max(valued, key=lambda f: f.value or 0.0) if valued and group == "pipeline" else worst
-        table.add_row(
-            group,
-            check,
-            f"{sum(finding.passed for finding in same)} of {len(findings)}",
-            "" if worst is None else f"{worst.value:.3g}",
-            "" if worst is None else f"{worst.limit:.3g}",
-        )
+        valued = [finding for finding in findings if finding.value is not None and finding.limit is not None]
+        valued.sort(key=lambda finding: finding.value or 0.0, reverse=group == "pipeline")
+        decided = [f"{valued[0].value:.3g}", f"{valued[0].limit:.3g}"] if valued else ["", ""]
+        passed = sum(finding.passed for finding in findings)
+        table.add_row(group, check, f"{passed} of {len(findings)}", *decided)
     console.print(table)
     for finding in audit.failed:
         console.print(f"FAILED {finding.group}: {finding.check}, {finding.subject}: {finding.detail}", soft_wrap=True)

@@ -9,6 +9,18 @@ from typing import Annotated
 import typer
 
 
+KeyFileOption = Annotated[
+    Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
+]
+KeyDescriptorOption = Annotated[
+    int | None, typer.Option(min=0, help="Open file descriptor that the master key can be read from.")
+]
+KeyCommandOption = Annotated[
+    str | None,
+    typer.Option(help="Command that prints the master key, such as one that asks a vault; run without a shell."),
+]
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
     app.command("run")(run)
@@ -22,10 +34,9 @@ def run(
         typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
-    key_file: Annotated[
-        Path | None,
-        typer.Option(help="File with the master key; by default the run draws its own, in restricted/key."),
-    ] = None,
+    key_file: KeyFileOption = None,
+    key_fd: KeyDescriptorOption = None,
+    key_command: KeyCommandOption = None,
     ledger: Annotated[
         str | None,
         typer.Option(
@@ -49,14 +60,16 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.console import make_progress, tell_end
+    from flows.custody import KeySource
     from flows.request import Request, check_request
     from flows.workers import default_workers
 
-    request = Request(spec, out, data, default_workers() if workers is None else workers, key_file)
+    key = KeySource(key_file, key_fd, key_command).read()
+    request = Request(spec, out, data, default_workers() if workers is None else workers, key_file, key)
     checked = check_request(request)  # before an engine is started
-    from flows.release import progress_of_run, release
+    from flows.release import key_of_run, progress_of_run, release
 
-    token = progress_of_run.set(make_progress())
+    tokens = progress_of_run.set(make_progress()), key_of_run.set(key)
     try:
         root = release(
             spec=str(spec),
@@ -66,6 +79,7 @@ def run(
             key_file=None if key_file is None else str(key_file),
         )
     finally:
-        progress_of_run.reset(token)
+        progress_of_run.reset(tokens[0])
+        key_of_run.reset(tokens[1])
     tell_end(checked.run)
     typer.echo(root)

@@ -349,7 +349,7 @@ def test_the_top_down_pass_solves_what_is_feasible(seed: int, n_levels: int) -> 
     declared = problem.constraints
     check_feasible(problem.spine, SHAPE, declared)
     carried = propagate(problem.spine, declared.bounds, declared.structural_zeros)
-    released = solved(replace(problem, constraints=replace(declared, bounds=carried), solver="batched"))
+    released = solved(replace(problem, constraints=replace(declared, bounds=carried)))
     for level, counts in enumerate(released):
         assert counts.shape == truth[level].shape
         assert not counts[:, declared.structural_zeros].any()
