@@ -67,7 +67,7 @@ FAULTS: list[tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]] = [
     ("histograms/block.parquet", lambda f: f.drop(columns="sex"), "sex"),
     ("tables/detail/tract.parquet", lambda f: f.assign(**{f.columns[1]: f[f.columns[1]] + 1}), "tables/detail"),
     ("tables/sex/county.parquet", lambda f: f.iloc[:-1], "tables/sex/county.parquet"),
-    ("tables/total/block.parquet", lambda f: f.assign(**{"total:moe90": -3.0}), "moe90"),
+    ("tables/total/block.parquet", lambda f: f.assign(**{"total:moe90": -3.0}), "margin of error"),
     ("microdata.parquet", lambda f: f.iloc[:-1], "microdata"),
     ("microdata.parquet", lambda f: f.assign(sex="f"), "microdata"),
     ("invariants/county/total.parquet", lambda f: f.assign(value=[[v[0] + 1] for v in f["value"]]), "invariant"),
