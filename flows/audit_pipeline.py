@@ -74,7 +74,7 @@ def case_findings(
             f"{bound.delta:.3f} at epsilon {bound.epsilon:g} (claimed {claim:.3f}, half the noise {fault.delta:.3f})"
             for bound, fault, claim in compared
         )
-        nearest = max(compared, key=lambda found: found[0].delta - found[2])
+        nearest = max(compared, key=lambda found: found[0].delta / found[2])
         detail = "; ".join([*problems, f"delta is at least {told}; {runs} runs of each input"])
         check = f"divergence at the {stage}"
         yield Finding("pipeline", check, case.subject, not problems, nearest[0].delta, nearest[2], detail)

@@ -51,10 +51,15 @@ def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     return np.where(nothing_left, 0.0, symmetrise(kept @ inverse @ kept) / scale)
 
 
-def null_projector(matrices: FloatArray, excluded: FloatArray | None = None) -> FloatArray:
-    """Projectors on the null spaces of stacked positive semidefinite matrices, outside `excluded`."""
+def null_projector(
+    matrices: FloatArray, excluded: FloatArray | None = None, size: float | FloatArray = np.finfo(float).tiny
+) -> FloatArray:
+    """Projectors on the null spaces of stacked positive semidefinite matrices, outside `excluded`.
+
+    `size` `(...)`: the least size of what is not rounding; eigenvalues are told from zero relative to it, at least.
+    """
     values, vectors = np.linalg.eigh(symmetrise(matrices))
-    largest = np.maximum(values.max(axis=-1, keepdims=True), np.finfo(float).tiny)
+    largest = np.maximum(values.max(axis=-1, keepdims=True), np.asarray(size)[..., None])
     null = (values <= RANK_TOLERANCE * largest).astype(float)
     projector: FloatArray = (vectors * null[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     if excluded is None:
@@ -106,6 +111,10 @@ def information(precision: FloatArray, known: FloatArray, own_is_full: bool) -> 
     found by eigenvalues.
     """
     kept = np.eye(precision.shape[-1]) - known
-    unmeasured = np.zeros_like(precision) if own_is_full else null_projector(kept @ precision @ kept, excluded=known)
+    if own_is_full:
+        unmeasured = np.zeros_like(precision)
+    else:
+        size = np.maximum(np.trace(precision, axis1=-2, axis2=-1) * RANK_TOLERANCE, np.finfo(float).tiny)
+        unmeasured = null_projector(kept @ precision @ kept, known, size)
     covariance = inverse_off(precision, known + unmeasured)
     return Information(precision, known, unmeasured, covariance)

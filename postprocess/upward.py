@@ -301,7 +301,7 @@ def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -
 def _common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
     """Projectors on the directions that every child knows, from the sums of the children's I - Q."""
     if not plain:
-        return null_projector(sum_of_kept)
+        return null_projector(sum_of_kept, size=1.0)
     known = np.zeros_like(sum_of_kept)
     diagonal = np.arange(known.shape[-1])
     known[..., diagonal, diagonal] = sum_of_kept[..., diagonal, diagonal] == 0

@@ -34,9 +34,9 @@ def rerun(
 ) -> None:
     """Compute every public file again from the records and the key, and compare all of them byte by byte.
 
-    The same noise is drawn as before, so it costs no budget. It is done in a temporary folder (TMPDIR says where), which
-    holds true counts while it is there and is closed to others. Where other versions are installed than the release was
-    made with, they are named, and all is compared all the same.
+    The same noise is drawn as before, so it costs no budget. It is done in a temporary folder (TMPDIR says where),
+    which holds true counts while it is there and is closed to others. Where other versions are installed than the
+    release was made with, they are named, and all is compared all the same.
 
     Example:
 

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-
 KeyFileOption = Annotated[
     Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
 ]

@@ -16,7 +16,7 @@ JSON_NAME = "audit.json"
 
 
 def write_audit(audit: Audit, folder: Path) -> tuple[Path, Path]:
-    """Write both reports into `folder`, which is made if need be; their paths. InputError where it cannot be written."""
+    """Write both reports into `folder`, which is made if need be; their paths. InputError where that fails."""
     html, json = folder / HTML_NAME, folder / JSON_NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)

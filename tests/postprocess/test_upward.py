@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from oracles.dense import subtree_gls
 from oracles.random_problems import random_problem
 
+from postprocess.problem import GroupBounds, Marginal
 from postprocess.upward import basis_of, estimates_of, upward_pass
 
 
@@ -59,6 +62,23 @@ def test_missing_levels_and_queries(seed: int, shape: tuple[int, ...]) -> None:
 def test_constraints(seed: int, zeros: bool, invariants: bool, complete: bool, roots: int) -> None:
     problem, _ = random_problem(seed, zeros=zeros, invariants=invariants, complete=complete, roots=roots)
     assert_equals_dense(problem)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_everything_may_be_known_of_a_geounit(seed: int) -> None:
+    """Exact answers at a middle level, exact totals and zeros at the leaves: in some geounits nothing is left open."""
+    problem, truth = random_problem(seed, shape=(4, 2), n_levels=3, recode=False, mean=0.5)
+    total = Marginal("total", (np.zeros(4, dtype=np.int64), np.zeros(2, dtype=np.int64)))
+    first = Marginal("first", (np.arange(4), np.zeros(2, dtype=np.int64)))
+
+    def exact(marginal: Marginal, level: int) -> GroupBounds:
+        answers = marginal.answer(truth[level])
+        return GroupBounds(marginal.name, marginal, answers, answers)
+
+    present = first.answer(truth[2])
+    zeros = GroupBounds("zeros", first, 0 * present, np.where(present == 0, 0, 1 << 40))
+    bounds = ((exact(first, 0),), (exact(first, 1),), (exact(total, 2), zeros))
+    assert_equals_dense(replace(problem, constraints=replace(problem.constraints, bounds=bounds)))
 
 
 def test_a_wrong_variance_is_noticed() -> None:
