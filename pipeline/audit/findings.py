@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-__all__ = ["ALPHA", "Audit", "Finding", "certain", "tested"]
+__all__ = ["ALPHA", "Audit", "Finding", "certain", "statistical"]
 
 #: Probability at which a test may reject what is right; with a thousand tests, one audit in a thousand.
 ALPHA: Final = 1e-6
@@ -79,7 +79,7 @@ def certain(group: str, check: str, subject: str, problems: Iterable[str], *, we
     return Finding(group, check, subject, not found, detail=shown or well)
 
 
-def tested(group: str, check: str, subject: str, p_value: float, arms: Mapping[str, float]) -> Finding:
+def statistical(group: str, check: str, subject: str, p_value: float, arms: Mapping[str, float]) -> Finding:
     """A finding of a statistical test.
 
     Args:

@@ -21,7 +21,7 @@ from scipy import special
 from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.audit.findings import ALPHA, Finding, certain
 from pipeline.audit.release_reading import Expected, FinishedRelease
-from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value
+from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import SpinewiseError
 from pipeline.files import open_parquet, reading
 from pipeline.manifest import check_public_files
@@ -180,7 +180,10 @@ def _distribution(
         for seed, (name, (one, residual)) in enumerate(residuals.items())
     }
     limit = ALPHA / max(1, len(expected))
-    spreads = {name: spread_p_value(z) for name, z in scores.items()}
+    spreads = {
+        name: min(1.0, 2 * min(spread_p_value(scores[name]), zeros_p_value(residual.ravel(), one.noise)))
+        for name, (one, residual) in residuals.items()
+    }
     wrong = [
         f"{name}: the noise is not {residuals[name][0].noise} (p = {p:.2g}, mean of squares "
         f"{(scores[name] ** 2).mean():.3g} where 1 is right)"

@@ -16,7 +16,7 @@ from scipy import special, stats
 from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.privacy.budget import NoiseSpec
 
-__all__ = ["normal_scores", "overlap_p_value", "spread_p_value", "together_p_value"]
+__all__ = ["normal_scores", "overlap_p_value", "spread_p_value", "together_p_value", "zeros_p_value"]
 
 _LONGEST = 1 << 16  # of a stream, in the search for overlaps
 _SHORTEST = 50
@@ -45,6 +45,12 @@ def spread_p_value(scores: NDArray[np.float64]) -> float:
     return float(min(1.0, 2 * min(stats.chi2.sf(total, scores.size), stats.chi2.cdf(total, scores.size))))
 
 
+def zeros_p_value(residuals: NDArray[np.int64], spec: NoiseSpec) -> float:
+    """Exact binomial test of how many residuals are 0; it notices a wrong scale below 1, where scores hardly do."""
+    chance = float(probabilities(spec, reach_of(spec)).max())
+    return float(stats.binomtest(int((residuals == 0).sum()), residuals.size, min(chance, 1.0)).pvalue)
+
+
 def together_p_value(scores: Sequence[NDArray[np.float64]]) -> float:
     """Kolmogorov-Smirnov test that all scores are standard normal."""
     return float(stats.kstest(np.concatenate(scores), "norm").pvalue)
@@ -68,16 +74,19 @@ def overlap_p_value(scores: Mapping[str, NDArray[np.float64]]) -> tuple[float, s
 def _shifted(one: NDArray[np.float64], two: NDArray[np.float64], *, same: bool) -> tuple[float, int]:
     """The smallest p value of a correlation of `one` with a shifted `two`, and how many shifts there were.
 
-    In units of its standard deviation, the sum of products of n pairs of independent normal numbers has tails that are
-    a little heavier than normal; at n of `_SHORTEST` they are bounded by those of Student's t of n / 4.
+    The correlation r of n pairs of independent standard normal numbers, about a mean of 0, has
+    r (n - 1)^0.5 / (1 - r^2)^0.5 distributed as Student's t of n - 1 degrees of freedom.
     """
     length = 1 << (one.size + two.size - 1).bit_length()
     products = np.fft.irfft(np.fft.rfft(one, length) * np.conj(np.fft.rfft(two, length)), length)
-    shifts = np.arange(-(two.size - 1), one.size)
-    pairs = np.minimum(one.size, two.size + shifts) - np.maximum(0, shifts)
-    used = (pairs >= _SHORTEST) & ((shifts > 0) if same else np.full(shifts.size, True))
-    if not used.any():
+    shifts = np.arange(1 if same else _SHORTEST - two.size, one.size - _SHORTEST + 1)
+    if not shifts.size:
         return 1.0, 0
-    size = pairs[used]
-    z = np.abs(products[shifts[used] % length]) / np.sqrt(size)
-    return float((2 * stats.t.sf(z, size / 4)).min()), int(used.sum())
+    # Shifted by s, one[max(0, s) : ...] stands beside two[max(0, -s) : ...].
+    first, second = np.maximum(0, shifts), np.maximum(0, -shifts)
+    pairs = np.minimum(one.size - first, two.size - second)
+    squares = [np.concatenate([[0.0], np.cumsum(z**2)]) for z in (one, two)]
+    norms = np.sqrt((squares[0][first + pairs] - squares[0][first]) * (squares[1][second + pairs] - squares[1][second]))
+    r = np.clip(products[shifts % length] / norms, -1 + 1e-12, 1 - 1e-12)
+    t = np.abs(r) * np.sqrt(pairs - 1) / np.sqrt(1 - r**2)
+    return float((2 * stats.t.sf(t, pairs - 1)).min()), int(shifts.size)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.audit.exact_noise import reference_draws, rescaled
-from pipeline.audit.findings import Finding, tested
+from pipeline.audit.findings import Finding, statistical
 from pipeline.audit.goodness import TESTS, Counted, agreement, pooled_pearson, symmetry
 from pipeline.privacy import noise
 from pipeline.privacy.budget import NoiseSpec
@@ -103,12 +103,12 @@ def _one_sample(spec: NoiseSpec, extent: Extent, key: MasterKey, draw: Draw) -> 
     for name, test in TESTS.items():
         # A wide distribution is at 0 too rarely for a scale to show in it.
         if name != "exact zero mass" or spec.scale <= _NARROW[spec.mechanism]:
-            yield tested("samplers", name, str(spec), test(counted), {arm: test(o) for arm, o in arms.items()})
+            yield statistical("samplers", name, str(spec), test(counted), {arm: test(o) for arm, o in arms.items()})
     one_sided = {
         f"{arm} above 0": symmetry(np.concatenate([draws[draws <= 0], other[other > 0]]))
         for arm, other in faulty.items()
     }
-    yield tested("samplers", "symmetry", str(spec), symmetry(draws), one_sided)
+    yield statistical("samplers", "symmetry", str(spec), symmetry(draws), one_sided)
 
 
 def _against_reference(spec: NoiseSpec, extent: Extent, key: MasterKey, seed: int, draw: Draw) -> Finding:
@@ -143,7 +143,7 @@ def _two_sample(
     for factor in ARMS:
         other = draw(rescaled(spec, factor), _stream_key(key, f"two {spec} {factor}"), extent.draws)
         arms[f"{float(factor):g} times the scale"] = agreement(slow, other)
-    return tested("samplers", check, str(spec), agreement(slow, ours), arms)
+    return statistical("samplers", check, str(spec), agreement(slow, ours), arms)
 
 
 def _exponential(extent: Extent, key: MasterKey) -> Finding:
@@ -158,4 +158,4 @@ def _exponential(extent: Extent, key: MasterKey) -> Finding:
 
     arms = {f"epsilon = {float(e):g}": p_value(e, str(e)) for e in ARMS}
     subject = "exponential mechanism, epsilon = 1"
-    return tested("samplers", "pooled chi-square", subject, p_value(Fraction(1), "1"), arms)
+    return statistical("samplers", "pooled chi-square", subject, p_value(Fraction(1), "1"), arms)

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.audit.findings import ALPHA, Audit, certain, tested
+from pipeline.audit.findings import ALPHA, Audit, certain, statistical
 from pipeline.audit.report import write_audit
 from pipeline.errors import InputError
 
 AUDIT = Audit(
     "Audit of <something>",
     (
-        tested("samplers", "chi-square", "sigma^2 = 1", 0.3, {"0.95 times": 1e-30}),
+        statistical("samplers", "chi-square", "sigma^2 = 1", 0.3, {"0.95 times": 1e-30}),
         certain("release", "files", "public/", ["a & b", *"cdefgh"]),
     ),
     {"seed": "1"},
@@ -23,9 +23,9 @@ AUDIT = Audit(
 
 
 def test_a_test_passes_only_if_it_accepts_and_its_arms_are_rejected() -> None:
-    assert tested("g", "c", "s", 0.5, {"arm": ALPHA / 2}).passed
-    assert not tested("g", "c", "s", ALPHA / 2, {"arm": ALPHA / 2}).passed
-    blind = tested("g", "c", "s", 0.5, {"arm": 0.2})
+    assert statistical("g", "c", "s", 0.5, {"arm": ALPHA / 2}).passed
+    assert not statistical("g", "c", "s", ALPHA / 2, {"arm": ALPHA / 2}).passed
+    blind = statistical("g", "c", "s", 0.5, {"arm": 0.2})
     assert not blind.passed
     assert "arm is not noticed" in blind.detail
 
@@ -57,5 +57,5 @@ def test_both_reports_hold_every_finding(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="--out .*file.* cannot be written"):
+    with pytest.raises(InputError, match=r"--out .*file.* cannot be written"):
         write_audit(AUDIT, tmp_path / "file")
