@@ -20,6 +20,7 @@ from postprocess.problem import FloatArray
 
 #: Eigenvalues below this, relative to the largest, count as zero when directions are told apart.
 RANK_TOLERANCE = 1e-9
+TINY = float(np.finfo(float).tiny)
 
 
 def symmetrise(matrices: FloatArray) -> FloatArray:
@@ -52,7 +53,7 @@ def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
 
 
 def null_projector(
-    matrices: FloatArray, excluded: FloatArray | None = None, size: float | FloatArray = np.finfo(float).tiny
+    matrices: FloatArray, excluded: FloatArray | None = None, size: float | FloatArray = TINY
 ) -> FloatArray:
     """Projectors on the null spaces of stacked positive semidefinite matrices, outside `excluded`.
 
@@ -114,7 +115,7 @@ def information(precision: FloatArray, known: FloatArray, own_is_full: bool) -> 
     if own_is_full:
         unmeasured = np.zeros_like(precision)
     else:
-        size = np.maximum(np.trace(precision, axis1=-2, axis2=-1) * RANK_TOLERANCE, np.finfo(float).tiny)
+        size = np.maximum(np.trace(precision, axis1=-2, axis2=-1) * RANK_TOLERANCE, TINY)
         unmeasured = null_projector(kept @ precision @ kept, known, size)
     covariance = inverse_off(precision, known + unmeasured)
     return Information(precision, known, unmeasured, covariance)

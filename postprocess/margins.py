@@ -67,12 +67,12 @@ class ErrorCounts:
     """How often each error was seen, for one table at one level.
 
     Attributes:
-        small: `(cells, size classes, ERROR_CLASSES)` counts of absolute errors, in classes of `unit` persons.
+        small: sparse `(cells * size classes, ERROR_CLASSES)` counts of absolute errors, in classes of `unit` persons.
         large: `(cells, STEPS + 1)` counts of absolute errors of large counts, in steps of standard errors.
         unit: persons in a class of errors.
     """
 
-    small: IntArray
+    small: sp.csr_array
     large: IntArray
     unit: int
 
@@ -82,13 +82,13 @@ class ErrorCounts:
         cells = table.marginal.size
         largest = float(np.nanmax(_standard_errors(table, basis, variances), initial=0.0))
         return cls(
-            np.zeros((cells, len(SIZE_CLASSES), ERROR_CLASSES), dtype=np.int64),
+            sp.csr_array((cells * len(SIZE_CLASSES), ERROR_CLASSES), dtype=np.int64),
             np.zeros((cells, STEPS + 1), dtype=np.int64),
             max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))),
         )
 
     def add(self, other: ErrorCounts) -> None:
-        self.small += other.small
+        self.small = self.small + other.small
         self.large += other.large
 
 
@@ -131,6 +131,7 @@ def count_errors(
     by_class = _standard_errors(table, basis, variances)
     column = np.arange(cells)[None, :]
     step = max(1, CHUNK_NUMBERS // cells)
+    small = np.zeros(cells * len(SIZE_CLASSES) * ERROR_CLASSES, dtype=np.int64)
     for first in range(0, released.shape[0], step):
         last = min(first + step, released.shape[0])
         seen = answers_of(table.marginal, simulated, first, last)
@@ -139,11 +140,12 @@ def count_errors(
         large = is_large(seen, standard)
         error_class = np.minimum(error // counts.unit, ERROR_CLASSES - 1)
         flat = (column * len(SIZE_CLASSES) + size_class(seen)) * ERROR_CLASSES + error_class
-        counts.small += np.bincount(flat.ravel(), minlength=counts.small.size).reshape(counts.small.shape)
+        small += np.bincount(flat.ravel(), minlength=len(small))
         places = np.broadcast_to(column, seen.shape)[large]
         steps = np.minimum((error[large] / standard[large] / STEP).astype(np.int64), STEPS)
         flat = places * (STEPS + 1) + steps
         counts.large += np.bincount(flat, minlength=counts.large.size).reshape(counts.large.shape)
+    counts.small = sp.csr_array(small.reshape(-1, ERROR_CLASSES))
     return counts
 
 
@@ -207,6 +209,26 @@ def _pooled(counts: IntArray) -> IntArray:
     return np.where(few, counts.sum(axis=0, keepdims=True), counts)
 
 
+def _small_margins(errors: ErrorCounts) -> FloatArray:
+    """Half-widths `(cells, size classes)` by size; NaN where too few errors were seen, or too large ones."""
+    classes = len(SIZE_CLASSES)
+    cells = errors.small.shape[0] // classes
+    every_class = sp.csr_array(
+        (np.ones(cells * classes), (np.tile(np.arange(classes), cells), np.arange(cells * classes)))
+    )
+    whole = (every_class @ errors.small).toarray()
+    out = np.full((cells, classes), np.nan)
+    step = max(1, CHUNK_NUMBERS // (classes * ERROR_CLASSES))
+    for first in range(0, cells, step):
+        last = min(first + step, cells)
+        own = errors.small[first * classes : last * classes].toarray().reshape(last - first, classes, ERROR_CLASSES)
+        counts = np.where(own.sum(axis=-1, keepdims=True) < ENOUGH, whole[None], own)
+        position = _quantile(counts)
+        usable = (counts.sum(axis=-1) >= ENOUGH) & (position < ERROR_CLASSES - 1)
+        out[first:last] = np.where(usable, (position + 1) * errors.unit - 1, np.nan)
+    return out
+
+
 def margins(
     table: PublishedTable,
     basis: Basis,
@@ -220,10 +242,7 @@ def margins(
     `UNKNOWN` where neither simulation nor variance says anything.
     """
     standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
-    small_counts = _pooled(errors.small)
-    position = _quantile(small_counts)
-    usable = (small_counts.sum(axis=-1) >= ENOUGH) & (position < ERROR_CLASSES - 1)
-    small = np.where(usable, (position + 1) * errors.unit - 1, np.nan)
+    small = _small_margins(errors)
     large_counts = _pooled(errors.large)
     enough = large_counts.sum(axis=-1) >= ENOUGH
     factor = np.where(enough, _quantile(large_counts) * STEP + STEP / 2, NORMAL_QUANTILE)

@@ -157,4 +157,4 @@ def test_errors_of_any_size_are_told_apart() -> None:
     marginal = noisy.measured[0][0].marginal
     errors = ErrorCounts.empty(PublishedTable("t", 2, marginal), basis, variances[2])
     standard = np.sqrt(variances[2].of_answers(basis, marginal)).max()
-    assert errors.unit * errors.small.shape[2] > 7 * standard
+    assert errors.unit * errors.small.shape[1] > 7 * standard
