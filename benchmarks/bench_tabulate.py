@@ -138,7 +138,8 @@ def main() -> None:
         return
     results = run(options.rows, options.blocks)
     if options.json is not None:
-        options.json.write_text(json.dumps({"rows": options.rows, "results": results}, indent=2) + "\n", encoding="utf-8")
+        text = json.dumps({"rows": options.rows, "results": results}, indent=2)
+        options.json.write_text(f"{text}\n", encoding="utf-8")
     print(f"{options.rows:,} records in {options.blocks:,} blocks, {results[0]['nonzero_cells']:,} nonzero cells")
     print(f"{'engine':<12}{'file':<10}{'seconds':>9}{'peak MB':>10}")
     for result in results:

@@ -7,42 +7,28 @@ charges that are not what was drawn.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from pathlib import Path
 from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from scipy import special
 
-from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.audit.findings import ALPHA, Finding, certain
+from pipeline.audit.release_leaks import input_digests, leaks
 from pipeline.audit.release_reading import Expected, FinishedRelease
 from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import SpinewiseError
-from pipeline.files import open_parquet, reading
 from pipeline.manifest import check_public_files
 from pipeline.measurements import Measurement, read_measurement
 from pipeline.privacy.events import Event
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler_for
-from pipeline.tabulate import roll_up, update_with_counts
+from pipeline.tabulate import roll_up
 
 __all__ = ["release_findings"]
 
 _GROUP: Final = "release"
-_METADATA: Final = {b"spinewise", b"ARROW:schema"}
-_SOLVER_NOTES: Final = {
-    "families",
-    "by_solver",
-    "primal_residual_at_most",
-    "dual_residual_at_most",
-    "solved_again_by_cvxpy",
-    "largest_difference_at_most",
-}
 
 
 def release_findings(
@@ -72,7 +58,7 @@ def release_findings(
         yield certain(_GROUP, "noise drawn", "of this key, input and spec", _drawn_problems(release, key, residuals))
     if charged is not None:
         yield certain(_GROUP, "ledger", "charges", _ledger_problems(release, expected, charged))
-    yield certain(_GROUP, "nothing restricted", "public/", _leaks(release, key))
+    yield certain(_GROUP, "nothing restricted", "public/", leaks(release, key))
 
 
 def _read(one: Expected) -> Measurement | SpinewiseError:
@@ -203,16 +189,6 @@ def _fingerprint(release: FinishedRelease, key: MasterKey, universe: str, digest
     return release.manifest.input_fingerprints.get(universe) == key.keyed_hash(f"input/{universe}", digest)
 
 
-def _digests(release: FinishedRelease) -> dict[str, bytes]:
-    """Plain hash of each universe's confidential leaves."""
-    digests = {}
-    for universe in release.universes:
-        digest = hashlib.sha256()
-        update_with_counts(digest, release.truth(universe, release.spine.level_names[-1]))
-        digests[universe.name] = digest.digest()
-    return digests
-
-
 def _key_problems(release: FinishedRelease, key: MasterKey) -> list[str]:
     problems = []
     if key.commitment() != release.manifest.key_commitment:
@@ -221,7 +197,7 @@ def _key_problems(release: FinishedRelease, key: MasterKey) -> list[str]:
         problems.append(
             f"the key is {'a test key' if key.insecure else 'secret'}, the status {release.manifest.status!r}"
         )
-    for name, digest in _digests(release).items():
+    for name, digest in input_digests(release).items():
         if not _fingerprint(release, key, name, digest):
             problems.append(f"{name or release.spec.name}: the input's fingerprint is not that of the records kept")
     return problems
@@ -232,7 +208,7 @@ def _drawn_problems(
 ) -> list[str]:
     """Whether each residual is the noise of its own place in its own stream."""
     problems = []
-    digests = _digests(release)
+    digests = input_digests(release)
     for name, (one, residual) in residuals.items():
         universe = one.universe
         context = (
@@ -268,94 +244,3 @@ def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], cha
             problems.append(f"{name}: charged with {event.cost}, it costs {cost}")
     problems += [f"{name}: was not charged" for left in wanted.values() for name, _ in left]
     return problems
-
-
-def _leaks(release: FinishedRelease, key: MasterKey | None) -> list[str]:
-    """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
-    named = [("a plain hash of the confidential counts", digest) for digest in _digests(release).values()]
-    for universe in release.universes:
-        for level in release.spine.level_names:
-            path = release.run.universe(universe.name).true_histogram(level)
-            named.append(("a plain hash of a restricted file", hashlib.sha256(path.read_bytes()).digest()))
-    if key is not None and not key.insecure and release.run.key.is_file():
-        text = release.run.key.read_text("ascii").split()[-1]
-        named.append(("the master key", bytes.fromhex(text)))
-    problems = []
-    for path in sorted(path for path in release.run.public.rglob("*") if path.is_file()):
-        shown = f"public/{path.relative_to(release.run.public).as_posix()}"
-        content = path.read_bytes()
-        problems += [
-            f"{shown} holds {what}" for what, raw in named if raw in content or raw.hex().encode() in content.lower()
-        ]
-        if path.suffix == ".parquet":
-            problems += [f"{shown} {problem}" for problem in _metadata_problems(path)]
-    problems += _true_columns(release)
-    for step, notes in release.manifest.solver.items():
-        if not isinstance(notes, dict) or set(notes) - _SOLVER_NOTES:
-            problems.append(f"public/manifest.json: the notes of {step!r} say more than solvers report")
-    return problems
-
-
-def _metadata_problems(path: Path) -> list[str]:
-    with open_parquet(path) as file, reading(path):
-        metadata = set(file.schema_arrow.metadata or {}) | set(file.metadata.metadata or {})
-    strange = sorted(ascii(name.decode(errors="replace")) for name in metadata - _METADATA)
-    return [f"has metadata that no release has: {', '.join(strange)}"] if strange else []
-
-
-def _true_columns(release: FinishedRelease) -> list[str]:
-    """Published columns of counts that equal the true answers in every geounit of a level, and could not by chance."""
-    problems = []
-    for one in release.expected():
-        if _is_exact(release, one):
-            continue
-        universe, level = one.universe, one.level
-        folder, rows = release.run.universe(universe.name), len(release.geocodes(level))
-        answers = one.query.answer_csr(release.truth(universe, level))
-        true_columns = {
-            column.tobytes(): label
-            for label, column in zip(one.query.answer_labels(), answers.T, strict=True)
-            if np.ptp(column) > 1
-        }
-        # A table's error can be less than the measurement's own: half of it is taken.
-        rounds_to_truth = float(special.erf(0.5 / (0.5 * one.noise.variance) ** 0.5))
-        is_zero = float(probabilities(one.noise, reach_of(one.noise)).max())
-        for paths, chance in (
-            ((folder.public / "tables").rglob(f"{level}.parquet"), rounds_to_truth),
-            ((folder.public / "measurements" / level).glob("*.parquet"), is_zero),
-        ):
-            if chance**rows >= ALPHA:
-                continue
-            for path in sorted(paths):
-                for name, column in _columns(path, rows):
-                    if (label := true_columns.get(column.tobytes())) is not None:
-                        shown = path.relative_to(release.run.public).as_posix()
-                        problems.append(
-                            f"public/{shown}: {name} is the truth of {one.query.name} = {label} in every geounit"
-                        )
-    return problems
-
-
-def _is_exact(release: FinishedRelease, one: Expected) -> bool:
-    """Whether invariants at this level or below give the measurement's true answers."""
-    for level, query in one.universe.invariants:
-        if release.spine.index_of(level) >= release.spine.index_of(one.level):
-            pairs = query.cell_answer * one.query.size + one.query.cell_answer
-            if len(np.unique(pairs)) == len(np.unique(query.cell_answer)):
-                return True
-    return False
-
-
-def _columns(path: Path, rows: int) -> Iterator[tuple[str, NDArray[np.int64]]]:
-    """Columns of whole numbers `(rows,)` of a file, those in lists too."""
-    with open_parquet(path) as file, reading(path):
-        table = file.read()
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        kind = column.type
-        if pa.types.is_integer(kind):
-            yield name, np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
-        elif pa.types.is_list(kind) and pa.types.is_integer(kind.value_type):
-            flat = column.combine_chunks().flatten().to_numpy()
-            if rows and flat.size % rows == 0:
-                for number, values in enumerate(flat.reshape(rows, -1).T):
-                    yield f"{name}[{number}]", np.ascontiguousarray(values, dtype=np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from geography.spine import Spine
 from postprocess.problem import Problem
 

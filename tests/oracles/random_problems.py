@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+
 from geography.spine import Level, Spine
 from postprocess.problem import Constraints, GroupBounds, Marginal, Measured, Problem
 

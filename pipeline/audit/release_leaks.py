@@ -1,0 +1,123 @@
+"""What must not stand in public files: secrets, plain hashes of what is confidential, true answers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.audit.exact_noise import probabilities, reach_of
+from pipeline.audit.findings import ALPHA
+from pipeline.audit.release_reading import Expected, FinishedRelease
+from pipeline.files import open_parquet, reading
+from pipeline.privacy.keys import MasterKey
+from pipeline.tabulate import update_with_counts
+
+__all__ = ["input_digests", "leaks"]
+
+_METADATA: Final = {b"spinewise", b"ARROW:schema"}
+_SOLVER_NOTES: Final = {
+    "families",
+    "by_solver",
+    "primal_residual_at_most",
+    "dual_residual_at_most",
+    "solved_again_by_cvxpy",
+    "largest_difference_at_most",
+}
+
+
+def input_digests(release: FinishedRelease) -> dict[str, bytes]:
+    """Plain hash of each universe's confidential leaves."""
+    digests = {}
+    for universe in release.universes:
+        digest = hashlib.sha256()
+        update_with_counts(digest, release.truth(universe, release.spine.level_names[-1]))
+        digests[universe.name] = digest.digest()
+    return digests
+
+
+def leaks(release: FinishedRelease, key: MasterKey | None) -> list[str]:
+    """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
+    named = [("a plain hash of the confidential counts", digest) for digest in input_digests(release).values()]
+    for universe in release.universes:
+        for level in release.spine.level_names:
+            path = release.run.universe(universe.name).true_histogram(level)
+            named.append(("a plain hash of a restricted file", hashlib.sha256(path.read_bytes()).digest()))
+    if key is not None and not key.insecure and release.run.key.is_file():
+        text = release.run.key.read_text("ascii").split()[-1]
+        named.append(("the master key", bytes.fromhex(text)))
+    problems = []
+    for path in sorted(path for path in release.run.public.rglob("*") if path.is_file()):
+        shown = f"public/{path.relative_to(release.run.public).as_posix()}"
+        content = path.read_bytes()
+        problems += [
+            f"{shown} holds {what}" for what, raw in named if raw in content or raw.hex().encode() in content.lower()
+        ]
+        if path.suffix == ".parquet":
+            problems += [f"{shown} {problem}" for problem in _metadata_problems(path)]
+    problems += _true_columns(release)
+    for step, notes in release.manifest.solver.items():
+        if not isinstance(notes, dict) or set(notes) - _SOLVER_NOTES:
+            problems.append(f"public/manifest.json: the notes of {step!r} say more than solvers report")
+    return problems
+
+
+def _metadata_problems(path: Path) -> list[str]:
+    with open_parquet(path) as file, reading(path):
+        metadata = set(file.schema_arrow.metadata or {}) | set(file.metadata.metadata or {})
+    strange = sorted(ascii(name.decode(errors="replace")) for name in metadata - _METADATA)
+    return [f"has metadata that no release has: {', '.join(strange)}"] if strange else []
+
+
+def _true_columns(release: FinishedRelease) -> list[str]:
+    """Columns of measurements that equal true answers in every geounit, and could not by chance.
+
+    Of tables and histograms it is `spinewise verify` that shows that they follow from the measurements: they can equal
+    the truth in many places where bounds and invariants leave no choice.
+    """
+    problems = []
+    for one in release.expected():
+        universe, level = one.universe, one.level
+        rows = len(release.geocodes(level))
+        is_zero = float(probabilities(one.noise, reach_of(one.noise)).max())
+        if is_zero**rows >= ALPHA or _is_exact(release, one):
+            continue
+        answers = one.query.answer_csr(release.truth(universe, level))
+        columns = zip(one.query.answer_labels(), answers.T, strict=True)
+        true_columns = {column.tobytes(): label for label, column in columns if np.ptp(column) > 1}
+        for path in sorted((release.run.universe(universe.name).public / "measurements" / level).glob("*.parquet")):
+            for name, values in _columns(path, rows):
+                if (label := true_columns.get(values.tobytes())) is not None:
+                    shown = path.relative_to(release.run.public).as_posix()
+                    problems.append(f"public/{shown}: {name} is the truth of {one.query.name} = {label} everywhere")
+    return problems
+
+
+def _is_exact(release: FinishedRelease, one: Expected) -> bool:
+    """Whether invariants at this level or below give the measurement's true answers."""
+    for level, query in one.universe.invariants:
+        if release.spine.index_of(level) >= release.spine.index_of(one.level):
+            pairs = query.cell_answer * one.query.size + one.query.cell_answer
+            if len(np.unique(pairs)) == len(np.unique(query.cell_answer)):
+                return True
+    return False
+
+
+def _columns(path: Path, rows: int) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Columns of whole numbers `(rows,)` of a file, those in lists too."""
+    with open_parquet(path) as file, reading(path):
+        table = file.read()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        kind = column.type
+        if pa.types.is_integer(kind):
+            yield name, np.ascontiguousarray(column.to_numpy(), dtype=np.int64)
+        elif pa.types.is_list(kind) and pa.types.is_integer(kind.value_type):
+            flat = column.combine_chunks().flatten().to_numpy()
+            if rows and flat.size % rows == 0:
+                for number, values in enumerate(flat.reshape(rows, -1).T):
+                    yield f"{name}[{number}]", np.ascontiguousarray(values, dtype=np.int64)
