@@ -60,8 +60,10 @@ def case_findings(
     moved = 2 if case.neighbours == "change-one" else 1
     claims = claimed_delta([(one.noise, moved) for one in expected_of(checked_spec(pair[0]))], EPSILONS)
     for number, stage in enumerate(("measurements", "estimates", "release")[: scores[0].shape[1]]):
-        bounds = divergence_bounds(scores[0][:, number], scores[1][:, number], EPSILONS, ALPHA)
-        broken = divergence_bounds(faulty[0][:, number], faulty[1][:, number], EPSILONS, ALPHA)
+        bounds, broken = (
+            divergence_bounds(one[:, number], other[:, number], EPSILONS, ALPHA, log_ratios=number == 0)
+            for one, other in (scores, faulty)
+        )
         compared = list(zip(bounds, broken, claims, strict=True))
         problems = [
             f"at epsilon {bound.epsilon:g} delta is at least {bound.delta:.3f}, claimed is {claim:.3f}"

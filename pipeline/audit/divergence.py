@@ -22,7 +22,8 @@ from pipeline.privacy.budget import NoiseSpec
 __all__ = ["LowerBound", "claimed_delta", "divergence_bounds", "log_likelihood_ratio"]
 
 _STEP = 1e-3  # of privacy losses, rounded up
-_CANDIDATES = 200  # thresholds tried on the first half of the runs
+_CHOOSING = 4  # every so many-th run chooses the threshold
+_CANDIDATES = 200  # thresholds tried
 
 
 @dataclass(frozen=True)
@@ -72,29 +73,40 @@ def log_likelihood_ratio(
 
 
 def divergence_bounds(
-    one: NDArray[np.float64], other: NDArray[np.float64], epsilons: Sequence[float], alpha: float
+    one: NDArray[np.float64],
+    other: NDArray[np.float64],
+    epsilons: Sequence[float],
+    alpha: float,
+    *,
+    log_ratios: bool = False,
 ) -> list[LowerBound]:
     """Lower bounds on delta from a score of each run, the larger of both directions.
 
-    The sets are those of scores above a threshold. The first half of the runs chooses it; the second half bounds, with
-    exact (Clopper-Pearson) limits. All bounds together are wrong with probability `alpha` at most.
+    The sets are those of scores above a threshold. Where the scores are logarithms of likelihood ratios, the threshold
+    epsilon gives the best set there is. Of other scores, a quarter of the runs chooses it and the rest bounds. Limits
+    are exact (Clopper-Pearson), and all bounds together are wrong with probability `alpha` at most.
 
     Args:
         one, other: `(n,)` scores of runs on the two inputs; larger is more typical of the first.
     """
     each = alpha / (4 * len(epsilons))  # two limits in each of two directions
-    return [
-        LowerBound(epsilon, max(0.0, _bound(one, other, epsilon, each), _bound(-other, -one, epsilon, each)))
-        for epsilon in epsilons
-    ]
+    bounds = []
+    for epsilon in epsilons:
+        both = ((one, other), (-other, -one))
+        if log_ratios:
+            found = [_difference(runs, epsilon, epsilon, each) for runs in both]
+        else:
+            found = [_chosen(runs, epsilon, each) for runs in both]
+        bounds.append(LowerBound(epsilon, max(0.0, *found)))
+    return bounds
 
 
-def _bound(one: NDArray[np.float64], other: NDArray[np.float64], epsilon: float, alpha: float) -> float:
-    first, second = (one[::2], other[::2]), (one[1::2], other[1::2])
-    scores = np.concatenate(first)
-    candidates = np.unique(np.quantile(scores, np.linspace(0, 1, _CANDIDATES)))
-    best = max(candidates, key=lambda t: _difference(first, float(t), epsilon, alpha))
-    return _difference(second, float(best), epsilon, alpha)
+def _chosen(runs: tuple[NDArray[np.float64], NDArray[np.float64]], epsilon: float, alpha: float) -> float:
+    choosing = runs[0][::_CHOOSING], runs[1][::_CHOOSING]
+    candidates = np.unique(np.quantile(np.concatenate(choosing), np.linspace(0, 1, _CANDIDATES)))
+    best = max(candidates, key=lambda t: _difference(choosing, float(t), epsilon, alpha))
+    rest = [np.delete(scores, np.s_[::_CHOOSING]) for scores in runs]
+    return _difference((rest[0], rest[1]), float(best), epsilon, alpha)
 
 
 def _difference(

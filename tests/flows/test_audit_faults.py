@@ -17,8 +17,10 @@ import flows.publish
 import pipeline.manifest
 import pipeline.privacy.uses
 from flows.audit_steps import audit_release
-from flows.custody import KeySource
+from flows.custody import KeySource, key_of_release
 from flows.estimate import Estimation
+from flows.rerun import rerun_release, universes_to_rerun
+from flows.steps import Silent
 from pipeline.audit.findings import Audit
 from pipeline.histograms import read_histogram
 from pipeline.layout import RunDirectory
@@ -110,6 +112,9 @@ def test_a_sound_release_with_a_ledger_passes(tmp_path: Path) -> None:
     audit = audited(root, ledger=url)
     assert failed(audit) == set(), audit.failed
     assert "ledger" in {finding.check for finding in audit.findings}
+    directory = RunDirectory(root)
+    universes, key = universes_to_rerun(directory, None, None), key_of_release(directory, KeySource())
+    assert rerun_release(directory, universes, key, 1, Silent()).same, "a rerun needs no ledger"
 
 
 def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> None:

@@ -52,8 +52,10 @@ def test_bounds_stay_below_the_truth_and_come_near_it() -> None:
     rng = np.random.default_rng(4)
     epsilons = (0.5, 1.0)
     truth = [stats.norm.cdf(1 - e / 2) - math.exp(e) * stats.norm.cdf(-1 - e / 2) for e in epsilons]
-    for n, slack in ((400, 1.0), (200_000, 0.02)):
-        bounds = divergence_bounds(rng.normal(2, 1, n) * 2 - 2, rng.normal(0, 1, n) * 2 - 2, epsilons, 1e-6)
+    for n, slack, known in ((400, 1.0, False), (200_000, 0.02, False), (2000, 0.15, True)):
+        # The logarithm of the likelihood ratio of normal numbers with means 2 and 0.
+        scores = rng.normal(2, 1, n) * 2 - 2, rng.normal(0, 1, n) * 2 - 2
+        bounds = divergence_bounds(*scores, epsilons, 1e-6, log_ratios=known)
         for bound, exact in zip(bounds, truth, strict=True):
             assert exact - slack < bound.delta <= exact
 
