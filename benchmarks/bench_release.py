@@ -105,7 +105,7 @@ def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[st
     }
 
 
-def bench_solver(name: str, sample: int = 40) -> dict[str, object]:
+def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
     """The batched solver over all families against cvxpy family by family, on a sample and extrapolated by level."""
     from threadpoolctl import threadpool_limits
 
@@ -148,7 +148,7 @@ def bench_solver(name: str, sample: int = 40) -> dict[str, object]:
                 above, _ = downward_level(problem, basis, level, estimate, above)
             downward.solve_families = solve_families
             rng = np.random.default_rng(1)
-            stated, solved, counted = 0.0, 0, 0
+            stated, alike, solved, counted = 0.0, 0.0, 0, 0
             strata: dict[tuple[int, int], list[object]] = {}
             for level, families in kept:
                 for family in families:
@@ -162,6 +162,9 @@ def bench_solver(name: str, sample: int = 40) -> dict[str, object]:
                 for i in chosen:
                     solve_with_cvxpy(small[i])  # type: ignore[arg-type]
                 stated += (time.perf_counter() - began) / len(chosen) * len(small)
+                began = time.perf_counter()
+                solve_families(small, "batched")  # type: ignore[arg-type]
+                alike += time.perf_counter() - began
                 solved += len(chosen)
                 counted += len(small)
     total = sum(len(families) for _, families in kept)
@@ -171,7 +174,8 @@ def bench_solver(name: str, sample: int = 40) -> dict[str, object]:
         "cvxpy_seconds_extrapolated": stated,
         "cvxpy_families_timed": solved,
         "families_too_large_for_cvxpy": total - counted,
-        "ratio_at_least": stated / batched,
+        "batched_seconds_without_those": alike,
+        "ratio": stated / alike,
     }
 
 
