@@ -183,8 +183,9 @@ def _solve_equalities(
         return None
     right = (linear - np.matmul(precision, fixed[:, :, None])[:, :, 0]) * mask
     n_rows = len(rows.matrix)
-    offset = np.zeros((n_children, n_cells))
-    by_row = middle_inverse = wanted = None
+    base = np.matmul(inverse, right[:, :, None])[:, :, 0] + fixed
+    total = inverse.sum(axis=0)
+    by_row = weights = middle_inverse = wanted = None
     if n_rows:
         active = (row_state != 0).astype(np.float64)
         matrix = rows.matrix[None] * active[:, :, None] * mask[:, None, :]
@@ -194,17 +195,16 @@ def _solve_equalities(
         wanted = (target - fixed @ rows.matrix.T) * active
         middle_inverse = _pseudo_solve(middle, np.broadcast_to(np.eye(n_rows), middle.shape))
         weights = middle_inverse @ by_row
-        offset = np.matmul(wanted[:, None, :], weights)[:, 0]
-        projected = inverse - np.swapaxes(by_row, 1, 2) @ weights
-    else:
-        projected = inverse
-    base = np.matmul(projected, right[:, :, None])[:, :, 0] + offset + fixed
+        missed = wanted - np.matmul(by_row, right[:, :, None])[:, :, 0]
+        base += np.matmul(missed[:, None, :], weights)[:, 0]
+        total -= by_row.reshape(-1, n_cells).T @ weights.reshape(-1, n_cells)
     nu = np.zeros(n_cells)
     if family.parent is not None:
-        total = projected.sum(axis=0)
         missing = family.parent - base.sum(axis=0)
         nu = _pseudo_solve(0.5 * (total + total.T), missing[:, None])[:, 0]
-        base = base + np.matmul(projected, np.broadcast_to(nu, (n_children, n_cells))[:, :, None])[:, :, 0]
+        base += inverse @ nu
+        if by_row is not None and weights is not None:
+            base -= np.matmul((by_row @ nu)[:, None, :], weights)[:, 0]
     gradient = np.matmul(precision, base[:, :, None])[:, :, 0] - linear - nu
     multipliers = np.zeros((n_children, n_rows))
     if by_row is not None and middle_inverse is not None and wanted is not None:

@@ -15,7 +15,7 @@ from postprocess.errors import SolverError
 from postprocess.family import Family, GroupRange, Solution
 from postprocess.least_squares import solve_with_cvxpy
 from postprocess.level_task import LevelTask, level_tasks
-from postprocess.passes import Pass, passes_of, refines
+from postprocess.passes import Pass, passes_of, possible_groups, refines
 from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
 from postprocess.rounding import GroupLevel, round_family, tie_breaks
 from postprocess.upward import LevelEstimate
@@ -23,7 +23,7 @@ from postprocess.upward import LevelEstimate
 #: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3
 #: Share of the parents that cvxpy solves again, and at least how many are drawn for it.
-CHECKED_SHARE, CHECKED_LEAST = 0.01, 25
+CHECKED_SHARE, CHECKED_LEAST = 0.01, 24
 #: Numbers in a family's matrices above which cvxpy is too slow to compare with.
 CHECKED_NUMBERS = 300_000
 #: An upper bound that is none.
@@ -114,12 +114,11 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     n = int(task.offsets[-1])
     asymmetric, _ = task.basis.cell_blocks
     held: IntArray | None = None
+    patterns, pattern_of = np.unique(task.possible, axis=0, return_inverse=True)
     copied, solved = _copies(task)
     result: list[tuple[IntArray, IntArray, IntArray]] = []
     for number, one in enumerate(task.passes):
-        possible = task.possible[:, asymmetric]
-        if not one.detail:
-            possible = np.asarray(one.cells.answer(possible.astype(np.int64)) > 0)
+        possible = possible_groups(one, patterns[:, asymmetric])[pattern_of.ravel()]
         targets = _targets(task, one)
         members = [
             member
@@ -207,8 +206,7 @@ def _member(
     held_group = held_values = None
     chain: list[GroupLevel] = []
     if held is not None and one.held is not None:
-        present, held_group = np.unique(one.group_of(one.held)[cells], return_inverse=True)
-        held_group = held_group.ravel()
+        present, held_group = _renumbered(one.group_of(one.held)[cells])
         held_values = held[rows][:, present]
         chain.append(GroupLevel(held_group, held_values, held_values))
         upper = np.minimum(upper, held_values[:, held_group])
@@ -263,8 +261,7 @@ def _ranges(
     for bound in task.bounds:
         if one.held is not None and refines(one.held, bound.marginal):
             continue
-        present, group = np.unique(one.group_of(bound.marginal)[cells], return_inverse=True)
-        group = group.ravel()
+        present, group = _renumbered(one.group_of(bound.marginal)[cells])
         low = bound.lower[rows][:, present].astype(np.float64)
         high = bound.upper[rows][:, present].astype(np.float64)
         if counts is None:
@@ -280,8 +277,7 @@ def _chain(held: list[GroupLevel], hard: list[GroupLevel], soft: Iterable[IntArr
     """Partitions for rounding, coarse to fine; soft ones only where they nest with what is there."""
     chain = sorted([*held, *hard], key=lambda one: one.lower.shape[1])
     for group in soft:
-        present, local = np.unique(group, return_inverse=True)
-        local = local.ravel()
+        present, local = _renumbered(group)
         free = GroupLevel(
             local, np.zeros((n, len(present)), dtype=np.int64), np.full((n, len(present)), int(UNBOUNDED))
         )
@@ -290,10 +286,19 @@ def _chain(held: list[GroupLevel], hard: list[GroupLevel], soft: Iterable[IntArr
     return chain
 
 
+def _renumbered(group: IntArray) -> tuple[IntArray, IntArray]:
+    """The groups that occur, in order, and each cell's place among them; as `numpy.unique` with its inverse."""
+    present = np.flatnonzero(np.bincount(group))
+    place = np.zeros(present[-1] + 1, dtype=np.int64)
+    place[present] = np.arange(len(present))
+    return present, place[group]
+
+
 def _nest(first: IntArray, second: IntArray) -> bool:
-    """Whether one of two groupings refines the other."""
-    pairs = np.unique(np.stack([first, second]), axis=1).shape[1]
-    return pairs in (len(np.unique(first)), len(np.unique(second)))
+    """Whether one of two groupings, numbered from 0, refines the other."""
+    sizes = int(first.max()) + 1, int(second.max()) + 1
+    pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
+    return pairs in sizes
 
 
 def _compare(task: LevelTask, member: _Member, solution: Solution, report: SolverReport) -> None:

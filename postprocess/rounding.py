@@ -107,8 +107,8 @@ def _allowed(x: FloatArray, one: GroupLevel) -> tuple[IntArray, IntArray]:
 
 def _nested(chain: Sequence[GroupLevel]) -> bool:
     for coarse, fine in pairwise(chain):
-        pairs = np.unique(np.stack([fine.group, coarse.group]), axis=1)
-        if len(np.unique(pairs[0])) != pairs.shape[1]:
+        pairs = np.count_nonzero(np.bincount(fine.group * (int(coarse.group.max()) + 1) + coarse.group))
+        if pairs != np.count_nonzero(np.bincount(fine.group)):
             return False
     return True
 
