@@ -14,9 +14,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
-from flows.audit_trials import Case, checked_spec, expected_of, one_run, residuals_of, scores_of, scratch, write_pair
+from flows.audit_trials import Case, checked_spec, expected_of, one_run, outcomes_of, residuals_of, scratch, write_pair
 from flows.workers import Workers
-from pipeline.audit.divergence import claimed_delta, divergence_bounds
+from pipeline.audit.divergence import claimed_delta
 from pipeline.audit.findings import ALPHA, Finding, certain
 from pipeline.privacy.keys import MasterKey
 
@@ -54,16 +54,13 @@ def case_findings(
 ) -> Iterator[Finding]:
     """Compare the divergence that is found with the one claimed, at the measurements or, if `whole`, at every stage."""
     pair = write_pair(folder, case, case.budget)
-    noisier = write_pair(folder, case, case.budget * case.less_noise)
-    scores = scores_of(pair, pair, runs, seed, workers, whole=whole)
-    faulty = scores_of(noisier, pair, runs, seed, workers, whole=whole)
+    less = write_pair(folder, case, case.budget * case.less_noise)
+    sound = outcomes_of(pair, pair, runs, seed, workers, whole=whole)
+    faulty = outcomes_of(less, pair, runs, seed, workers, whole=whole)
     moved = 2 if case.neighbours == "change-one" else 1
     claims = claimed_delta([(one.noise, moved) for one in expected_of(checked_spec(pair[0]))], EPSILONS)
-    for number, stage in enumerate(("measurements", "estimates", "release")[: scores[0].shape[1]]):
-        bounds, broken = (
-            divergence_bounds(one[:, number], other[:, number], EPSILONS, ALPHA, log_ratios=number == 0)
-            for one, other in (scores, faulty)
-        )
+    for right, wrong in zip(sound, faulty, strict=True):
+        bounds, broken = right.bounds(EPSILONS, ALPHA), wrong.bounds(EPSILONS, ALPHA)
         compared = list(zip(bounds, broken, claims, strict=True))
         problems = [
             f"at epsilon {bound.epsilon:g} delta is at least {bound.delta:.3f}, claimed is {claim:.3f}"
@@ -78,7 +75,7 @@ def case_findings(
         )
         nearest = max(compared, key=lambda found: found[0].delta / found[2])
         detail = "; ".join([*problems, f"delta is at least {told}; {runs} runs of each input"])
-        check = f"divergence at the {stage}"
+        check = f"divergence at the {right.stage}"
         yield Finding("pipeline", check, case.subject, not problems, nearest[0].delta, nearest[2], detail)
 
 

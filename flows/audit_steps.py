@@ -25,7 +25,7 @@ from pipeline.privacy.ledger import Ledger, RunFingerprint
 Tell = Callable[[Finding], None]
 
 #: Runs of the measuring stage and of whole releases, full and quick.
-_RUNS = ((2000, 600), (300, 0))
+_RUNS = ((1500, 700), (300, 0))
 
 
 def audit_installed(*, quick: bool, seed: int, workers: int, tell: Tell) -> Audit:

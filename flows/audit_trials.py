@@ -25,7 +25,7 @@ from flows.request import CheckedRequest, Request, check_request
 from flows.stages import Records, perform_steps, public_steps
 from flows.steps import Silent
 from flows.workers import Workers
-from pipeline.audit.divergence import log_likelihood_ratio
+from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
 from pipeline.audit.release_reading import Expected, expected_measurements
 from pipeline.files import make_folder, make_restricted
 from pipeline.layout import RunDirectory
@@ -147,12 +147,12 @@ def residuals_of(job: Job) -> NDArray[np.int64]:
     return np.concatenate(found)
 
 
-def scores_of(
+def outcomes_of(
     pair: tuple[Path, Path], claimed: tuple[Path, Path], runs: int, seed: int, workers: Workers, *, whole: bool
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """`(runs, stages)` scores of runs on each input of `pair`, weighed by the noise that the specs `claimed` state.
+) -> list[Outcomes]:
+    """The outcomes of runs on each input of `pair`, weighed by the noise that the specs `claimed` state.
 
-    The stages are the measurements and, if `whole`, the unbiased estimates and the release.
+    Of the measurements and, if `whole`, of the unbiased estimates and of the release.
     """
     firsts = range(0, runs, _BATCH)
     tasks = [
@@ -161,7 +161,30 @@ def scores_of(
         for first in firsts
     ]
     parts = list(workers.run(run_trials, tasks))
-    return np.concatenate(parts[: len(firsts)]), np.concatenate(parts[len(firsts) :])
+    one, other = np.concatenate(parts[: len(firsts)]), np.concatenate(parts[len(firsts) :])
+    found = [Outcomes("measurements", one[:, :1], other[:, :1])]
+    if whole:
+        cells = (one.shape[1] - 1) // 2
+        for stage, columns in (("estimates", np.s_[1 : 1 + cells]), ("release", np.s_[1 + cells :])):
+            found.append(Outcomes(stage, one[:, columns], other[:, columns]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What runs on two inputs gave at a stage.
+
+    Attributes:
+        one, other: `(runs, numbers)`; a single number is the logarithm of the likelihood ratio.
+    """
+
+    stage: str
+    one: NDArray[np.float64]
+    other: NDArray[np.float64]
+
+    def bounds(self, epsilons: Sequence[float], alpha: float) -> list[LowerBound]:
+        """Lower bounds on delta at each epsilon."""
+        return divergence_bounds(self.one, self.other, epsilons, alpha)
 
 
 @dataclass(frozen=True)
@@ -176,10 +199,10 @@ class Trials:
 
 
 def run_trials(trials: Trials) -> NDArray[np.float64]:
-    """`(count, stages)` scores of runs; larger ones are more typical of the first input.
+    """`(count, 1)` or, if whole, `(count, 1 + 2 n_cells)` numbers of each run.
 
-    At the measurements it is the logarithm of the likelihood ratio, which no score beats; at estimates and release the
-    count of leaves and cells in which the inputs differ.
+    First the logarithm of the likelihood ratio of its measurements, which no score beats; then all estimates of leaves'
+    cells, and all released counts of them.
     """
     with threadpool_limits(1):
         return _scores(trials)
@@ -189,7 +212,6 @@ def _scores(trials: Trials) -> NDArray[np.float64]:
     checked = checked_spec(trials.spec)
     one, other = (_levels(checked_spec(path)) for path in trials.claimed)
     claimed = {expected.name: expected for expected in expected_of(checked_spec(trials.claimed[0]))}
-    direction = (one[-1] - other[-1]).toarray()
     found = []
     for number in range(trials.first, trials.first + trials.count):
         key = MasterKey.from_text(f"insecure-test:{number}")
@@ -200,11 +222,11 @@ def _scores(trials: Trials) -> NDArray[np.float64]:
                 values = read_measurement(expected.path).values
                 truths = query.answer_csr(one[level]), query.answer_csr(other[level])
                 ratio += log_likelihood_ratio(values, *truths, claimed[expected.name].noise)
-            scores = [ratio]
+            outcome = [np.array([ratio])]
             if trials.whole:
                 released = Estimation(job, job.universes[0]).released(job.spine.n_levels - 1).toarray()
-                scores += [float((direction * found).sum()) for found in (_estimated(job), released)]
-            found.append(scores)
+                outcome += [_estimated(job).ravel(), released.ravel()]
+            found.append(np.concatenate(outcome))
     return np.array(found)
 
 

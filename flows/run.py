@@ -29,6 +29,10 @@ from pipeline.manifest import status, write_manifest
 from pipeline.release_directory import open_run
 
 
+#: Leaf cells from which a run is sure to have work for all its processes.
+_LARGE = 200_000
+
+
 def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = perform_here) -> Path:
     """Run a release, or go on with one that was interrupted; the directory of the release.
 
@@ -44,6 +48,8 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
         RunLog.open(run) as log,
         Workers(checked.request.workers) as workers,
     ):
+        if spine.n_leaves * max(universe.schema.n_cells for universe in checked.universes) > _LARGE:
+            workers.prepare()
         job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log))
         _run_in(job, checked, facilities, perform)
     return checked.run.root

@@ -93,6 +93,13 @@ class Workers:
             for _, future in waiting:
                 future.cancel()
 
+    def prepare(self) -> None:
+        """Start the processes now, without waiting for them: they import what they need while this one goes on."""
+        if self.count > 1:
+            pool = self._start()
+            for _ in range(self.count):
+                pool.submit(os.getpid)
+
     def _start(self) -> ProcessPoolExecutor:
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_worker)
@@ -132,7 +139,8 @@ def _begin_worker() -> None:
         threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
     from threadpoolctl import threadpool_limits
 
-    import postprocess.downward  # noqa: F401
+    import postprocess.downward
+    import postprocess.margins  # noqa: F401
 
     threadpool_limits(1)
 

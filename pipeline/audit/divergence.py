@@ -22,7 +22,7 @@ from pipeline.privacy.budget import NoiseSpec
 __all__ = ["LowerBound", "claimed_delta", "divergence_bounds", "log_likelihood_ratio"]
 
 _STEP = 1e-3  # of privacy losses, rounded up
-_CHOOSING = 4  # every so many-th run chooses the threshold
+_CHOOSING = 4  # every so many-th run chooses the score and the threshold
 _CANDIDATES = 200  # thresholds tried
 
 
@@ -73,40 +73,50 @@ def log_likelihood_ratio(
 
 
 def divergence_bounds(
-    one: NDArray[np.float64],
-    other: NDArray[np.float64],
-    epsilons: Sequence[float],
-    alpha: float,
-    *,
-    log_ratios: bool = False,
+    one: NDArray[np.float64], other: NDArray[np.float64], epsilons: Sequence[float], alpha: float
 ) -> list[LowerBound]:
-    """Lower bounds on delta from a score of each run, the larger of both directions.
+    """Lower bounds on delta from the outcomes of runs, the larger of both directions.
 
-    The sets are those of scores above a threshold. Where the scores are logarithms of likelihood ratios, the threshold
-    epsilon gives the best set there is. Of other scores, a quarter of the runs chooses it and the rest bounds. Limits
-    are exact (Clopper-Pearson), and all bounds together are wrong with probability `alpha` at most.
+    The sets are those of scores above a threshold. If the outcome is one number, it is the logarithm of the likelihood
+    ratio, for which the threshold epsilon gives the best set there is. Otherwise a part of the runs chooses the score,
+    by linear discriminant analysis, and the threshold, and the rest bounds. Limits are exact (Clopper-Pearson), and all
+    bounds together are wrong with probability `alpha` at most.
 
     Args:
-        one, other: `(n,)` scores of runs on the two inputs; larger is more typical of the first.
+        one, other: `(runs, numbers)` outcomes of each run on the two inputs.
     """
     each = alpha / (4 * len(epsilons))  # two limits in each of two directions
-    bounds = []
-    for epsilon in epsilons:
-        both = ((one, other), (-other, -one))
-        if log_ratios:
-            found = [_difference(runs, epsilon, epsilon, each) for runs in both]
-        else:
-            found = [_chosen(runs, epsilon, each) for runs in both]
-        bounds.append(LowerBound(epsilon, max(0.0, *found)))
-    return bounds
+    if one.shape[1] == 1:
+        runs = one[:, 0], other[:, 0]
+        both = (runs, (-runs[1], -runs[0]))
+        found = [[_difference(pair, epsilon, epsilon, each) for pair in both] for epsilon in epsilons]
+    else:
+        choosing = one[::_CHOOSING], other[::_CHOOSING]
+        weights = _discriminant(*choosing)
+        first = (choosing[0] @ weights, choosing[1] @ weights)
+        rest = [np.delete(scores, np.s_[::_CHOOSING], axis=0) @ weights for scores in (one, other)]
+        chosen = (first, (-first[1], -first[0]))
+        bounding = ((rest[0], rest[1]), (-rest[1], -rest[0]))
+        found = [
+            [
+                _difference(last, _threshold(start, epsilon, each), epsilon, each)
+                for start, last in zip(chosen, bounding, strict=True)
+            ]
+            for epsilon in epsilons
+        ]
+    return [LowerBound(epsilon, max(0.0, *deltas)) for epsilon, deltas in zip(epsilons, found, strict=True)]
 
 
-def _chosen(runs: tuple[NDArray[np.float64], NDArray[np.float64]], epsilon: float, alpha: float) -> float:
-    choosing = runs[0][::_CHOOSING], runs[1][::_CHOOSING]
-    candidates = np.unique(np.quantile(np.concatenate(choosing), np.linspace(0, 1, _CANDIDATES)))
-    best = max(candidates, key=lambda t: _difference(choosing, float(t), epsilon, alpha))
-    rest = [np.delete(scores, np.s_[::_CHOOSING]) for scores in runs]
-    return _difference((rest[0], rest[1]), float(best), epsilon, alpha)
+def _discriminant(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`(numbers,)` weights whose sum tells the two best apart, were they normal with one covariance."""
+    spread = np.cov(one, rowvar=False) + np.cov(other, rowvar=False)
+    weights: NDArray[np.float64] = np.linalg.pinv(spread, rcond=1e-6) @ (one.mean(axis=0) - other.mean(axis=0))
+    return weights
+
+
+def _threshold(runs: tuple[NDArray[np.float64], NDArray[np.float64]], epsilon: float, alpha: float) -> float:
+    candidates = np.unique(np.quantile(np.concatenate(runs), np.linspace(0, 1, _CANDIDATES)))
+    return float(max(candidates, key=lambda t: _difference(runs, float(t), epsilon, alpha)))
 
 
 def _difference(

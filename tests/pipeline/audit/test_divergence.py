@@ -53,9 +53,12 @@ def test_bounds_stay_below_the_truth_and_come_near_it() -> None:
     epsilons = (0.5, 1.0)
     truth = [stats.norm.cdf(1 - e / 2) - math.exp(e) * stats.norm.cdf(-1 - e / 2) for e in epsilons]
     for n, slack, known in ((400, 1.0, False), (200_000, 0.02, False), (2000, 0.15, True)):
-        # The logarithm of the likelihood ratio of normal numbers with means 2 and 0.
-        scores = rng.normal(2, 1, n) * 2 - 2, rng.normal(0, 1, n) * 2 - 2
-        bounds = divergence_bounds(*scores, epsilons, 1e-6, log_ratios=known)
+        if known:  # the logarithm of the likelihood ratio
+            runs = [2 * rng.normal(mean, 1, (n, 1)) - 2 for mean in (2, 0)]
+        else:  # two numbers, of which the second says how far the first is off
+            off = [rng.normal(0, 5, n) for _ in range(2)]
+            runs = [np.stack([rng.normal(m, 1, n) + o, 3 * o], axis=1) for m, o in zip((2, 0), off, strict=True)]
+        bounds = divergence_bounds(*runs, epsilons, 1e-6)
         for bound, exact in zip(bounds, truth, strict=True):
             assert exact - slack < bound.delta <= exact
 
@@ -63,7 +66,7 @@ def test_bounds_stay_below_the_truth_and_come_near_it() -> None:
 def test_equal_inputs_are_not_told_apart() -> None:
     rng = np.random.default_rng(5)
     for _ in range(20):
-        (bound,) = divergence_bounds(rng.normal(size=2000), rng.normal(size=2000), [0.1], 1e-3)
+        (bound,) = divergence_bounds(rng.normal(size=(2000, 3)), rng.normal(size=(2000, 3)), [0.1], 1e-3)
         assert bound.delta == 0
 
 
