@@ -28,7 +28,6 @@ from pipeline.files import canonical_json, write_json
 from pipeline.manifest import status, write_manifest
 from pipeline.release_directory import open_run
 
-
 #: Leaf cells from which a run is sure to have work for all its processes.
 _LARGE = 200_000
 
