@@ -44,10 +44,16 @@ def input_digests(release: FinishedRelease) -> dict[str, bytes]:
 def leaks(release: FinishedRelease, key: MasterKey | None) -> list[str]:
     """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
     named = [("a plain hash of the confidential counts", digest) for digest in input_digests(release).values()]
+    # By chance a level of a small release equals the truth, byte for byte; its hash in the manifest is then its own.
+    published = {
+        hashlib.sha256(path.read_bytes()).digest() for path in release.run.public.rglob("*") if path.is_file()
+    }
     for universe in release.universes:
         for level in release.spine.level_names:
             path = release.run.universe(universe.name).true_histogram(level)
-            named.append(("a plain hash of a restricted file", hashlib.sha256(path.read_bytes()).digest()))
+            digest = hashlib.sha256(path.read_bytes()).digest()
+            if digest not in published:
+                named.append(("a plain hash of a restricted file", digest))
     if key is not None and not key.insecure and release.run.key.is_file():
         text = release.run.key.read_text("ascii").split()[-1]
         named.append(("the master key", bytes.fromhex(text)))
