@@ -45,9 +45,7 @@ def leaks(release: FinishedRelease, key: MasterKey | None) -> list[str]:
     """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
     named = [("a plain hash of the confidential counts", digest) for digest in input_digests(release).values()]
     # By chance a level of a small release equals the truth, byte for byte; its hash in the manifest is then its own.
-    published = {
-        hashlib.sha256(path.read_bytes()).digest() for path in release.run.public.rglob("*") if path.is_file()
-    }
+    published = {hashlib.sha256(path.read_bytes()).digest() for path in release.run.public.rglob("*") if path.is_file()}
     for universe in release.universes:
         for level in release.spine.level_names:
             path = release.run.universe(universe.name).true_histogram(level)
