@@ -68,7 +68,7 @@ def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
     by_shape: dict[tuple[int, int, int, int, bool, bool], list[int]] = defaultdict(list)
     solutions: list[Solution | None] = [None] * len(families)
     for i, family in enumerate(families):
-        if family.precision.size > LARGE:
+        if family.precision.size > LARGE and (family.n_children > 1 or not family.ranges):
             solutions[i] = _directly(family)
         if solutions[i] is None:
             by_shape[_shape(family)].append(i)

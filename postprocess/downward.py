@@ -23,7 +23,7 @@ from postprocess.upward import LevelEstimate
 #: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3
 #: Share of the parents that cvxpy solves again, and at least how many are drawn for it.
-CHECKED_SHARE, CHECKED_LEAST = 0.01, 24
+CHECKED_SHARE, CHECKED_LEAST = 0.01, 22
 #: Numbers in a family's matrices above which cvxpy is too slow to compare with.
 CHECKED_NUMBERS = 300_000
 #: An upper bound that is none.

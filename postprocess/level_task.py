@@ -17,7 +17,7 @@ from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Me
 from postprocess.upward import LevelEstimate, estimates_of, zero_masks
 
 #: Children's cells in one batch; a whole family is never split.
-BATCH_CELLS = 10_000_000
+BATCH_CELLS = 7_000_000
 #: Operations in one batch, about a second's, and those per number of a family's matrices.
 BATCH_OPERATIONS, ITERATIONS = 2.0e10, 600.0
 
