@@ -16,9 +16,12 @@ import numpy as np
 
 from postprocess.errors import SolverError
 from postprocess.family import Family, Solution, one_hot, violation
+from postprocess.problem import FloatArray
 
 #: Persons: a solution that breaks a constraint by more is refused.
 FEASIBILITY = 1e-5
+#: Upper limits from here on are none.
+NO_BOUND = 1e15
 #: Solvers in the order they are tried: first-order to 1e-9, then interior point.
 SOLVERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 50_000}),
@@ -95,10 +98,11 @@ def _data(family: Family) -> dict[str, Any]:
     """The numbers of a family. The objective is scaled so that the precision's median diagonal is one."""
     scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
     roots = np.swapaxes(np.linalg.cholesky(family.precision / scale), 1, 2)
-    centre = np.linalg.solve(family.precision, family.linear[:, :, None])
+    centre = _centre(family)
     values: dict[str, Any] = {f"root{i}": root for i, root in enumerate(roots)}
     values["target"] = np.matmul(roots, centre)[:, :, 0]
-    values["upper"] = family.upper
+    far = _far(family, centre)
+    values["upper"] = np.minimum(family.upper, far)
     if family.parent is not None:
         values["parent"] = family.parent
     if family.held is not None and family.held_group is not None:
@@ -107,8 +111,25 @@ def _data(family: Family) -> dict[str, Any]:
     if family.ranges:
         values["groups"] = np.hstack([one_hot(one.group, one.lower.shape[1]) for one in family.ranges])
         values["lower_groups"] = np.hstack([one.lower for one in family.ranges])
-        values["upper_groups"] = np.hstack([one.upper for one in family.ranges])
+        values["upper_groups"] = np.minimum(np.hstack([one.upper for one in family.ranges]), far * family.n_cells)
     return values
+
+
+def _centre(family: Family) -> FloatArray:
+    """The minimum without any constraint, `(C, k, 1)`."""
+    return np.asarray(np.linalg.solve(family.precision, family.linear[:, :, None]), dtype=np.float64)
+
+
+def _far(family: Family, centre: FloatArray) -> float:
+    """A bound that no solution comes near, in place of bounds that are none: solvers lose digits to huge numbers."""
+    limits = [np.abs(centre).sum()]
+    for one in family.ranges:
+        limits.append(np.where(one.upper < NO_BOUND, one.upper, one.lower).sum())
+    if family.held is not None:
+        limits.append(family.held.sum())
+    if family.parent is not None:
+        limits.append(family.parent.sum())
+    return float(1000.0 * (1.0 + max(limits)))
 
 
 def _stated(family: Family, *, once: bool) -> tuple[cp.Problem, cp.Variable]:
@@ -133,6 +154,7 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
         SolverError: none did; the message names the parent and what each solver said.
     """
     problem, unknowns = _stated(family, once=once)
+    far = _far(family, _centre(family))
     said = []
     for solver, options in SOLVERS:
         try:
@@ -145,7 +167,7 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
         if problem.status == cp.OPTIMAL and unknowns.value is not None:
             x = np.asarray(unknowns.value, dtype=np.float64)
             worst = violation(family, x)
-            if worst <= FEASIBILITY:
+            if worst <= FEASIBILITY and float(x.max(initial=0.0)) < 0.5 * far:
                 iterations = int(problem.solver_stats.num_iters or 0)
                 return Solution(x, f"cvxpy/{solver}", iterations, worst, 0.0)
             said.append(f"{solver}: a constraint is off by {worst:.1e} persons, allowed is {FEASIBILITY:.0e}")
