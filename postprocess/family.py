@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.problem import BoolArray, FloatArray, IntArray
+from postprocess.problem import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,8 +92,3 @@ def objective(family: Family, x: FloatArray) -> float:
     """The objective's value; for comparing solutions, up to a constant."""
     curved = np.matmul(family.precision, x[:, :, None])[:, :, 0]
     return float((0.5 * x * curved - family.linear * x).sum())
-
-
-def possible(family: Family) -> BoolArray:
-    """`(C, k)` cells that may be other than zero."""
-    return np.asarray(family.upper > 0)

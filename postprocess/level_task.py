@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -69,7 +69,6 @@ class LevelTask:
     checked: BoolArray
     solver: str
     seed: int
-    notes: dict[str, str] = field(default_factory=dict)
 
 
 def _coarse_terms(

@@ -22,7 +22,7 @@ from ortools.graph.python import min_cost_flow
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from postprocess.errors import SolverError
-from postprocess.family import Family, GroupRange
+from postprocess.family import Family
 from postprocess.problem import FloatArray, IntArray
 
 #: Persons: distance to a whole number that counts as none; above the solvers' error.
@@ -224,12 +224,3 @@ def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, c
     if result.x is None:
         raise SolverError(f"{family.name}: no whole numbers next to the solution keep its constraints")
     return np.rint(result.x).astype(np.int64).reshape(n_children, n_cells)
-
-
-def ranges_as_chain(ranges: Sequence[GroupRange]) -> list[GroupLevel]:
-    """Inequalities of a family as partitions of a chain, coarse to fine."""
-    levels = [
-        GroupLevel(one.group, np.rint(one.lower).astype(np.int64), np.rint(one.upper).astype(np.int64))
-        for one in ranges
-    ]
-    return sorted(levels, key=lambda one: one.lower.shape[1])
