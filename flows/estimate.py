@@ -7,8 +7,8 @@ from functools import cached_property, partial
 import scipy.sparse as sp
 
 from flows.job import Job
-from flows.problem import problem_of
-from flows.steps import Notes
+from flows.problem import stated_problem, with_values
+from flows.steps import Notes, Step
 from geography.spine import Level
 from pipeline.histograms import read_histogram, write_histogram
 from pipeline.universe import Universe
@@ -27,18 +27,34 @@ class Estimation:
         self.universe = universe
 
     @cached_property
+    def stated(self) -> Problem:
+        """The problem without the values of its measurements; ReleaseError where a file is not what the spec says."""
+        return stated_problem(self.job, self.universe)
+
+    @cached_property
     def problem(self) -> Problem:
         """Read from public/ at first use; ReleaseError where a file is not what the spec says."""
-        return problem_of(self.job, self.universe)
+        return with_values(self.stated, self.job, self.universe)
 
     @cached_property
     def basis(self) -> Basis:
-        return basis_of(self.problem)
+        return basis_of(self.stated)
 
     @cached_property
     def upward(self) -> list[LevelEstimate]:
         """The upward pass, top level first."""
         return upward_pass(self.problem, self.basis)
+
+    def steps(self) -> list[Step]:
+        """The steps that write the histograms of all levels."""
+        levels = self.job.spine.levels
+        files = [self.job.folder(self.universe).histogram(level.name) for level in levels]
+        name, geounits = self.universe.name, sum(len(level) for level in levels)
+        steps = [Step("combine", self.combine, name, geounits=geounits, effort=2.0, prepares=tuple(files))]
+        for number, (level, file) in enumerate(zip(levels, files, strict=True)):
+            estimate = partial(self.estimate_level, number)
+            steps.append(Step("estimate", estimate, name, level.name, len(level), effort=5.0, files=(file,)))
+        return steps
 
     def combine(self) -> None:
         """The upward pass, as a step of its own."""
@@ -75,5 +91,5 @@ class Estimation:
 
     def close(self) -> None:
         """Forget what was computed."""
-        for name in ("problem", "basis", "upward"):
+        for name in ("stated", "problem", "basis", "upward"):
             self.__dict__.pop(name, None)

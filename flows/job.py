@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flows.parts import Store
 from flows.steps import Progress
 from flows.workers import Workers
 from geography.spine import Spine
 from pipeline.layout import RunDirectory, UniverseDirectory
 from pipeline.spec import ReleaseSpec
 from pipeline.universe import Universe
+from postprocess.subtrees import MOST_CELLS, PART_CELLS
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,10 @@ class Job:
         spine: the geography.
         workers: for batches of geounits.
         progress: is told how far the run is.
+        store: where the parts of a spine that is cut into subtrees are kept; None for memory.
+        most_cells: leaf cells from which a spine is cut, and that a subtree may have; no published number depends on
+            it, nor on the next.
+        part_cells: leaf cells of the small subtrees that are worked on together.
     """
 
     run: RunDirectory
@@ -31,6 +37,9 @@ class Job:
     spine: Spine
     workers: Workers
     progress: Progress
+    store: Store | None = None
+    most_cells: int = MOST_CELLS
+    part_cells: int = PART_CELLS
 
     def folder(self, universe: Universe) -> UniverseDirectory:
         return self.run.universe(universe.name)

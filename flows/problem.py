@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,31 +11,44 @@ from numpy.typing import NDArray
 from flows.constraints import carried_constraints, declared_constraints, marginal_of
 from flows.inputs import read_public_facilities
 from flows.job import Job
+from flows.measured import MeasuredFile, differing
 from geography.spine import Level
 from pipeline.errors import ReleaseError
 from pipeline.layout import UniverseDirectory
-from pipeline.measurements import MeasurementFile, MeasurementHeader, open_measurement
+from pipeline.measurements import MeasurementHeader, open_measurement
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.query import Query
 from pipeline.strategy import LevelStrategy, MeasuredQuery
 from pipeline.universe import Universe
-from postprocess.problem import Measured, Problem
-
-#: Answers read at a time, as int64, before they are kept in the smallest type that holds them.
-_READ_AT_ONCE = 1 << 22
+from postprocess.problem import Problem
 
 
 def problem_of(job: Job, universe: Universe) -> Problem:
-    """The problem that the public files of one universe state.
+    """The problem that the public files of one universe state; as `stated_problem`, with all measurements."""
+    return with_values(stated_problem(job, universe), job, universe)
+
+
+def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:
+    """A stated problem, or its upper levels, with all values of its measurements.
+
+    Raises:
+        ReleaseError: a file is missing or damaged, or is not what the spec says.
+    """
+    files = measured_files(job, universe)[: problem.spine.n_levels]
+    measured = tuple(
+        tuple(one.read(level.geocodes) for one in queries)
+        for level, queries in zip(problem.spine.levels, files, strict=True)
+    )
+    return replace(problem, measured=measured)
+
+
+def stated_problem(job: Job, universe: Universe) -> Problem:
+    """The same without the values of the measurements, which are read where they are needed.
 
     Raises:
         ReleaseError: a file is missing or damaged, or is not what the spec says.
     """
     folder = job.folder(universe)
-    measured = tuple(
-        tuple(_measured(folder, universe, level, strategy, one) for one in strategy.queries)
-        for level, strategy in zip(job.spine.levels, universe.strategy.levels, strict=True)
-    )
     facilities = [
         read_public_facilities(
             folder.constraint(number), bound, job.spine.levels[job.spine.index_of(bound.level)].geocodes
@@ -51,7 +65,7 @@ def problem_of(job: Job, universe: Universe) -> Problem:
     return Problem(
         spine=job.spine,
         shape=universe.schema.shape,
-        measured=measured,
+        measured=tuple(tuple(one.without_values() for one in files) for files in measured_files(job, universe)),
         constraints=carried_constraints(job.spine, declared),
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=settings.estimator,
@@ -78,25 +92,26 @@ def exact_header(level: str, query: Query) -> MeasurementHeader:
     return MeasurementHeader(level, query.name, query.size, "exact", Fraction(0), 0.0)
 
 
-def _measured(
-    folder: UniverseDirectory, universe: Universe, level: Level, strategy: LevelStrategy, one: MeasuredQuery
-) -> Measured:
-    path = folder.measurement(level.name, one.query.name)
-    header = header_of(universe, strategy, one)
-    with open_measurement(path) as file:
-        if (wrong := _differing(file.header, header)) is not None:
-            raise ReleaseError(f"{path} is not what the spec says: {wrong}")
-        values = read_compact(file)
-        if not np.array_equal(file.geocodes(), level.geocodes):
-            raise ReleaseError(f"{path} does not have the geounits of level {level.name!r}, in the spine's order")
-    # The variance is recomputed from the spec, as the file's was: a float that another machine wrote is not relied on.
-    return Measured(marginal_of(one.query), values, header.variance)
+def measured_files(job: Job, universe: Universe) -> tuple[tuple[MeasuredFile, ...], ...]:
+    """The files of all measurements of a universe, per level."""
+    folder = job.folder(universe)
+    return tuple(
+        tuple(
+            MeasuredFile(
+                folder.measurement(level.name, one.query.name),
+                header_of(universe, strategy, one),
+                marginal_of(one.query),
+            )
+            for one in strategy.queries
+        )
+        for level, strategy in zip(job.spine.levels, universe.strategy.levels, strict=True)
+    )
 
 
 def _exact(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
     path = folder.invariant(level.name, query.name)
     with open_measurement(path) as file:
-        if (wrong := _differing(file.header, exact_header(level.name, query))) is not None:
+        if (wrong := differing(file.header, exact_header(level.name, query))) is not None:
             raise ReleaseError(f"{path} is not what the spec says: {wrong}")
         found = file.read()
     if not np.array_equal(found.geocodes, level.geocodes):
@@ -104,30 +119,3 @@ def _exact(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.
     if (found.values < 0).any():
         raise ReleaseError(f"{path} is damaged: it has a negative count")
     return found.values
-
-
-def _differing(found: MeasurementHeader, expected: MeasurementHeader) -> str | None:
-    """What differs between two headers but the variance, which follows from the scale."""
-    for field in ("level", "query", "size", "mechanism", "scale"):
-        if getattr(found, field) != getattr(expected, field):
-            return f"its {field} is {getattr(found, field)}, and {getattr(expected, field)} is expected"
-    return None
-
-
-def read_compact(file: MeasurementFile) -> NDArray[np.signedinteger]:
-    """All values of a measurement, `(n, size)`, in the smallest signed type that holds them."""
-    size = file.header.size
-    values: NDArray[np.signedinteger] = np.empty((len(file), size), dtype=np.int8)
-    step = max(1, _READ_AT_ONCE // size)
-    for start in range(0, len(file), step):
-        part = file.read(start, min(start + step, len(file))).values
-        values = values.astype(_wide_enough(values.dtype, int(part.min()), int(part.max())), copy=False)
-        values[start : start + len(part)] = part
-    return values
-
-
-def _wide_enough(dtype: np.dtype[np.signedinteger], least: int, most: int) -> np.dtype[np.signedinteger]:
-    """`dtype`, or the next signed type that holds `least` and `most`."""
-    while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
-        dtype = np.dtype(f"i{2 * dtype.itemsize}")
-    return dtype

@@ -16,6 +16,7 @@ from flows.checkpoints import Checkpoints
 from flows.inputs import read_facilities, read_spine
 from flows.job import Job
 from flows.manifests import manifest_of
+from flows.parts import PartStore
 from flows.request import CheckedRequest, key_identity, master_key
 from flows.rerun import inputs_to_keep
 from flows.run_log import Logged, RunLog
@@ -49,7 +50,7 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
     ):
         if spine.n_leaves * max(universe.schema.n_cells for universe in checked.universes) > _LARGE:
             workers.prepare()
-        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log))
+        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log), PartStore(run))
         _run_in(job, checked, facilities, perform)
     return checked.run.root
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from flows.charging import charge_run
 from flows.checkpoints import Checkpoints
 from flows.confidential import check_universe, measure_level, tabulate_universe, write_public_inputs
-from flows.estimate import Estimation
 from flows.job import Job
 from flows.margins import Margins
 from flows.publish import publish_microdata, publish_tables
 from flows.refusals import shielded
 from flows.steps import Notes, Perform, Step, perform_here
+from flows.streaming import estimation_of
 from flows.unbiased import Unbiased
 from pipeline.files import write_bytes
 from pipeline.privacy.keys import MasterKey
@@ -134,16 +134,10 @@ def public_steps(job: Job) -> list[Step]:
 
 
 def _universe_steps(job: Job, universe: Universe) -> list[Step]:
-    estimation = Estimation(job, universe)
+    estimation = estimation_of(job, universe)
     margins = Margins(estimation)
     folder, name = job.folder(universe), universe.name
-    histograms = [folder.histogram(level) for level in job.spine.level_names]
-    steps = [
-        Step("combine", estimation.combine, name, geounits=_all_geounits(job), effort=2.0, prepares=tuple(histograms))
-    ]
-    for number, level in enumerate(job.spine.levels):
-        estimate = partial(estimation.estimate_level, number)
-        steps.append(Step("estimate", estimate, name, level.name, len(level), effort=5.0, files=(histograms[number],)))
+    steps = estimation.steps()
     tables = tuple(folder.table(table.name, level) for table in universe.tables for level in table.levels)
     if tables and margins.replicates:
         geounits = _all_geounits(job) * margins.replicates
@@ -197,7 +191,7 @@ def perform_steps(
             notes = before
         job.progress.finish(step, skipped=before is not None)
         if notes:
-            told[step.name] = notes
+            told |= cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
     return told
 
 

@@ -24,6 +24,7 @@ class Step:
         effort: how much work a geounit is, compared with other steps.
         files: what it writes under public/.
         prepares: files under public/ that need this step, when it writes none itself.
+        several: it does the work of several steps at once, and tells of each by its name.
     """
 
     stage: str
@@ -34,6 +35,7 @@ class Step:
     effort: float = 1.0
     files: tuple[Path, ...] = ()
     prepares: tuple[Path, ...] = ()
+    several: bool = False
 
     @property
     def name(self) -> str:

@@ -132,25 +132,36 @@ class Spine:
         codes = self.leaf_level.geocodes
         return None if strictly_increasing(codes) else np.argsort(codes, kind="stable")
 
-    def slice(self, level: int, index: int) -> Spine:
-        """The spine of geounit `index` of `level` (as its only top-level geounit) and all below it.
+    def rows_below(self, level: int, first: int, last: int) -> tuple[slice, ...]:
+        """The rows, at `level` and each level below it, of geounits `first` to `last` (excluded) and all below them.
 
         Raises:
-            IndexError: there is no such geounit.
+            IndexError: there are no such geounits.
         """
-        if not 0 <= level < self.n_levels or not 0 <= index < len(self.levels[level]):
-            raise IndexError(f"no geounit {index} at level {level} of {self}")
-        start, stop = index, index + 1
-        shift = 0
-        levels: list[Level] = []
-        for number in range(level, self.n_levels):
-            whole = self.levels[number]
-            parents = whole.parents[start:stop] - shift if levels else np.array([-1], dtype=np.int64)
-            levels.append(Level(whole.name, whole.geocodes[start:stop], parents))
-            if number < self.n_levels - 1:
-                shift = start
-                below = self.levels[number + 1].parents
-                start, stop = (int(i) for i in np.searchsorted(below, [start, stop]))
+        if not 0 <= level < self.n_levels or not 0 <= first < last <= len(self.levels[level]):
+            raise IndexError(f"no geounits {first} to {last} at level {level} of {self}")
+        rows = [slice(first, last)]
+        for below in self.levels[level + 1 :]:
+            start, stop = np.searchsorted(below.parents, [rows[-1].start, rows[-1].stop])
+            rows.append(slice(int(start), int(stop)))
+        return tuple(rows)
+
+    def slice(self, level: int, first: int, last: int | None = None) -> Spine:
+        """The spine of geounits `first` to `last` (excluded) of `level`, its top level, and all below them.
+
+        Args:
+            level: from 0.
+            first: number of the first geounit.
+            last: without it, the spine of `first` alone.
+
+        Raises:
+            IndexError: there are no such geounits.
+        """
+        rows = self.rows_below(level, first, first + 1 if last is None else last)
+        top = self.levels[level]
+        levels = [Level(top.name, top.geocodes[rows[0]], np.full(rows[0].stop - first, -1, dtype=np.int64))]
+        for whole, above, own in zip(self.levels[level + 1 :], rows, rows[1:], strict=False):
+            levels.append(Level(whole.name, whole.geocodes[own], whole.parents[own] - above.start))
         return Spine(tuple(levels))
 
     def fingerprint(self) -> str:

@@ -26,7 +26,12 @@ SMALL = 80
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """A solution `x` `(C, k)` with the residuals of its optimality conditions (persons; persons per variance)."""
+    """A solution `x` `(C, k)` with the residuals of its optimality conditions.
+
+    Attributes:
+        primal: persons by which a constraint is missed.
+        dual: largest gradient of the Lagrangian in a free cell, relative to the largest linear term.
+    """
 
     x: FloatArray
     rounds: int
@@ -138,7 +143,7 @@ def solve_exactly(family: Family, guess: Guess) -> Exact | None:
             primal = max(float(np.abs(clipped - x).max(initial=0.0)), violation(family, clipped))
             if primal > 1e-5:
                 return None
-            dual = float(np.abs(np.where(free, gradient, 0.0)).max(initial=0.0))
+            dual = float(np.abs(np.where(free, gradient, 0.0)).max(initial=0.0)) / scale
             return Exact(clipped, round_number, primal, dual)
         fixed_value = np.where(below, 0.0, np.where(above, upper, fixed_value))
         free = (free & ~below & ~above) | release

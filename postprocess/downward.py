@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
+from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.batched import solve_batched
 from postprocess.errors import SolverError
@@ -334,14 +335,14 @@ def _assert_kept(member: _Member, whole: IntArray) -> None:
         raise SolverError(f"{family.name}: the rounded solution breaks a constraint")
 
 
-def checked_parents(problem: Problem) -> list[BoolArray]:
+def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
     """Per level, which parents cvxpy solves again: drawn by the public seed from all with two children or more."""
-    sizes = [np.ones(len(problem.spine.levels[0].geocodes), dtype=np.int64)]
-    sizes += [np.diff(problem.spine.child_offsets(level)) for level in range(problem.spine.n_levels - 1)]
+    sizes = [np.ones(len(spine.levels[0].geocodes), dtype=np.int64)]
+    sizes += [np.diff(spine.child_offsets(level)) for level in range(spine.n_levels - 1)]
     draws: list[IntArray] = []
     places: list[tuple[int, int]] = []
     for level, size in enumerate(sizes):
-        ties = tie_breaks(problem.seed + 1, [np.array([level]), np.arange(len(size))])
+        ties = tie_breaks(seed + 1, [np.array([level]), np.arange(len(size))])
         eligible = np.flatnonzero((size > 1) | (level == 0))
         draws.append(ties[eligible])
         places.extend((level, int(i)) for i in eligible)
@@ -368,10 +369,20 @@ def downward_level(
     estimate: LevelEstimate,
     parents: sp.csr_array | None,
     runner: Callable[..., Iterable[tuple[sp.csr_array, SolverReport]]] = run_here,
+    checked: BoolArray | None = None,
+    passes: Sequence[Pass] | None = None,
 ) -> tuple[sp.csr_array, SolverReport]:
-    """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top)."""
-    passes = passes_of(problem)
-    tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked_parents(problem)[level])
+    """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top).
+
+    Args:
+        checked: `(n_parents,)` which parents cvxpy solves again; by default those that `checked_parents` draws.
+        passes: by default those of the problem.
+    """
+    if passes is None:
+        passes = passes_of(problem)
+    if checked is None:
+        checked = checked_parents(problem.spine, problem.seed)[level]
+    tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked)
     report = SolverReport()
     parts = []
     for part, one in runner(solve_task, tasks):

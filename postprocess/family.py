@@ -60,7 +60,10 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver found: `x` `(C, k)`, by which solver, after how many iterations, and its residuals in persons."""
+    """What a solver found: `x` `(C, k)`, by which solver, after how many iterations, and its residuals.
+
+    The primal residual is in persons, the dual one relative to the largest linear term (cvxpy: as it reports it).
+    """
 
     x: FloatArray
     solver: str

@@ -86,7 +86,7 @@ def _coarse_terms(
     covariance = basis.answer_covariances(estimate.info.covariance, marginal)
     null = null_projector(covariance)
     precision = inverse_off(covariance, null)
-    ridge = _typical(precision)
+    ridge = _typical(precision)[:, None, None]
     if estimate.info.any_unmeasured and share is not None:
         blind = null[estimate.classes] @ (share - centre)[:, :, None]
         centre = centre + blind[:, :, 0]
@@ -95,11 +95,13 @@ def _coarse_terms(
     return PassTerms(precision, linear)
 
 
-def _typical(precision: FloatArray) -> float:
-    """A precision for directions without one: the typical one of the others; 1 where there are none."""
-    diagonal = np.diagonal(precision, axis1=-2, axis2=-1)
-    positive = diagonal[diagonal > 0]
-    return float(np.median(positive)) if positive.size else 1.0
+def _typical(precision: FloatArray) -> FloatArray:
+    """Of each class a precision for directions without one, `(n_classes,)`: the typical one of its others, or 1."""
+    diagonal = np.diagonal(precision, axis1=-2, axis2=-1).reshape(len(precision), -1)
+    ordered = np.sort(np.where(diagonal > 0, diagonal, np.inf), axis=1)
+    middle = np.maximum((diagonal > 0).sum(axis=1) - 1, 0) // 2
+    found = ordered[np.arange(len(ordered)), middle]
+    return np.where(np.isfinite(found), found, 1.0)
 
 
 def _even_shares(spine: Spine, level: int, parents: sp.csr_array | None) -> FloatArray | None:
@@ -136,9 +138,10 @@ def level_tasks(
     if not is_full(blocks):
         null = null_projector(blocks)
         ridge = _typical(blocks)
-        blocks = blocks + ridge * null
+        blocks = blocks + ridge[:, None, None, None] * null
         if unmeasured and share is not None:
-            prior = ridge * basis.unfold(basis.apply(null[estimate.classes], basis.fold(share)))
+            drawn = basis.unfold(basis.apply(null[estimate.classes], basis.fold(share)))
+            prior = ridge[estimate.classes][:, None] * drawn
     terms.append(PassTerms(basis.pattern_table(blocks), None))
     possible = ~zero_masks(problem, basis, level)
     starts = _batch_starts(offsets, problem.n_cells, parents)
@@ -148,11 +151,11 @@ def level_tasks(
         classes, local = np.unique(estimate.classes[rows], return_inverse=True)
         tasks.append(
             LevelTask(
-                level=level,
+                level=problem.first_level + level,
                 level_name=spine.level_names[level],
                 parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
                 first_parent=first,
-                first_child=rows.start,
+                first_child=problem.first_row(level) + rows.start,
                 offsets=offsets[first : last + 1] - offsets[first],
                 parents=None if parents is None else parents[first:last],
                 basis=basis,

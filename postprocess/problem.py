@@ -103,6 +103,8 @@ class Problem:
         estimator: "full" uses every measurement of the subtree, "topdown" only the geounit's own.
         solver: "auto", "batched" or "cvxpy".
         seed: public seed of ties and samples.
+        first_level: level of the whole release that the spine's top level is; 0 unless it is a part of one.
+        first_rows: per level, the number in the whole release of the level's first geounit; empty for all 0.
     """
 
     spine: Spine
@@ -114,7 +116,13 @@ class Problem:
     solver: str = "auto"
     seed: int = 0
     rounding: tuple[Marginal, ...] = field(default=())
+    first_level: int = 0
+    first_rows: tuple[int, ...] = ()
 
     @property
     def n_cells(self) -> int:
         return math.prod(self.shape)
+
+    def first_row(self, level: int) -> int:
+        """The number in the whole release of the first geounit of a level."""
+        return self.first_rows[level] if self.first_rows else 0

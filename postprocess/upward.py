@@ -308,14 +308,18 @@ def _common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
     return known
 
 
-def upward_pass(problem: Problem, basis: Basis) -> list[LevelEstimate]:
+def upward_pass(problem: Problem, basis: Basis, at_leaves: LevelEstimate | None = None) -> list[LevelEstimate]:
     """What is known of every level, top to bottom, by the problem's estimator.
+
+    Args:
+        at_leaves: what is known of the leaf level, where that is the cut of a larger spine; by default what its own
+            measurements say.
 
     Raises:
         numpy.linalg.LinAlgError: never for a problem that was checked; a defect.
     """
     n_levels = problem.spine.n_levels
-    estimates = [_own_only(problem, basis, n_levels - 1)]
+    estimates = [_own_only(problem, basis, n_levels - 1) if at_leaves is None else at_leaves]
     for level in range(n_levels - 2, -1, -1):
         if problem.estimator == "full":
             estimates.append(_parents(problem, basis, level, estimates[-1]))

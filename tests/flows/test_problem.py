@@ -11,7 +11,8 @@ import pytest
 
 from flows.inputs import read_public_spine
 from flows.job import Job
-from flows.problem import problem_of, read_compact
+from flows.measured import read_compact
+from flows.problem import measured_files, problem_of
 from flows.steps import Silent
 from flows.workers import Workers
 from pipeline.errors import ReleaseError
@@ -37,9 +38,12 @@ def test_values_are_kept_exactly_in_the_smallest_type(tmp_path: Path, extreme: i
     with MeasurementWriter.open(tmp_path / "m.parquet", tmp_path, header) as writer:
         writer.write(np.array([f"{i}" for i in range(10)]), values)
     with open_measurement(tmp_path / "m.parquet") as file:
-        found = read_compact(file)
+        found, geocodes = read_compact(file, 0, 10)
+        some, _ = read_compact(file, 6, 9)
     assert found.dtype == dtype
     assert np.array_equal(found, values)
+    assert geocodes.tolist() == [f"{i}" for i in range(10)]
+    assert np.array_equal(some, values[6:9])
 
 
 def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_spec: Path) -> None:
@@ -56,6 +60,18 @@ def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_s
     assert any(bound.marginal.size == 1 for bound in exact)
     assert problem.constraints.structural_zeros.sum() == 2
     assert [one.name for one in problem.passes] == ["total"]
+
+
+def test_a_part_of_the_geounits_is_read_alone_and_checked(town: Path, town_spec: Path) -> None:
+    job = job_of(town, town_spec)
+    whole = problem_of(job, job.universes[0]).measured[-1][0]
+    (file, *_) = measured_files(job, job.universes[0])[-1]
+    codes = job.spine.leaf_level.geocodes
+    assert np.array_equal(file.read(codes[3:7], 3, 7).values, whole.values[3:7])
+    with pytest.raises(ReleaseError, match="does not have the geounits of level 'block'"):
+        file.read(codes[3:7], 4, 8)
+    with pytest.raises(ReleaseError, match="does not have the geounits"):
+        file.read(codes[3:7], len(codes) - 2, len(codes) + 2)
 
 
 def test_nothing_restricted_is_read(town: Path, town_spec: Path, tmp_path: Path) -> None:

@@ -1,0 +1,166 @@
+"""The estimation of a spine that is too large to be held at once: cut into subtrees, part by part.
+
+The parts do not need each other, so they are what is handed to other processes and machines, and what a killed run
+goes on with. The files that come out are the same as from the whole spine at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property, partial
+
+import scipy.sparse as sp
+
+from flows.estimate import Estimation
+from flows.job import Job
+from flows.measured import MeasuredFile
+from flows.parts import Arrays, Parts
+from flows.problem import measured_files, with_values
+from flows.steps import Notes, Step
+from flows.subtrees import (
+    BelowTask,
+    PartTask,
+    below_from_arrays,
+    below_to_arrays,
+    estimate_below,
+    estimate_top,
+    top_from_arrays,
+    top_to_arrays,
+)
+from pipeline.histograms import write_histogram
+from pipeline.universe import Universe
+from postprocess.algebra import Basis
+from postprocess.downward import SolverReport, checked_parents, downward_level
+from postprocess.passes import Pass, passes_of
+from postprocess.problem import BoolArray, Problem
+from postprocess.subtrees import Cut, above_cut, cut_of, joined, part_of
+from postprocess.upward import LevelEstimate, upward_pass
+
+
+def estimation_of(job: Job, universe: Universe) -> Estimation:
+    """The estimation of one universe: at once, or by subtrees where the spine is too large for that."""
+    cut = cut_of(job.spine, universe.schema.n_cells, job.most_cells, job.part_cells)
+    return Estimation(job, universe) if cut is None else SubtreeEstimation(job, universe, cut)
+
+
+class SubtreeEstimation(Estimation):
+    """The estimation of one universe whose spine is cut at a level."""
+
+    def __init__(self, job: Job, universe: Universe, cut: Cut) -> None:
+        super().__init__(job, universe)
+        self.cut = cut
+        self._parts = Parts(job.store, universe.name or "main")
+
+    @cached_property
+    def above(self) -> Problem:
+        """The problem of the levels down to the cut."""
+        return with_values(above_cut(self.stated, self.cut), self.job, self.universe)
+
+    @cached_property
+    def above_estimates(self) -> list[LevelEstimate]:
+        """The upward pass of these levels, top level first."""
+        return upward_pass(self.above, self.basis, joined([top_from_arrays(one) for one in self._tops()]))
+
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        return passes_of(self.stated)
+
+    @cached_property
+    def checked(self) -> list[BoolArray]:
+        return checked_parents(self.job.spine, self.stated.seed)
+
+    def steps(self) -> list[Step]:
+        """The steps of the levels down to the cut, and one for all below it."""
+        whole = super().steps()
+        upper, below = whole[: self.cut.level + 2], whole[self.cut.level + 2 :]
+        together = Step(
+            "estimate",
+            self.estimate_below,
+            self.universe.name,
+            f"below {self.job.spine.level_names[self.cut.level]}",
+            sum(step.geounits for step in below),
+            effort=5.0,
+            files=tuple(file for step in below for file in step.files),
+            several=True,
+        )
+        return [*upper, together]
+
+    def combine(self) -> None:
+        """The upward pass of all parts, and of the levels down to the cut."""
+        if self.above_estimates:
+            self.job.progress.advance(self.cut.level + 1)
+
+    def estimate_level(self, level: int) -> Notes:
+        """As in `Estimation`, for a level down to the cut."""
+        counts, report = downward_level(
+            self.above,
+            self.basis,
+            level,
+            self.above_estimates[level],
+            self.released(level - 1) if level else None,
+            partial(self.job.workers.run, done=self._advance),
+            checked=self.checked[level],
+            passes=self.passes,
+        )
+        self._write(self.job.spine.levels[level], counts)
+        return report.public()
+
+    def estimate_below(self) -> Notes:
+        """Solve and round all levels below the cut, part by part; writes their histograms.
+
+        Returns:
+            What the solvers did, by the names of the steps of these levels.
+        """
+        levels = list(enumerate(self.job.spine.levels))[self.cut.level + 1 :]
+        counts = self.released(self.cut.level)
+        kinds = [f"level-{number}" for number, _ in levels]
+        missing = [n for n in range(len(self.cut.parts)) if not all(self._parts.has(n, kind) for kind in kinds)]
+        tasks = [self._below_task(number, counts) for number in missing]
+        for task, found in zip(tasks, self.job.workers.run(estimate_below, tasks, self._part_done), strict=True):
+            for kind, one in zip(kinds, found, strict=True):
+                self._parts.put(task.number, kind, below_to_arrays(one))
+        notes: Notes = {}
+        for (_, level), kind in zip(levels, kinds, strict=True):
+            report = SolverReport()
+            target = self.job.folder(self.universe).histogram(level.name)
+            batches = self._histograms(kind, report)
+            write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, batches)
+            notes[Step("estimate", self.estimate_below, self.universe.name, level.name).name] = report.public()
+        return notes
+
+    def _histograms(self, kind: str, report: SolverReport) -> Iterator[sp.csr_array]:
+        """The histograms of one level, part by part; adds what the solvers did to `report`."""
+        for number in range(len(self.cut.parts)):
+            counts, one = below_from_arrays(self._parts.get(number, kind))
+            report.merge(one)
+            yield counts
+
+    def _tops(self) -> Iterator[Arrays]:
+        """What each part's measurements say of its geounits at the cut."""
+        missing = [n for n in range(len(self.cut.parts)) if not self._parts.has(n, "top")]
+        tasks = [PartTask(number, *self._part(number)) for number in missing]
+        for task, found in zip(tasks, self.job.workers.run(estimate_top, tasks, self._part_done), strict=True):
+            self._parts.put(task.number, "top", top_to_arrays(found))
+        for number in range(len(self.cut.parts)):
+            yield self._parts.get(number, "top")
+
+    def _part(self, number: int) -> tuple[Problem, tuple[tuple[MeasuredFile, ...], ...], Basis]:
+        files = measured_files(self.job, self.universe)[self.cut.level :]
+        return part_of(self.stated, self.cut, number), files, self.basis
+
+    def _below_task(self, number: int, counts: sp.csr_array) -> BelowTask:
+        first, last = self.cut.parts[number]
+        rows = self.job.spine.rows_below(self.cut.level, first, last)
+        flags = self.checked[self.cut.level + 1 :]
+        checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
+        return BelowTask(number, *self._part(number), counts[first:last], checked, self.passes)
+
+    def _part_done(self, task: PartTask) -> None:
+        self.job.progress.advance(sum(len(level) for level in task.part.spine.levels[1:]))
+
+    def close(self) -> None:
+        """Forget what was computed, and the parts: the files are written."""
+        super().close()
+        for name in ("above", "above_estimates", "passes", "checked"):
+            self.__dict__.pop(name, None)
+        self._parts.clear()

@@ -1,0 +1,132 @@
+"""The work on one part of a spine that is cut into subtrees: what travels to a worker, and what comes back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from flows.measured import MeasuredFile
+from flows.parts import Arrays
+from postprocess.algebra import Basis
+from postprocess.downward import SolverReport
+from postprocess.information import Information
+from postprocess.passes import Pass
+from postprocess.problem import BoolArray, Measured, Problem
+from postprocess.subtrees import downward_part, top_estimate
+from postprocess.upward import ChildrenSum, LevelEstimate
+
+#: Histograms and solver reports of the levels below the cut, top down.
+Below = list[tuple[sp.csr_array, SolverReport]]
+
+
+@dataclass(frozen=True, eq=False)
+class PartTask:
+    """One part of the spine.
+
+    Attributes:
+        number: of the part.
+        part: its problem, without the values of the measurements unless they are packed.
+        files: of the measurements, per level from the cut down; None where the values are packed.
+        basis: of the whole release.
+    """
+
+    number: int
+    part: Problem
+    files: tuple[tuple[MeasuredFile, ...], ...] | None
+    basis: Basis
+
+    def problem(self) -> Problem:
+        """The part's problem with the values of its measurements; ReleaseError where a file is damaged."""
+        return self.part if self.files is None else replace(self.part, measured=self._read(self.files))
+
+    def packed(self) -> PartTask:
+        """The same with all values, so that it can be worked on where the release's files are not."""
+        return replace(self, part=self.problem(), files=None)
+
+    def _read(self, files: tuple[tuple[MeasuredFile, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
+        spine = self.part.spine
+        return tuple(
+            tuple(
+                one.read(level.geocodes, self.part.first_row(i), self.part.first_row(i) + len(level)) for one in queries
+            )
+            for i, (level, queries) in enumerate(zip(spine.levels, files, strict=True))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BelowTask(PartTask):
+    """One part whose whole numbers at the cut are fixed.
+
+    Attributes:
+        counts: at the cut, `(n, n_cells)`.
+        checked: per level below the cut, which parents cvxpy solves again.
+        passes: of the whole release.
+    """
+
+    counts: sp.csr_array
+    checked: tuple[BoolArray, ...]
+    passes: tuple[Pass, ...]
+
+
+def estimate_top(task: PartTask) -> LevelEstimate:
+    """What the part's measurements together say of its geounits at the cut."""
+    return top_estimate(task.problem(), task.basis)
+
+
+def estimate_below(task: BelowTask) -> Below:
+    """The part's levels below the cut; SolverError names a parent that could not be solved."""
+    return downward_part(task.problem(), task.basis, task.counts, task.checked, task.passes)
+
+
+_INFORMATION = ("precision", "known", "unmeasured", "covariance")
+_CHILDREN = ("mean", "precision", "term")
+
+
+def top_to_arrays(estimate: LevelEstimate) -> Arrays:
+    """An estimate as named arrays, from which `top_from_arrays` makes the same."""
+    arrays = {"classes": estimate.classes, "own": estimate.own}
+    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
+    if estimate.fixed is not None:
+        arrays["fixed"] = estimate.fixed
+    if estimate.children is not None:
+        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in _CHILDREN}
+    return arrays
+
+
+def top_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> LevelEstimate:
+    """The estimate of which `top_to_arrays` made the arrays."""
+    children = None
+    if "children_mean" in arrays:
+        children = ChildrenSum(*(arrays[f"children_{name}"] for name in _CHILDREN))
+    return LevelEstimate(
+        classes=arrays["classes"],
+        own=arrays["own"],
+        info=Information(*(arrays[f"info_{name}"] for name in _INFORMATION)),
+        fixed=arrays.get("fixed"),
+        children=children,
+    )
+
+
+def below_to_arrays(found: tuple[sp.csr_array, SolverReport]) -> Arrays:
+    """One level of a part as named arrays, from which `below_from_arrays` makes the same."""
+    counts, report = found
+    return {
+        "data": counts.data,
+        "indices": counts.indices,
+        "indptr": counts.indptr,
+        "shape": np.array(counts.shape),
+        "report": np.array(json.dumps(asdict(report))),
+    }
+
+
+def below_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[sp.csr_array, SolverReport]:
+    """The level of which `below_to_arrays` made the arrays."""
+    shape = tuple(int(n) for n in arrays["shape"])
+    counts = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+    return counts, SolverReport(**json.loads(str(arrays["report"])))
