@@ -18,7 +18,7 @@ set_up_prefect()
 from prefect import Task, flow  # noqa: E402
 from prefect.cache_policies import NO_CACHE  # noqa: E402
 
-from flows.request import Request, check_request  # noqa: E402
+from flows.request import Engine, Request, check_request  # noqa: E402
 from flows.run import run_release  # noqa: E402
 from flows.steps import Notes, Progress, Silent, Step  # noqa: E402
 from flows.workers import default_workers  # noqa: E402
@@ -37,6 +37,9 @@ def release(
     data: str | None = None,
     workers: int | None = None,
     key_file: str | None = None,
+    engine: str = "local",
+    scheduler: str | None = None,
+    scratch: str | None = None,
 ) -> str:
     """Run the release that a spec states, or go on with it; returns the path of its directory.
 
@@ -46,6 +49,9 @@ def release(
         data: records to use instead of the spec's; a file, or a folder.
         workers: number of processes; all cores by default.
         key_file: path of the master key; the run draws and keeps its own by default.
+        engine: "local" or "dask": who works on the parts of a large spine.
+        scheduler: address of the Dask scheduler.
+        scratch: folder that this process and all Dask workers can reach; the run's own by default.
     """
     request = Request(
         spec=Path(spec),
@@ -54,6 +60,7 @@ def release(
         workers=default_workers() if workers is None else workers,
         key_file=None if key_file is None else Path(key_file),
         key=key_of_run.get(),
+        engine=Engine(engine, scheduler, scratch),
     )
     progress = progress_of_run.get(Silent())
     try:

@@ -15,6 +15,32 @@ from pipeline.spec import ReleaseSpec, load_spec
 from pipeline.tables import check_labels
 from pipeline.universe import Universe
 
+ENGINES = ("local", "dask")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who works on the parts of a large spine; the release does not show it.
+
+    Attributes:
+        name: "local", or "dask".
+        scheduler: address of the Dask scheduler.
+        scratch: folder, path or fsspec address, that this process and all Dask workers can reach; the run's own
+            directory by default.
+    """
+
+    name: str = "local"
+    scheduler: str | None = None
+    scratch: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise InputError(f"--engine: found {self.name!r}; allowed are {' and '.join(ENGINES)}")
+        if self.name == "dask" and self.scheduler is None:
+            raise InputError("--engine dask needs --scheduler ADDRESS, such as tcp://10.0.0.5:8786")
+        if self.name != "dask" and (self.scheduler or self.scratch):
+            raise InputError("--scheduler and --scratch are for --engine dask")
+
 
 @dataclass(frozen=True)
 class Request:
@@ -27,6 +53,7 @@ class Request:
         workers: number of processes.
         key_file: of the master key; None if the run keeps its own.
         key: the master key itself, where the operator hands it in otherwise.
+        engine: who works on the parts of a large spine.
     """
 
     spec: Path
@@ -35,6 +62,7 @@ class Request:
     workers: int
     key_file: Path | None
     key: MasterKey | None = field(default=None, repr=False)
+    engine: Engine = Engine()
 
 
 @dataclass(frozen=True, eq=False)

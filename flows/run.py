@@ -46,13 +46,24 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
         RunLog.open(run) as log,
-        Workers(checked.request.workers) as workers,
+        _workers(checked) as workers,
     ):
         if spine.n_leaves * max(universe.schema.n_cells for universe in checked.universes) > _LARGE:
             workers.prepare()
         job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log), PartStore(run))
         _run_in(job, checked, facilities, perform)
     return checked.run.root
+
+
+def _workers(checked: CheckedRequest) -> Workers:
+    """The processes, or the cluster, that the request names."""
+    request, engine = checked.request, checked.request.engine
+    if engine.scheduler is None:
+        return Workers(request.workers)
+    from flows.cluster import ClusterWorkers
+
+    scratch = str(checked.run.staging.resolve()) if engine.scratch is None else engine.scratch
+    return ClusterWorkers(request.workers, engine.scheduler, scratch)
 
 
 def _run_in(

@@ -36,10 +36,19 @@ from postprocess.problem import BoolArray, Problem
 from postprocess.subtrees import Cut, above_cut, cut_of, joined, part_of
 from postprocess.upward import LevelEstimate, upward_pass
 
+#: Leaf cells of a part that is handed to another machine: some seconds of work, some tens of megabytes.
+SHARED_CELLS = 1 << 23
+#: Parts that a small spine is cut into at least, as far as its subtrees allow, where other machines are to have some.
+LEAST_SHARED = 8
+
 
 def estimation_of(job: Job, universe: Universe) -> Estimation:
     """The estimation of one universe: at once, or by subtrees where the spine is too large for that."""
-    cut = cut_of(job.spine, universe.schema.n_cells, job.most_cells, job.part_cells)
+    most, part = job.most_cells, job.part_cells
+    if job.workers.shares_parts:
+        whole = job.spine.n_leaves * universe.schema.n_cells
+        most = part = min(SHARED_CELLS, max(1, whole // LEAST_SHARED))
+    cut = cut_of(job.spine, universe.schema.n_cells, most, part)
     return Estimation(job, universe) if cut is None else SubtreeEstimation(job, universe, cut)
 
 

@@ -43,6 +43,9 @@ class Workers:
         InputError: `count` is below 1.
     """
 
+    #: Whether the parts of a spine are handed to other machines.
+    shares_parts = False
+
     def __init__(self, count: int) -> None:
         if count < 1:
             raise InputError(f"workers: found {count}; at least 1 is needed")

@@ -45,6 +45,20 @@ def run(
             "default: the user's own.",
         ),
     ] = None,
+    engine: Annotated[
+        str, typer.Option(help="Who works on the parts of a large spine: local, or dask, a cluster.")
+    ] = "local",
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Of the Dask scheduler, such as tcp://10.0.0.5:8786.")
+    ] = None,
+    scratch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Folder that this machine and all Dask workers can reach: a path, or s3://..., gs://...; "
+            "by default the release's own directory.",
+        ),
+    ] = None,
 ) -> None:
     """Run a release, and print its directory.
 
@@ -60,11 +74,12 @@ def run(
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.console import make_progress, tell_end
     from flows.custody import KeySource
-    from flows.request import Request, check_request
+    from flows.request import Engine, Request, check_request
     from flows.workers import default_workers
 
     key = KeySource(key_file, key_fd, key_command).read()
-    request = Request(spec, out, data, default_workers() if workers is None else workers, key_file, key)
+    count = default_workers() if workers is None else workers
+    request = Request(spec, out, data, count, key_file, key, Engine(engine, scheduler, scratch))
     checked = check_request(request)  # before an engine is started
     from flows.release import key_of_run, progress_of_run, release
 
@@ -76,6 +91,9 @@ def run(
             data=None if data is None else str(data),
             workers=request.workers,
             key_file=None if key_file is None else str(key_file),
+            engine=engine,
+            scheduler=scheduler,
+            scratch=scratch,
         )
     finally:
         progress_of_run.reset(tokens[0])

@@ -1,0 +1,118 @@
+"""A release whose parts are worked on by a real Dask cluster: the same bytes, also when a worker is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from releases.command import spinewise
+from releases.small import public_bytes, write_town
+
+from flows.cluster import _read, _write
+from flows.request import Engine, Request, check_request
+from flows.run import run_release
+from flows.steps import Silent, Step
+from geography.errors import InputError
+
+distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[distributed.LocalCluster]:
+    """Two worker processes with a memory limit each, and their scheduler on the loopback interface."""
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=None, processes=True
+    ) as cluster:
+        yield cluster
+
+
+def test_the_command_gives_the_same_bytes_and_leaves_nothing_behind(
+    cluster: distributed.LocalCluster,
+    town_spec: Path,
+    tmp_path: Path,
+    prefect_home: Path,
+    undisturbed: dict[str, bytes],
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    done = spinewise(
+        *("run", town_spec, "--out", tmp_path, "--engine", "dask", "--scheduler", cluster.scheduler_address),
+        *("--scratch", f"file://{scratch}"),
+        PREFECT_HOME=str(prefect_home),
+    )
+    assert done.returncode == 0, done.stderr
+    assert public_bytes(tmp_path / "town") == undisturbed
+    assert not list(scratch.iterdir())
+
+
+class Reaper(Silent):
+    """Kills one worker when the first part of the step below the cut is done."""
+
+    def __init__(self, cluster: distributed.LocalCluster) -> None:
+        self.cluster = cluster
+        self.step = ""
+        self.killed = 0
+
+    def start(self, step: Step) -> None:
+        self.step = step.name
+
+    def advance(self, _: int) -> None:
+        if self.step.startswith("estimate below") and not self.killed:
+            self.killed = next(iter(self.cluster.workers.values())).process.process.pid
+            os.kill(self.killed, signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_in_the_middle_does_not_show(
+    cluster: distributed.LocalCluster, town_spec: Path, tmp_path: Path, undisturbed: dict[str, bytes]
+) -> None:
+    engine = Engine("dask", cluster.scheduler_address)
+    reaper = Reaper(cluster)
+    root = run_release(check_request(Request(town_spec, tmp_path, None, 1, None, engine=engine)), reaper)
+    assert reaper.killed
+    assert public_bytes(root) == undisturbed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--engine", "spark"), "--engine: found 'spark'; allowed are local and dask"),
+        (("--engine", "dask"), "--engine dask needs --scheduler ADDRESS"),
+        (("--scheduler", "tcp://127.0.0.1:1"), "--scheduler and --scratch are for --engine dask"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_is_begun(
+    town_spec: Path, tmp_path: Path, prefect_home: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    done = spinewise("run", town_spec, "--out", tmp_path / "out", *arguments, PREFECT_HOME=str(prefect_home))
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in")
+    engine = Engine("dask", "tcp://127.0.0.1:1")
+    with pytest.raises(InputError, match="no Dask scheduler answers there"):
+        run_release(check_request(Request(spec, tmp_path, None, 1, None, engine=engine)), Silent())
+
+
+def test_a_scratch_folder_that_workers_cannot_read(cluster: distributed.LocalCluster, tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in")
+    # Each process has a memory of its own.
+    engine = Engine("dask", cluster.scheduler_address, "memory://scratch")
+    with pytest.raises(InputError, match="cannot read what is written there"):
+        run_release(check_request(Request(spec, tmp_path, None, 1, None, engine=engine)), Silent())
+
+
+def test_a_file_that_was_changed_on_the_way_is_not_opened(tmp_path: Path) -> None:
+    place = str(tmp_path / "one.task")
+    digest = _write(place, {"a": 1})
+    assert _read(place, digest) == {"a": 1}
+    Path(place).write_bytes(b"other")
+    with pytest.raises(OSError, match="is not what was written there"):
+        _read(place, digest)
