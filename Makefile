@@ -10,9 +10,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
-BENCHMARKS := $(sort $(wildcard benchmarks/bench_*.py))
+BENCHMARKS := $(filter-out %/bench_national.py,$(sort $(wildcard benchmarks/bench_*.py)))
 
-.PHONY: help setup release test test-slow test-all lint types imports check format docs bench clean
+.PHONY: help setup release test test-slow test-all lint types imports check format docs bench bench-national clean
 
 help:
 	@sed -n '3,7s/^# \{0,1\}//p' Makefile
@@ -84,6 +84,11 @@ bench: $(STAMP)
 	    name=$$(basename $$file .py); echo; echo "== $$name"; \
 	    $(BIN)/python $$file --json bench/$${name#bench_}.json; \
 	done
+
+# Whole countries; takes most of an hour.
+bench-national: $(STAMP)
+	@mkdir -p bench
+	$(BIN)/python benchmarks/bench_national.py --json bench/national.json
 
 # Leaves what cannot be had back: releases/ (which holds keys), and example/ with a spec that may have been edited.
 clean:

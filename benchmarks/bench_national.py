@@ -1,0 +1,191 @@
+"""Releases of a whole country on one machine, with the targets beside the figures.
+
+    python benchmarks/bench_national.py [--json PATH] [--part 2010|2020] [--minutes 30] [--states 44,10,...]
+
+2010: all 187,023 leaves of the United States in 2010, six levels, 308,745,538 people, from published counts.
+2020: real 2020 block codes of 49 states with a synthetic population, the production redistricting strategy with 2,016
+cells: as many whole states as fit into the minutes, the rest extrapolated by blocks and said so; and growth.
+
+Needs the real census data in ../shared/data beside the project; without it says so and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from bench_release import DATA, EXAMPLES, PROJECT, estimation, run
+from national_population import LEVELS, write_nation
+
+#: Numbers of states whose blocks together are about 25 thousand, 100 thousand, 300 thousand and 1 million.
+GROWTH = [[44], [10, 15, 33], [9, 24, 54], [1, 5, 17, 18, 19, 21]]
+N_BLOCKS = 7_458_086
+
+SPEC_2010 = """
+name = "us-2010"
+
+[privacy]
+rho = "2.56"
+key = "insecure-test:1"
+
+[geography]
+file = "leaves.parquet"
+levels = ["us", "region", "division", "state", "county", "leaf"]
+
+[schema.attributes]
+votingage = ["under18", "18plus"]
+race = ["hisp", "white", "black", "aian", "asian", "nhpi", "other_or_two"]
+
+[strategy.queries]
+total = "3/10"
+votingage = "1/10"
+race = "3/10"
+detailed = "3/10"
+
+[strategy.levels]
+us = "1/20"
+region = "1/20"
+division = "1/20"
+state = "1/5"
+county = "1/4"
+leaf = "2/5"
+
+[invariants]
+state = ["total"]
+
+[input]
+file = "leaves.parquet"
+form = "wide"
+geocode = "leaf"
+cells = [
+    { counts = "vap_{race}", votingage = "18plus" },
+    { counts = "pop_{race} - vap_{race}", votingage = "under18" },
+]
+
+[tables]
+total = "total"
+race = "race"
+detail = "votingage * race"
+
+[postprocess]
+passes = ["total"]
+
+[publish]
+margins = false
+"""
+
+
+def bench_2010() -> dict[str, object]:
+    """The whole run on all leaves of 2010: seconds, memory, people."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        leaves = pd.read_parquet(DATA / "us_2010_national_leaves.parquet")
+        leaves.insert(0, "us", "us")
+        leaves["leaf"] = leaves["county"].str.cat(leaves["leaf"], sep="/")
+        leaves.to_parquet(folder / "leaves.parquet")
+        done = run(folder, SPEC_2010)
+        root = Path(str(done["directory"]))
+        people = int(pd.read_parquet(root / "public" / "histograms" / "leaf.parquet", columns=["count"])["count"].sum())
+    return {"leaves": len(leaves), "people": people, **{k: done[k] for k in ("seconds", "peak_mb", "stages")}}
+
+
+def spec_2020() -> str:
+    """The example of the redistricting data, for persons.parquet and units.parquet of `write_nation`."""
+    text = (PROJECT / "examples" / EXAMPLES["ri_pl94"]).read_text(encoding="utf-8")
+    text = text.replace("../../shared/data/ri_pl94_", "")
+    levels = ", ".join(f"{name} = {length}" for name, length in LEVELS.items())
+    text = re.sub(r"(?m)^levels = .*$", f"levels = {{ {levels} }}", text, count=1)
+    text = re.sub(r"(?ms)^\[tables\]\n.*?(?=^\[)", '[tables]\ntotal = "total"\nrace = "cenrace"\n\n', text)
+    return text + "\n[publish]\nmargins = false\nmicrodata = false\n"
+
+
+def bench_2020(states: list[int], workers: int = 2) -> dict[str, object]:
+    """One run on the blocks of some states."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        blocks = write_nation(DATA / "us_2020_block_spine_exTXDC.parquet", folder, states)
+        done = run(folder, spec_2020(), workers)
+        free = shutil.disk_usage(folder).free
+        size = sum(path.stat().st_size for path in Path(str(done["directory"])).rglob("*") if path.is_file())
+    stages = done["stages"]
+    return {
+        "states": len(states),
+        "blocks": blocks,
+        "seconds": done["seconds"],
+        "peak_mb": done["peak_mb"],
+        "post-processing": sum(v for k, v in estimation(stages).items() if k != "measuring"),  # type: ignore[arg-type]
+        "gigabytes": size / 1e9,
+        "free_gigabytes": free / 1e9,
+        "stages": stages,
+    }
+
+
+def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, object]]:
+    """Runs on more and more states, as long as the next, by the last one's pace, ends within the minutes."""
+    blocks = pd.read_parquet(DATA / "us_2020_block_spine_exTXDC.parquet")["block"] // 10**13
+    sizes = blocks.value_counts()
+    rows: list[dict[str, object]] = []
+    left = minutes * 60
+    for states in groups:
+        wanted = int(sizes[states].sum())
+        if rows and float(rows[-1]["seconds"]) / int(rows[-1]["blocks"]) * wanted > left:  # type: ignore[call-overload,arg-type]
+            break
+        rows.append(bench_2020(states))
+        left -= float(rows[-1]["seconds"])  # type: ignore[arg-type]
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--part", choices=["2010", "2020"], action="append")
+    parser.add_argument("--minutes", type=float, default=30.0)
+    parser.add_argument("--states", help="numbers of states to run in one go, instead of the growing groups")
+    arguments = parser.parse_args()
+    if not DATA.is_dir():
+        print("bench_national: the real census data (../shared/data) is not beside the project; nothing is measured")
+        return
+    figures: dict[str, object] = {}
+    parts = arguments.part or ["2010", "2020"]
+    if "2010" in parts:
+        found = bench_2010()
+        figures["2010"] = found
+        print(
+            f"\nUnited States 2010: {found['leaves']:,} leaves, {found['people']:,} people, 2 workers, without margins"
+        )
+        print(f"  whole command  {found['seconds']:8.1f} s   target  300 s")
+        print(f"  peak memory    {found['peak_mb']:8.0f} MB  target 4000 MB (all processes)")
+    if "2020" in parts:
+        groups = [[int(n) for n in arguments.states.split(",")]] if arguments.states else GROWTH
+        rows = growth(arguments.minutes, groups)
+        figures["2020"] = rows
+        print("\nBlocks of 2020, synthetic people, 2,016 cells, the production strategy, 2 workers, without margins")
+        print("   states     blocks   seconds  of it post-processing   peak MB  release GB")
+        for row in rows:
+            print(
+                f"  {row['states']:7}  {row['blocks']:9,}  {row['seconds']:8.1f}  {row['post-processing']:21.1f}"
+                f"  {row['peak_mb']:8.0f}  {row['gigabytes']:10.2f}"
+            )
+        if len(rows) > 1:
+            logs = np.log([[float(row[k]) for row in rows] for k in ("blocks", "seconds", "peak_mb")])  # type: ignore[arg-type]
+            print(f"  exponent of the seconds in the blocks {np.polyfit(logs[0], logs[1], 1)[0]:.2f}   target 1.05")
+            print(f"  exponent of the peak memory           {np.polyfit(logs[0], logs[2], 1)[0]:.2f}   target flat")
+            first, last = rows[-2], rows[-1]
+            pace = (float(last["seconds"]) - float(first["seconds"])) / (int(last["blocks"]) - int(first["blocks"]))  # type: ignore[arg-type,call-overload]
+            whole = float(last["seconds"]) + pace * (N_BLOCKS - int(last["blocks"]))  # type: ignore[arg-type,call-overload]
+            print(
+                f"  all {N_BLOCKS:,} blocks, extrapolated from the last two rows: {whole / 60:.0f} minutes, target 120"
+            )
+    if arguments.json is not None:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
