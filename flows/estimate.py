@@ -6,6 +6,7 @@ from functools import cached_property, partial
 
 import scipy.sparse as sp
 
+from flows.batches import packed_level, run_kept, unpacked_level
 from flows.job import Job
 from flows.problem import problem_of
 from flows.steps import Notes
@@ -17,6 +18,11 @@ from postprocess.downward import downward_level
 from postprocess.level_task import LevelTask
 from postprocess.problem import Problem
 from postprocess.upward import LevelEstimate, basis_of, upward_pass
+
+
+def batch_name(task: LevelTask) -> str:
+    """The parents of a batch, by their numbers in their level."""
+    return f"{task.first_parent}-{task.first_parent + len(task.offsets) - 2}"
 
 
 class Estimation:
@@ -61,10 +67,16 @@ class Estimation:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
         parents = self.released(level - 1) if level else None
-        runner = partial(self.job.workers.run, done=self._advance)
+        runner = partial(
+            run_kept, self.job.workers, self.job.batches, self._step_of(level),
+            named=batch_name, packed=packed_level, unpacked=unpacked_level, done=self._advance,
+        )  # fmt: skip
         counts, report = downward_level(self.problem, self.basis, level, self.upward[level], parents, runner)
         self._write(self.job.spine.levels[level], counts)
         return report.public()
+
+    def _step_of(self, level: int) -> str:
+        return " ".join(part for part in ("estimate", self.universe.name, self.job.spine.level_names[level]) if part)
 
     def _advance(self, task: LevelTask) -> None:
         self.job.progress.advance(int(task.offsets[-1]))

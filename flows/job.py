@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from flows.checkpoints import Batches
 from flows.steps import Progress
 from flows.workers import Workers
 from geography.spine import Spine
@@ -23,6 +24,7 @@ class Job:
         spine: the geography.
         workers: for batches of geounits.
         progress: is told how far the run is.
+        batches: where results of batches are kept for a run that goes on; None where none does.
     """
 
     run: RunDirectory
@@ -31,6 +33,7 @@ class Job:
     spine: Spine
     workers: Workers
     progress: Progress
+    batches: Batches | None = None
 
     def folder(self, universe: Universe) -> UniverseDirectory:
         return self.run.universe(universe.name)

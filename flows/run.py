@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flows.accuracy import write_accuracy
-from flows.checkpoints import Checkpoints
+from flows.checkpoints import Batches, Checkpoints
 from flows.inputs import read_facilities, read_spine
 from flows.job import Job
 from flows.manifests import manifest_of
@@ -49,7 +49,7 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
     ):
         if spine.n_leaves * max(universe.schema.n_cells for universe in checked.universes) > _LARGE:
             workers.prepare()
-        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log))
+        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log), Batches(run))
         _run_in(job, checked, facilities, perform)
     return checked.run.root
 
@@ -84,6 +84,7 @@ def _run_in(
         input_fingerprints=records.fingerprints,
     )
     write_manifest(run, manifest)
+    Batches(run).forget()
 
 
 def identity_of(
