@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 
 import scipy.sparse as sp
 
+from flows.batches import packed_level, run_kept, unpacked_level
 from flows.job import Job
 from flows.problem import stated_problem, with_values
 from flows.steps import Notes, Step
@@ -13,10 +15,15 @@ from geography.spine import Level
 from pipeline.histograms import read_histogram, write_histogram
 from pipeline.universe import Universe
 from postprocess.algebra import Basis
-from postprocess.downward import downward_level
+from postprocess.downward import SolverReport, downward_level
 from postprocess.level_task import LevelTask
 from postprocess.problem import Problem
 from postprocess.upward import LevelEstimate, basis_of, upward_pass
+
+
+def batch_name(task: LevelTask) -> str:
+    """The parents of a batch, by their numbers in their level."""
+    return f"{task.first_parent}-{task.first_parent + len(task.offsets) - 2}"
 
 
 class Estimation:
@@ -77,10 +84,24 @@ class Estimation:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
         parents = self.released(level - 1) if level else None
-        runner = partial(self.job.workers.run, done=self._advance)
-        counts, report = downward_level(self.problem, self.basis, level, self.upward[level], parents, runner)
+        counts, report = downward_level(
+            self.problem, self.basis, level, self.upward[level], parents, self._runner(level)
+        )
         self._write(self.job.spine.levels[level], counts)
         return report.public()
+
+    def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
+        """Works on the batches of a level, and keeps their results for a run that goes on."""
+        return partial(
+            run_kept,
+            self.job.workers,
+            self.job.batches,
+            self.steps()[1 + level].name,
+            named=batch_name,
+            packed=packed_level,
+            unpacked=unpacked_level,
+            done=self._advance,
+        )
 
     def _advance(self, task: LevelTask) -> None:
         self.job.progress.advance(int(task.offsets[-1]))

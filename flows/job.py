@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flows.parts import Store
+from flows.checkpoints import Batches
 from flows.steps import Progress
 from flows.workers import Workers
 from geography.spine import Spine
@@ -25,7 +25,7 @@ class Job:
         spine: the geography.
         workers: for batches of geounits.
         progress: is told how far the run is.
-        store: where the parts of a spine that is cut into subtrees are kept; None for memory.
+        batches: where results of batches are kept for a run that goes on; None where none does.
         most_cells: leaf cells from which a spine is cut, and that a subtree may have; no published number depends on
             it, nor on the next.
         part_cells: leaf cells of the small subtrees that are worked on together.
@@ -37,7 +37,7 @@ class Job:
     spine: Spine
     workers: Workers
     progress: Progress
-    store: Store | None = None
+    batches: Batches | None = None
     most_cells: int = MOST_CELLS
     part_cells: int = PART_CELLS
 

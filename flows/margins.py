@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flows.batches import packed_errors, run_kept, unpacked_errors
 from flows.constraints import marginal_of
 from flows.estimate import Estimation
 from flows.problem import noise_of
@@ -103,7 +104,13 @@ class Margins:
             Simulation(bare, released, self.tables, self.variances, noise, replicate)
             for replicate in range(self.replicates)
         ]
-        for found in job.workers.run(run_simulation, tasks, self._advance):
+        self.errors.clear()  # of a try before that failed
+        step = f"simulate {self.estimation.universe.name}".rstrip()
+        runs = run_kept(
+            job.workers, job.batches, step, run_simulation, tasks,
+            named=lambda task: str(task.replicate), packed=packed_errors, unpacked=unpacked_errors, done=self._advance,
+        )  # fmt: skip
+        for found in runs:
             for table, errors in zip(self.tables, found, strict=True):
                 key = (table.name, table.level)
                 if key in self.errors:

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flows.accuracy import write_accuracy
-from flows.checkpoints import Checkpoints
+from flows.checkpoints import Batches, Checkpoints
 from flows.inputs import read_facilities, read_spine
 from flows.job import Job
 from flows.manifests import manifest_of
-from flows.parts import PartStore
 from flows.request import CheckedRequest, key_identity, master_key
 from flows.rerun import inputs_to_keep
 from flows.run_log import Logged, RunLog
@@ -50,7 +49,7 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
     ):
         if spine.n_leaves * max(universe.schema.n_cells for universe in checked.universes) > _LARGE:
             workers.prepare()
-        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log), PartStore(run))
+        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log), Batches(run))
         _run_in(job, checked, facilities, perform)
     return checked.run.root
 
@@ -96,6 +95,7 @@ def _run_in(
         input_fingerprints=records.fingerprints,
     )
     write_manifest(run, manifest)
+    Batches(run).forget()
 
 
 def identity_of(

@@ -7,21 +7,21 @@ goes on with. The files that come out are the same as from the whole spine at on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, partial
+from functools import cached_property
 
 import scipy.sparse as sp
 
+from flows.batches import packed_level, unpacked_level
+from flows.checkpoints import Arrays
 from flows.estimate import Estimation
 from flows.job import Job
 from flows.measured import MeasuredFile
-from flows.parts import Arrays, Parts
+from flows.parts import Parts
 from flows.problem import measured_files, with_values
 from flows.steps import Notes, Step
 from flows.subtrees import (
     BelowTask,
     PartTask,
-    below_from_arrays,
-    below_to_arrays,
     estimate_below,
     estimate_top,
     top_from_arrays,
@@ -58,7 +58,8 @@ class SubtreeEstimation(Estimation):
     def __init__(self, job: Job, universe: Universe, cut: Cut) -> None:
         super().__init__(job, universe)
         self.cut = cut
-        self._parts = Parts(job.store, universe.name or "main")
+        combine, *_, below = self.steps()
+        self._tops, self._below = Parts(job.batches, combine.name), Parts(job.batches, below.name)
 
     @cached_property
     def above(self) -> Problem:
@@ -68,7 +69,7 @@ class SubtreeEstimation(Estimation):
     @cached_property
     def above_estimates(self) -> list[LevelEstimate]:
         """The upward pass of these levels, top level first."""
-        return upward_pass(self.above, self.basis, joined([top_from_arrays(one) for one in self._tops()]))
+        return upward_pass(self.above, self.basis, joined([top_from_arrays(one) for one in self._estimated_tops()]))
 
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
@@ -107,7 +108,7 @@ class SubtreeEstimation(Estimation):
             level,
             self.above_estimates[level],
             self.released(level - 1) if level else None,
-            partial(self.job.workers.run, done=self._advance),
+            self._runner(level),
             checked=self.checked[level],
             passes=self.passes,
         )
@@ -122,36 +123,40 @@ class SubtreeEstimation(Estimation):
         """
         levels = list(enumerate(self.job.spine.levels))[self.cut.level + 1 :]
         counts = self.released(self.cut.level)
-        kinds = [f"level-{number}" for number, _ in levels]
-        missing = [n for n in range(len(self.cut.parts)) if not all(self._parts.has(n, kind) for kind in kinds)]
+        names = [level.name for _, level in levels]
+        missing = [n for n in self._numbers if not all(self._below.has(f"{name}-{n}") for name in names)]
         tasks = [self._below_task(number, counts) for number in missing]
         for task, found in zip(tasks, self.job.workers.run(estimate_below, tasks, self._part_done), strict=True):
-            for kind, one in zip(kinds, found, strict=True):
-                self._parts.put(task.number, kind, below_to_arrays(one))
+            for name, one in zip(names, found, strict=True):
+                self._below.put(f"{name}-{task.number}", packed_level(one))
         notes: Notes = {}
-        for (_, level), kind in zip(levels, kinds, strict=True):
+        for _, level in levels:
             report = SolverReport()
             target = self.job.folder(self.universe).histogram(level.name)
-            batches = self._histograms(kind, report)
+            batches = self._histograms(level.name, report)
             write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, batches)
             notes[Step("estimate", self.estimate_below, self.universe.name, level.name).name] = report.public()
         return notes
 
-    def _histograms(self, kind: str, report: SolverReport) -> Iterator[sp.csr_array]:
+    @property
+    def _numbers(self) -> range:
+        return range(len(self.cut.parts))
+
+    def _histograms(self, level: str, report: SolverReport) -> Iterator[sp.csr_array]:
         """The histograms of one level, part by part; adds what the solvers did to `report`."""
-        for number in range(len(self.cut.parts)):
-            counts, one = below_from_arrays(self._parts.get(number, kind))
+        for number in self._numbers:
+            counts, one = unpacked_level(self._below.get(f"{level}-{number}"))
             report.merge(one)
             yield counts
 
-    def _tops(self) -> Iterator[Arrays]:
+    def _estimated_tops(self) -> Iterator[Arrays]:
         """What each part's measurements say of its geounits at the cut."""
-        missing = [n for n in range(len(self.cut.parts)) if not self._parts.has(n, "top")]
+        missing = [n for n in self._numbers if not self._tops.has(str(n))]
         tasks = [PartTask(number, *self._part(number)) for number in missing]
         for task, found in zip(tasks, self.job.workers.run(estimate_top, tasks, self._part_done), strict=True):
-            self._parts.put(task.number, "top", top_to_arrays(found))
-        for number in range(len(self.cut.parts)):
-            yield self._parts.get(number, "top")
+            self._tops.put(str(task.number), top_to_arrays(found))
+        for number in self._numbers:
+            yield self._tops.get(str(number))
 
     def _part(self, number: int) -> tuple[Problem, tuple[tuple[MeasuredFile, ...], ...], Basis]:
         files = measured_files(self.job, self.universe)[self.cut.level :]
@@ -172,4 +177,5 @@ class SubtreeEstimation(Estimation):
         super().close()
         for name in ("above", "above_estimates", "passes", "checked"):
             self.__dict__.pop(name, None)
-        self._parts.clear()
+        self._tops.clear()
+        self._below.clear()

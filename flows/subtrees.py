@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
+from flows.checkpoints import Arrays
 from flows.measured import MeasuredFile
-from flows.parts import Arrays
 from postprocess.algebra import Basis
 from postprocess.downward import SolverReport
 from postprocess.information import Information
@@ -90,7 +86,7 @@ _CHILDREN = ("mean", "precision", "term")
 
 def top_to_arrays(estimate: LevelEstimate) -> Arrays:
     """An estimate as named arrays, from which `top_from_arrays` makes the same."""
-    arrays = {"classes": estimate.classes, "own": estimate.own}
+    arrays: dict[str, np.ndarray] = {"classes": estimate.classes, "own": estimate.own}
     arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
     if estimate.fixed is not None:
         arrays["fixed"] = estimate.fixed
@@ -99,7 +95,7 @@ def top_to_arrays(estimate: LevelEstimate) -> Arrays:
     return arrays
 
 
-def top_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> LevelEstimate:
+def top_from_arrays(arrays: Arrays) -> LevelEstimate:
     """The estimate of which `top_to_arrays` made the arrays."""
     children = None
     if "children_mean" in arrays:
@@ -111,22 +107,3 @@ def top_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> LevelEstimate:
         fixed=arrays.get("fixed"),
         children=children,
     )
-
-
-def below_to_arrays(found: tuple[sp.csr_array, SolverReport]) -> Arrays:
-    """One level of a part as named arrays, from which `below_from_arrays` makes the same."""
-    counts, report = found
-    return {
-        "data": counts.data,
-        "indices": counts.indices,
-        "indptr": counts.indptr,
-        "shape": np.array(counts.shape),
-        "report": np.array(json.dumps(asdict(report))),
-    }
-
-
-def below_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> tuple[sp.csr_array, SolverReport]:
-    """The level of which `below_to_arrays` made the arrays."""
-    shape = tuple(int(n) for n in arrays["shape"])
-    counts = sp.csr_array((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
-    return counts, SolverReport(**json.loads(str(arrays["report"])))

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from flows.checkpoints import Batches
 from flows.inputs import read_public_spine
 from flows.job import Job
 from flows.manifests import statement_of
-from flows.parts import PartStore
 from flows.stages import input_files, perform_steps, public_steps
 from flows.steps import Progress
 from flows.workers import Workers
@@ -84,7 +84,7 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
         make_folder(again.public)
         make_restricted(again.restricted)
         make_restricted(again.staging)
-        job = Job(again, spec, universes, spine, pool, progress, PartStore(again, about=b"verify"))
+        job = Job(again, spec, universes, spine, pool, progress, Batches(again, about="verify"))
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))
         steps = public_steps(job)

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from releases.small import public_bytes
 
+from flows.checkpoints import Batches
 from flows.inputs import read_public_spine
 from flows.job import Job
-from flows.parts import Parts, PartStore
+from flows.parts import Parts
 from flows.stages import input_files, publish_from_measurements
 from flows.steps import Silent
 from flows.streaming import SubtreeEstimation, estimation_of
@@ -36,8 +37,7 @@ def computed_again(published: Path, root: Path, most: int, part: int, workers: i
     spine = read_public_spine(source.spine, spec.geography.level_names)
     again.staging.mkdir(parents=True)
     with Workers(workers) as pool:
-        store = PartStore(again, about=b"test")
-        job = Job(again, spec, spec.universes(), spine, pool, Silent(), store, most, part)
+        job = Job(again, spec, spec.universes(), spine, pool, Silent(), Batches(again, "test"), most, part)
         for path in input_files(job):
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(source.root / path.relative_to(again.root), path)
@@ -53,7 +53,7 @@ def test_the_public_files_do_not_show_the_cut(town: Path, tmp_path: Path, most: 
         assert len(estimation.cut.parts) > 1
         told = publish_from_measurements(job)
         # Done with, the parts are gone.
-        assert not list((job.run.main.checkpoints / "parts").iterdir())
+        assert not [path for path in job.run.main.checkpoints.rglob("*.npz") if "simulate" not in str(path)]
     expected = public_bytes(town)
     assert public_bytes(tmp_path / "town") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
     assert told == read_manifest(RunDirectory(town).manifest).solver
@@ -75,13 +75,13 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
 
         with pytest.raises(KeyboardInterrupt):
             publish_from_measurements(replace(job, progress=Killed()))
-        folder = job.run.main.checkpoints / "parts"
-        left = sorted(folder.glob("main.level-*.npz"))
+        folder = job.run.main.checkpoints / "batches"
+        left = sorted(folder.glob("estimate-below-tract/block-*.npz"))
         assert left
-        whole = sum(1 for _ in folder.iterdir())
+        whole = sum(1 for _ in folder.rglob("*.npz"))
         content = left[0].read_bytes()
         left[0].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        sorted(folder.glob("main.top.*"))[0].write_bytes(b"")
+        sorted(folder.glob("combine/*"))[0].write_bytes(b"")
         worked_on: list[str] = []
 
         class Counted(Workers):
@@ -101,14 +101,14 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
 def test_parts_of_another_run_and_damaged_ones_do_not_count(tmp_path: Path) -> None:
     run = RunDirectory(tmp_path)
     run.staging.mkdir(parents=True)
-    parts = Parts(PartStore(run, about=b"one"), "main")
-    parts.put(3, "top", {"a": np.arange(4)})
-    assert parts.has(3, "top")
-    assert parts.get(3, "top")["a"].tolist() == [0, 1, 2, 3]
-    assert not Parts(PartStore(run, about=b"two"), "main").has(3, "top")
-    (path,) = (run.main.checkpoints / "parts").iterdir()
+    parts = Parts(Batches(run, "one"), "combine")
+    parts.put("3", {"a": np.arange(4)})
+    assert parts.has("3")
+    assert parts.get("3")["a"].tolist() == [0, 1, 2, 3]
+    assert not Parts(Batches(run, "two"), "combine").has("3")
+    (path,) = run.main.checkpoints.rglob("*.npz")
     assert path.stat().st_mode & 0o777 == 0o600
-    path.rename(path.with_name("main.top.4.npz"))
-    assert not parts.has(4, "top")
+    path.rename(path.with_name("4.npz"))
+    assert not parts.has("4")
     with pytest.raises(ReleaseError, match="part 3"):
-        parts.get(3, "top")
+        parts.get("3")
