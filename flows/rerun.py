@@ -139,7 +139,7 @@ def _has_restricted(run: RunDirectory) -> bool:
 
 @contextmanager
 def _closed_folder(run: RunDirectory) -> Iterator[Path]:
-    """A folder for true counts, removed in the end; below restricted/ if it can be, so that a kill leaves none outside."""
+    """A folder for true counts, removed in the end. Below restricted/ if possible: a kill leaves none elsewhere."""
     if _has_restricted(run):
         with held(run):
             empty_staging(run)

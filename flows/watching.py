@@ -30,7 +30,8 @@ def ends_with_us(process: int, patience: float = 10.0) -> Iterator[None]:
         patience: seconds from the request to end to the end by force.
     """
     command = [sys.executable, "-I", "-S", "-c", _WATCH, str(process), str(patience)]
-    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    nothing = subprocess.DEVNULL  # it must not keep our output open for who reads it to the end
+    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=nothing, stderr=nothing, start_new_session=True)
     try:
         yield
     finally:
