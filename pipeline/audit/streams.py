@@ -153,10 +153,10 @@ def _derivation(seed: int) -> Finding:
 
 def _undecidable(spec: NoiseSpec, decide: Decide) -> Finding:
     """Uniforms a last digit below and above P(X <= -k), in 256 bits, must give -k and what follows it."""
-    problems, arm = _open_draws(spec, spec, decide), _open_draws(spec, rescaled(spec, Fraction(95, 100)), decide)
-    if not arm:
-        problems.append("0.95 times the scale is not noticed")
-    well = "decided on both sides of every boundary; notices 0.95 times the scale"
+    problems = _open_draws(spec, spec, decide)
+    arms = ("0.95 times the scale", Fraction(95, 100)), ("1.05 times the scale", Fraction(105, 100))
+    problems += [f"{arm} is not noticed" for arm, by in arms if not _open_draws(spec, rescaled(spec, by), decide)]
+    well = f"decided on both sides of every boundary; notices {', '.join(arm for arm, _ in arms)}"
     return certain("streams", "undecidable path", str(spec), problems, well=well)
 
 
