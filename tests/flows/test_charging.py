@@ -10,7 +10,9 @@ import pytest
 from releases.command import spinewise
 from releases.killed import kill_at
 from releases.small import run, write_town
+from typer.testing import CliRunner
 
+from flows.cli import app
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.layout import RunDirectory
 from pipeline.privacy.ledger import Ledger
@@ -115,6 +117,20 @@ def test_all_histograms_name_a_dataset_or_none(ledger: str, tmp_path: Path) -> N
     with pytest.raises(InputError, match=r"companions\.units\.privacy\.dataset: missing"):
         run(spec, tmp_path / "out")
     assert spent(ledger) == 0
+
+
+def test_a_ledger_that_would_not_be_charged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Named for this run it is an error; named for all runs, by the environment, a warning."""
+    spec = write_town(tmp_path / "in")
+    monkeypatch.setenv("SPINEWISE_LEDGER", "")  # put back at the end: the command sets it
+    named = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out"), "--ledger", "x.sqlite"])
+    assert "--ledger: the spec names no dataset (privacy.dataset), so nothing is charged" in str(named.exception)
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setenv("SPINEWISE_LEDGER", "y.sqlite")
+    monkeypatch.setattr("flows.release.release", lambda **_: (_ for _ in ()).throw(InputError("stopped here")))
+    everywhere = CliRunner().invoke(app, ["run", str(spec), "--out", str(tmp_path / "out")])
+    assert "Warning: SPINEWISE_LEDGER is set, but the spec names no dataset" in everywhere.output
+    assert "stopped here" in str(everywhere.exception)
 
 
 def test_without_a_dataset_no_ledger_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
