@@ -498,17 +498,28 @@ def kill_once(url: str, folder: Path, first: int, seconds: float, *, sample_firs
     return len(sampled), len(sampled - runs.keys())
 
 
+def seconds_of_a_run(url: str) -> float:
+    began = time.monotonic()
+    with Ledger.open(url) as ledger:
+        ledger.commit(ledger.reserve(charge(10**12, "1/3", "1/7")))
+    return time.monotonic() - began
+
+
 def kill_often(folder: Path, url_of: Callable[[Path], str], times: int, **how: bool) -> tuple[int, int]:
-    """Total samples, and total of those not in the ledger, over processes killed at random moments."""
-    moments = np.random.default_rng(4).uniform(0, 0.2, times)
+    """Total samples, and total of those not in the ledger, over processes killed at random moments.
+
+    They are spread over the time of a few runs, which depends on the machine and on what else it does.
+    """
+    moments = np.random.default_rng(4).uniform(0, 1, times)
     total = missing = 0
     for start in range(0, times, 20):  # a ledger for each 20, so that they stay short
         part = folder / str(start)
         part.mkdir()
         url = url_of(part)
         begin(url, "1000000")
-        for number, seconds in enumerate(moments[start : start + 20]):
-            samples, lacking = kill_once(url, part, number * 10_000_000, float(seconds), **how)
+        span = max(0.2, 4 * seconds_of_a_run(url))
+        for number, moment in enumerate(moments[start : start + 20]):
+            samples, lacking = kill_once(url, part, number * 10_000_000, float(moment) * span, **how)
         total, missing = total + samples, missing + lacking
     return total, missing
 
