@@ -21,6 +21,7 @@ from flows.release import perform_as_task, progress_of_run  # noqa: E402
 from flows.rerun import Rerun, rerun_release, universes_to_rerun  # noqa: E402
 from flows.steps import Silent  # noqa: E402
 from flows.verify import release_at  # noqa: E402
+from flows.watching import temporary_server_ends_with_us  # noqa: E402
 from flows.workers import default_workers  # noqa: E402
 from pipeline.audit.findings import Audit, Finding  # noqa: E402
 from pipeline.audit.report import write_audit  # noqa: E402
@@ -55,10 +56,10 @@ def rerun(
     if key is None:
         key = key_of_release(run, KeySource(file=None if key_file is None else Path(key_file)))
     progress = progress_of_run.get(Silent())
+    count = default_workers() if workers is None else workers
     try:
-        return rerun_release(
-            run, universes, key, default_workers() if workers is None else workers, progress, perform_as_task
-        )
+        with temporary_server_ends_with_us():
+            return rerun_release(run, universes, key, count, progress, perform_as_task)
     finally:
         progress.close()
 
@@ -74,9 +75,9 @@ def audit(out: str = "audit", quick: bool = False, seed: int = 1, workers: int |
         workers: number of processes; all cores by default.
     """
     tell = listener.get() or _unheard
-    found = audit_installed(
-        quick=quick, seed=seed, workers=default_workers() if workers is None else workers, tell=tell
-    )
+    count = default_workers() if workers is None else workers
+    with temporary_server_ends_with_us():
+        found = audit_installed(quick=quick, seed=seed, workers=count, tell=tell)
     write_audit(found, Path(out))
     return found
 

@@ -68,7 +68,14 @@ def audit_release(run: RunDirectory, source: KeySource, ledger: str | None, work
     findings = _told(release_findings(release, key, events), tell)
     problems = verify_release(run, workers, Silent())
     findings += _told([certain("release", "verified", "public/", problems, well="follows from the measurements")], tell)
-    about = _about() | {"release": release.spec.name, "key": "given" if key is not None else "not given"}
+    about = _about() | {
+        "release": release.spec.name,
+        "key": "given" if key is not None else "not given",
+        "ledger": "not compared; give --ledger" if events is None else "compared",
+        "for": "the agency alone: computed from true counts",
+    }
+    if events is None and not any(universe.dataset for universe in release.universes):
+        about["ledger"] = "none: the spec names no dataset"
     return Audit(f"Audit of the release {release.spec.name}", tuple(findings), about)
 
 

@@ -27,10 +27,10 @@ from flows.steps import Silent
 from flows.workers import Workers
 from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
 from pipeline.audit.release_reading import Expected, expected_measurements
-from pipeline.files import make_folder, make_restricted
 from pipeline.layout import RunDirectory
 from pipeline.measurements import read_measurement
 from pipeline.privacy.keys import MasterKey
+from pipeline.release_directory import make_run_folders
 from pipeline.tabulate import roll_up, tabulate
 
 _BATCH: Final = 25  # runs of one task
@@ -121,9 +121,7 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
     """A run in a temporary folder, from its records to its measurements, or to its release if `whole`."""
     with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder:
         run = RunDirectory(Path(folder) / "audited")
-        make_folder(run.public)
-        make_restricted(run.restricted)
-        make_restricted(run.staging)
+        make_run_folders(run)
         spine = read_spine(checked.spec.geography)
         job = Job(run, checked.spec, checked.universes, spine, Workers(1), Silent())
         records = Records(job, key, {one.name: [] for one in job.universes})

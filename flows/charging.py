@@ -34,6 +34,23 @@ def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None
         )
 
 
+def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> str:
+    """What is odd about a ledger that is named for a run which would not be charged to it; "" if nothing is.
+
+    Args:
+        asked_for: it was named for this very run, and not for all.
+
+    Raises:
+        InputError: it was, and the spec names no dataset.
+    """
+    if any(universe.dataset for universe in universes):
+        return ""
+    found = "the spec names no dataset (privacy.dataset), so nothing is charged"
+    if asked_for:
+        raise InputError(f"--ledger: {found}; name a dataset in the spec, or leave --ledger out")
+    return f"{LEDGER_VARIABLE} is set, but {found}"
+
+
 def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, drawn: bool = False) -> None:
     """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, say so.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 
 from rich.console import Console
@@ -160,6 +161,14 @@ def tell_error(error: SpinewiseError) -> None:
     if isinstance(error, RefusedError):
         with suppress(OSError):
             console.print(error.details.read_text(encoding="utf-8").rstrip())
+
+
+def tell_problems(what: str, problems: Iterable[str]) -> None:
+    """Show what is wrong with something, a line each."""
+    console = error_console()
+    console.print(what)
+    for problem in problems:
+        console.print(f"  {problem}")
 
 
 def tell_end(run: RunDirectory) -> None:

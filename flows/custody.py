@@ -9,18 +9,15 @@ import os
 import secrets
 import shlex
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.files import write_json, write_problem
 from pipeline.layout import RunDirectory
 from pipeline.manifest import read_manifest
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
+from pipeline.release_directory import held
 
 #: Seconds that a vault has to answer.
 _PATIENCE = 300
@@ -123,7 +120,9 @@ def destroy_key(run: RunDirectory) -> str:
     Raises:
         InputError: there is no key, or a process is running in the directory; ReleaseError: it cannot be removed.
     """
-    with _held(run):
+    if not run.restricted.is_dir():
+        raise InputError(f"{run.root}: has no restricted/ folder, and so no key")
+    with held(run):
         if not run.key.exists():
             if run.key_destroyed.exists():
                 raise InputError(f"{run.root}: the key was destroyed before")
@@ -150,22 +149,3 @@ def _overwrite(path: Path) -> None:
             file.seek(0)
             file.write(content)
             os.fsync(file.fileno())
-
-
-@contextmanager
-def _held(run: RunDirectory) -> Iterator[None]:
-    """No run is going on in the directory, and none begins."""
-    if not run.restricted.is_dir():
-        raise InputError(f"{run.root}: has no restricted/ folder, and so no key")
-    lock = FileLock(run.lock, timeout=0, mode=0o600)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise InputError(f"another process is running in {run.root}; wait until it has ended") from None
-    except OSError as error:
-        raise ReleaseError(write_problem(error, run.lock)) from error
-    try:
-        yield
-    finally:
-        with suppress(OSError):
-            lock.release()

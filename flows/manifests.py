@@ -12,11 +12,12 @@ from flows.steps import Notes
 from pipeline.manifest import (
     Manifest,
     PrivacyStatement,
-    Status,
     privacy_statement,
     public_files,
     software,
+    status,
 )
+from pipeline.privacy.keys import MasterKey
 from pipeline.universe import Universe
 
 
@@ -36,15 +37,14 @@ def statement_of(universe: Universe) -> PrivacyStatement:
 def manifest_of(
     job: Job,
     told: Mapping[str, Notes],
-    *,
-    status: Status,
-    key_commitment: str,
+    key: MasterKey,
     input_fingerprints: Mapping[str, str],
 ) -> Manifest:
     """The manifest of the files that are under public/.
 
     Args:
         told: by the steps, name -> what the solvers report.
+        key: the run's; the manifest holds its commitment.
         input_fingerprints: of each universe's records, keyed.
     """
     from pipeline.privacy.statements import privacy_statements  # brings a large library, which reading does not need
@@ -52,12 +52,12 @@ def manifest_of(
     return Manifest(
         release=job.spec.name,
         software=software(),
-        status=status,
+        status=status(insecure_key=key.insecure),
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
         privacy=tuple(statement_of(universe) for universe in job.universes),
         accounts=tuple(privacy_statements(universe) for universe in job.universes),
-        key_commitment=key_commitment,
+        key_commitment=key.commitment(),
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(told)),
         files=public_files(job.run),

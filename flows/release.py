@@ -21,6 +21,7 @@ from prefect.cache_policies import NO_CACHE  # noqa: E402
 from flows.request import Engine, Request, check_request  # noqa: E402
 from flows.run import run_release  # noqa: E402
 from flows.steps import Notes, Progress, Silent, Step  # noqa: E402
+from flows.watching import temporary_server_ends_with_us  # noqa: E402
 from flows.workers import default_workers  # noqa: E402
 from pipeline.privacy.keys import MasterKey  # noqa: E402
 
@@ -64,7 +65,8 @@ def release(
     )
     progress = progress_of_run.get(Silent())
     try:
-        return str(run_release(check_request(request), progress, perform_as_task))
+        with temporary_server_ends_with_us():
+            return str(run_release(check_request(request), progress, perform_as_task))
     finally:
         progress.close()
 

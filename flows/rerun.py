@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,10 +24,11 @@ from flows.steps import Perform, Progress, perform_here
 from flows.verify import version_differences
 from flows.workers import Workers
 from pipeline.errors import InputError, ReleaseError
-from pipeline.files import make_folder, make_restricted
+from pipeline.files import write_bytes
 from pipeline.layout import RunDirectory
-from pipeline.manifest import Manifest, read_manifest, status, write_manifest
+from pipeline.manifest import Manifest, read_manifest, write_manifest
 from pipeline.privacy.keys import MasterKey
+from pipeline.release_directory import empty_staging, held, make_run_folders
 from pipeline.spec import ReleaseSpec, load_spec
 from pipeline.spec_input import InputSpec
 from pipeline.universe import Universe
@@ -59,38 +61,28 @@ def rerun_release(
     progress: Progress,
     perform: Perform = perform_here,
 ) -> Rerun:
-    """Compute all of public/ again in a temporary folder, closed to others, and compare it with the release.
+    """Compute all of public/ again in a folder closed to others, and compare it with the release.
 
-    It draws the noise that was drawn before and costs no budget. The folder, which holds true counts, is removed.
+    It draws the noise that was drawn before and costs no budget: other records than the release's are refused before
+    anything is drawn. The folder holds true counts; it is in restricted/, where that can be written, and is removed.
 
     Args:
         universes: with their records; see `universes_to_rerun`.
         key: the release's; see `flows.custody.key_of_release`.
 
     Raises:
+        InputError: the records are not those that the release was made from.
         RefusedError: the records cannot be read; why is in a file that only its owner can read.
         SpinewiseError: the release cannot be computed again.
     """
     manifest = read_manifest(run.manifest)
-    with (
-        tempfile.TemporaryDirectory(prefix="spinewise-rerun-") as folder,
-        Workers(workers) as pool,
-        threadpool_limits(1),
-    ):
-        again = RunDirectory(Path(folder) / "release")
-        with _keeping_refusal():
+    with _closed_folder(run) as folder, Workers(workers) as pool, threadpool_limits(1):
+        again = RunDirectory(folder / "release")
+        with _keeping_refusal(run):
             computed = _compute(run, again, manifest, universes, key, pool, progress, perform)
         differences = compare_public(run, again, [level.name for level in computed.spine.levels])
         files = len(read_manifest(again.manifest).files) + 1
-        remarks = list(version_differences(manifest))
-        changed = [
-            name or manifest.release
-            for name, fingerprint in read_manifest(again.manifest).input_fingerprints.items()
-            if manifest.input_fingerprints.get(name) != fingerprint
-        ]
-    if changed:
-        remarks.insert(0, f"the records are not those that the release was made from: {', '.join(changed)}")
-    return Rerun(files, tuple(differences), tuple(remarks))
+    return Rerun(files, tuple(differences), tuple(version_differences(manifest)))
 
 
 def _compute(
@@ -105,10 +97,7 @@ def _compute(
 ) -> Job:
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     spine = read_public_spine(run.spine, spec.geography.level_names)
-    make_restricted(again.root)
-    make_folder(again.public)
-    make_restricted(again.restricted)
-    make_restricted(again.staging)
+    make_run_folders(again)
     job = Job(again, spec, tuple(universes), spine, pool, progress)
     facilities = {
         one.name: [
@@ -120,31 +109,59 @@ def _compute(
         for one in universes
     }
     records = Records(job, key, facilities)
+    counting, measuring, publishing = records.before_measuring(), records.measuring(), public_steps(job)
+    progress.begin((*counting, *measuring, *publishing))
+    perform_steps(job, counting, perform)
+    _refuse_other_records(run, manifest, records.fingerprints)
     # Not charged: noise that is drawn again is the noise that was charged for.
-    confidential = [*records.before_measuring(), *records.measuring()]
-    publishing = public_steps(job)
-    progress.begin((*confidential, *publishing))
-    perform_steps(job, confidential, perform)
+    perform_steps(job, measuring, perform)
     told = perform_steps(job, publishing, perform)
-    computed = manifest_of(
-        job,
-        told,
-        status=status(insecure_key=key.insecure),
-        key_commitment=key.commitment(),
-        input_fingerprints=records.fingerprints,
-    )
-    write_manifest(again, computed)
+    write_manifest(again, manifest_of(job, told, key, records.fingerprints))
     return job
 
 
+def _refuse_other_records(run: RunDirectory, manifest: Manifest, fingerprints: Mapping[str, str]) -> None:
+    """Raises InputError where noise would be drawn over other records, which nobody was charged for."""
+    changed = [
+        name or manifest.release
+        for name, fingerprint in fingerprints.items()
+        if manifest.input_fingerprints.get(name) != fingerprint
+    ]
+    if changed:
+        found = f"the records are not those that {run.root} was made from: {', '.join(changed)}"
+        why = "nothing was drawn, since other records are a release of their own, with a charge of its own"
+        raise InputError("; ".join([found, why, *version_differences(manifest)]))
+
+
+def _has_restricted(run: RunDirectory) -> bool:
+    return run.restricted.is_dir() and os.access(run.restricted, os.R_OK | os.W_OK | os.X_OK)
+
+
 @contextmanager
-def _keeping_refusal() -> Iterator[None]:
-    """Why the records were refused outlives the temporary folder, in one of its own that only its owner can enter."""
+def _closed_folder(run: RunDirectory) -> Iterator[Path]:
+    """A folder for true counts, removed in the end. Below restricted/ if possible: a kill leaves none elsewhere."""
+    if _has_restricted(run):
+        with held(run):
+            empty_staging(run)
+            with tempfile.TemporaryDirectory(prefix="rerun-", dir=run.staging) as folder:
+                yield Path(folder)
+    else:
+        with tempfile.TemporaryDirectory(prefix="spinewise-rerun-") as folder:
+            yield Path(folder)
+
+
+@contextmanager
+def _keeping_refusal(run: RunDirectory) -> Iterator[None]:
+    """Why the records were refused outlives the folder, in restricted/ or in a folder that only its owner can enter."""
     try:
         yield
     except RefusedError as error:
-        kept = Path(tempfile.mkdtemp(prefix="spinewise-refused-")) / error.details.name
-        shutil.copy(error.details, kept)
+        if _has_restricted(run):
+            kept = run.refusal
+            write_bytes(kept, error.details.read_bytes(), run.staging, private=True)
+        else:
+            kept = Path(tempfile.mkdtemp(prefix="spinewise-refused-")) / error.details.name
+            shutil.copy(error.details, kept)
         stage = str(error).split(":")[0]
         raise RefusedError(stage, kept, error.exit_status) from None
 

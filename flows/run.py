@@ -25,7 +25,7 @@ from flows.workers import Workers
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.files import canonical_json, write_json
-from pipeline.manifest import status, write_manifest
+from pipeline.manifest import write_manifest
 from pipeline.release_directory import open_run
 
 #: Leaf cells from which a run is sure to have work for all its processes.
@@ -87,14 +87,7 @@ def _run_in(
     perform_steps(job, measuring, perform, checkpoints)
     told = perform_steps(job, publishing, perform, checkpoints)
     perform_steps(job, ending, perform)
-    manifest = manifest_of(
-        job,
-        told,
-        status=status(insecure_key=key.insecure),
-        key_commitment=key.commitment(),
-        input_fingerprints=records.fingerprints,
-    )
-    write_manifest(run, manifest)
+    write_manifest(run, manifest_of(job, told, key, records.fingerprints))
     Batches(run).forget()
 
 

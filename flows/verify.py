@@ -17,9 +17,10 @@ from flows.stages import input_files, perform_steps, public_steps
 from flows.steps import Progress
 from flows.workers import Workers
 from pipeline.errors import InputError, SpinewiseError
-from pipeline.files import make_folder, make_restricted, sha256_file
+from pipeline.files import make_folder, sha256_file
 from pipeline.layout import RunDirectory
 from pipeline.manifest import Manifest, check_public_files, read_manifest, software
+from pipeline.release_directory import make_run_folders
 from pipeline.spec import ReleaseSpec
 
 
@@ -81,9 +82,7 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
         threadpool_limits(1),
     ):
         again = RunDirectory(Path(folder) / "release")
-        make_folder(again.public)
-        make_restricted(again.restricted)
-        make_restricted(again.staging)
+        make_run_folders(again)
         job = Job(again, spec, universes, spine, pool, progress, Batches(again, about="verify"))
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from pipeline.durable import sync_folder
 from pipeline.errors import ReleaseError
 
 logger = logging.getLogger(__name__)
@@ -55,14 +56,6 @@ def write_problem(error: OSError, path: Path) -> str:
     return f"cannot write {path}: {error.strerror or error}"
 
 
-def _sync_folder(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def make_folder(path: Path, mode: int = 0o777) -> None:
     """Create `path` and what is missing above it, durably; `mode` (less the umask) is for `path` alone."""
     if path.is_dir():
@@ -70,7 +63,7 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
     make_folder(path.parent)
     with suppress(FileExistsError):
         path.mkdir(mode=mode)
-    _sync_folder(path.parent)
+    sync_folder(path.parent)
 
 
 def make_restricted(path: Path) -> None:
@@ -122,7 +115,7 @@ def staged(target: Path, staging: Path, *, private: bool = False) -> Iterator[Pa
         with temporary.open("rb+") as written:
             os.fsync(written.fileno())
         temporary.replace(target)
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         raise ReleaseError(write_problem(error, target)) from error
     finally:

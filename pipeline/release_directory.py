@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def open_run(root: Path, identity: Mapping[str, object]) -> Iterator[RunDirector
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
         raise InputError(f"cannot write to {root}: it is read-only or belongs to somebody else; name another directory")
     make_restricted(run.restricted)
-    with _locked(run):
+    with held(run):
         # Again, now that no other process can change it.
         _check_entries(run)
         _begin(run, identity)
@@ -84,8 +84,27 @@ def recorded_identity(run: RunDirectory) -> dict[str, Any]:
     return identity
 
 
+def make_run_folders(run: RunDirectory) -> None:
+    """The empty folders of a run that is computed for comparison or trial, and that nobody goes on with."""
+    make_restricted(run.root)
+    make_folder(run.public)
+    make_restricted(run.restricted)
+    make_restricted(run.staging)
+
+
+def empty_staging(run: RunDirectory) -> None:
+    """Remove what an earlier process has left in restricted/staging/; the directory is `held`."""
+    _remove(run.staging)
+    make_restricted(run.staging)
+
+
 @contextmanager
-def _locked(run: RunDirectory) -> Iterator[None]:
+def held(run: RunDirectory) -> Iterator[None]:
+    """No other process of ours is at work in the directory, and none begins, until the block ends.
+
+    Raises:
+        InputError: one is; ReleaseError: the lock cannot be made.
+    """
     lock = FileLock(run.lock, timeout=0, mode=0o600)
     try:
         lock.acquire()
@@ -98,7 +117,8 @@ def _locked(run: RunDirectory) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.release()
+        with suppress(OSError):
+            lock.release()
 
 
 def _check_entries(run: RunDirectory) -> None:
@@ -131,8 +151,7 @@ def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
     for name in _names(run.restricted):
         if name.startswith(_TEMPORARY_KEY):
             _remove(run.restricted / name)
-    _remove(run.staging)
-    make_restricted(run.staging)
+    empty_staging(run)
     if not run.record.exists():
         record = {"identity": dict(identity), "input_fingerprints": None}
         write_json(run.record, record, run.staging, private=True)

@@ -21,7 +21,13 @@ def audit(
         Path | None,
         typer.Argument(help="Audit this finished release instead of what is installed.", metavar="[RELEASE_DIR]"),
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the reports audit.html and audit.json.")] = Path("audit"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the reports audit.html and audit.json; default: audit, for a release its restricted/audit.",
+            show_default=False,
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Half a minute instead of several.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=10**6, help="The same seed gives the same findings.")] = 1,
     workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
@@ -38,6 +44,7 @@ def audit(
 
     Of a release, with its restricted/ folder: that what was added to the true counts is the noise that the spec gives,
     bound to the key and the records, that nothing else is published, and that all of it follows from the measurements.
+    The reports are computed from true counts: they are for the agency alone, and have mode 0600.
 
     The status is 0 if everything is as it should be, else 1.
 
@@ -45,7 +52,7 @@ def audit(
 
         spinewise audit --out audit
 
-        spinewise audit releases/rhode-island --out audit-of-release
+        spinewise audit releases/rhode-island
     """
     from flows.audit_steps import audit_installed, audit_release
     from flows.console import error_console
@@ -64,11 +71,13 @@ def audit(
 
     processes = default_workers() if workers is None else workers
     if release is None:
+        folder = Path("audit") if out is None else out
         found = audit_installed(quick=quick, seed=seed, workers=processes, tell=tell)
     else:
         run = release_at(release)
+        folder = run.restricted / "audit" if out is None else out
         found = audit_release(run, KeySource(file=key_file), ledger, processes, tell)
-    html, _ = write_audit(found, out)
+    html, _ = write_audit(found, folder, private=release is not None)
     _show(found)
     verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
     typer.echo(f"{found.title}: {verdict}; see {html}")

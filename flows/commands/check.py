@@ -27,14 +27,11 @@ def check(
 
         spinewise check releases/rhode-island
     """
-    from flows.console import error_console
+    from flows.console import tell_problems
     from pipeline.check_release import examine
 
     findings = examine(release)
     if problems := findings.problems:
-        console = error_console()
-        console.print(f"{release}: this release does not keep its spec")
-        for problem in problems:
-            console.print(f"  {problem}")
+        tell_problems(f"{release}: this release does not keep its spec", problems)
         raise typer.Exit(1)
     typer.echo(f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks)")

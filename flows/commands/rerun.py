@@ -34,15 +34,16 @@ def rerun(
 ) -> None:
     """Compute every public file again from the records and the key, and compare all of them byte by byte.
 
-    The same noise is drawn as before, so it costs no budget. It is done in a temporary folder (TMPDIR says where),
-    which holds true counts while it is there and is closed to others. Where other versions are installed than the
-    release was made with, they are named, and all is compared all the same.
+    The same noise is drawn as before, so it costs no budget; other records are refused before any is drawn. It is done
+    in restricted/, or, where that is not there or cannot be written, in a temporary folder (TMPDIR says where) that is
+    closed to others and holds true counts while it is there. Where other versions are installed than the release was
+    made with, they are named, and all is compared all the same.
 
     Example:
 
         spinewise rerun releases/rhode-island --data persons.parquet
     """
-    from flows.console import error_console, make_progress
+    from flows.console import error_console, make_progress, tell_problems
     from flows.custody import KeySource, key_of_release
     from flows.rerun import universes_to_rerun
     from flows.verify import release_at
@@ -66,15 +67,13 @@ def rerun(
     finally:
         progress_of_run.reset(tokens[0])
         key_of_rerun.reset(tokens[1])
-    console = error_console()
     for remark in found.remarks:
-        console.print(f"Note: {remark}")
+        error_console().print(f"Note: {remark}")
     if found.same:
         typer.echo(f"{release}: rerun; all {found.files} public files are the same")
         return
-    console.print(f"{release}: {len(found.differences)} of {found.files} public files differ, first")
-    for difference in found.differences[:20]:
-        console.print(f"  {difference}")
+    shown = [str(difference) for difference in found.differences[:20]]
     if found.differences[20:]:
-        console.print(f"  and {len(found.differences) - 20} more")
+        shown.append(f"and {len(found.differences) - 20} more")
+    tell_problems(f"{release}: {len(found.differences)} of {found.files} public files differ, first", shown)
     raise typer.Exit(1)

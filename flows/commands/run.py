@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
+    context: typer.Context,
     spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder in which the release's directory is made.")] = Path("releases"),
     data: Annotated[
@@ -72,7 +73,8 @@ def run(
     """
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
-    from flows.console import make_progress, tell_end
+    from flows.charging import check_ledger_is_used
+    from flows.console import error_console, make_progress, tell_end
     from flows.custody import KeySource
     from flows.request import Engine, Request, check_request
     from flows.workers import default_workers
@@ -81,6 +83,10 @@ def run(
     count = default_workers() if workers is None else workers
     request = Request(spec, out, data, count, key_file, key, Engine(engine, scheduler, scratch))
     checked = check_request(request)  # before an engine is started
+    source = context.get_parameter_source("ledger")
+    asked_for = source is not None and source.name == "COMMANDLINE"
+    if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
+        error_console().print(f"Warning: {odd}")
     from flows.release import key_of_run, progress_of_run, release
 
     tokens = progress_of_run.set(make_progress()), key_of_run.set(key)

@@ -28,7 +28,7 @@ def verify(
 
         spinewise verify releases/rhode-island
     """
-    from flows.console import error_console, make_progress
+    from flows.console import make_progress, tell_problems
     from flows.verify import release_at, verify_release
     from flows.workers import default_workers
 
@@ -39,9 +39,6 @@ def verify(
     finally:
         progress.close()
     if problems:
-        console = error_console()
-        console.print(f"{release}: this release does not verify")
-        for problem in problems:
-            console.print(f"  {problem}")
+        tell_problems(f"{release}: this release does not verify", problems)
         raise typer.Exit(1)
     typer.echo(f"{release}: verified; all of it follows from its measurements")

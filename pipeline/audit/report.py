@@ -6,8 +6,8 @@ from importlib import resources
 from pathlib import Path
 
 from pipeline.audit.findings import Audit
-from pipeline.errors import InputError
-from pipeline.files import canonical_json
+from pipeline.errors import InputError, ReleaseError
+from pipeline.files import canonical_json, make_folder, write_bytes
 
 __all__ = ["HTML_NAME", "JSON_NAME", "audit_html", "write_audit"]
 
@@ -15,15 +15,23 @@ HTML_NAME = "audit.html"
 JSON_NAME = "audit.json"
 
 
-def write_audit(audit: Audit, folder: Path) -> tuple[Path, Path]:
-    """Write both reports into `folder`, which is made if need be; their paths. InputError where that fails."""
+def write_audit(audit: Audit, folder: Path, *, private: bool = False) -> tuple[Path, Path]:
+    """Write both reports into `folder`, which is made if need be; their paths.
+
+    Args:
+        private: for their owner only, since the findings were computed from true counts.
+
+    Raises:
+        InputError: they cannot be written.
+    """
     html, json = folder / HTML_NAME, folder / JSON_NAME
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        html.write_text(audit_html(audit), encoding="utf-8")
-        json.write_bytes(canonical_json(audit.as_dict()))
-    except OSError as error:
-        raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from None
+        make_folder(folder, mode=0o700 if private else 0o777)
+        write_bytes(html, audit_html(audit).encode(), folder, private=private)
+        write_bytes(json, canonical_json(audit.as_dict()), folder, private=private)
+    except (OSError, ReleaseError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"--out {folder}: cannot be written ({why})") from None
     return html, json
 
 

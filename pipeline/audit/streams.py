@@ -10,10 +10,11 @@ from fractions import Fraction
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
 from pipeline.audit.exact_noise import exact_tails, rescaled
-from pipeline.audit.findings import ALPHA, Finding, certain
+from pipeline.audit.findings import Finding, certain, statistical
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import decide, sampler_for
@@ -104,15 +105,30 @@ def _seekable(seed: int) -> Finding:
 def _uniform(seed: int, words: int) -> Iterator[Finding]:
     stream = Stream(derived_key(insecure_secret(seed), "audit", "uniform"))
     drawn = stream.words(0, words)
-    counts = np.bincount(drawn.view(np.uint8), minlength=256)
-    bits = np.array([int(((drawn >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in range(64)])
-    p_bytes = float(stats.chisquare(counts).pvalue)
-    p_bits = float(stats.chi2.sf((((bits - words / 2) ** 2) / (words / 4)).sum(), 64))
-    unit = drawn[:-1].astype(np.float64), drawn[1:].astype(np.float64)
-    z = float(np.corrcoef(*unit)[0, 1]) * (words - 1) ** 0.5
-    p_serial = float(2 * stats.norm.sf(abs(z)))
-    for check, p_value in (("bytes", p_bytes), ("bits", p_bits), ("serial correlation", p_serial)):
-        yield Finding("streams", f"uniform {check}", f"{words} words", p_value >= ALPHA, p_value, ALPHA)
+    low_bytes, high_bits, repeated = drawn.copy(), drawn.copy(), drawn.copy()
+    low_bytes[::10] &= ~np.uint64(0xFF)
+    high_bits[::10] |= np.uint64(1 << 63)
+    repeated[1::10] = repeated[: len(repeated[1::10]) * 10 : 10]
+    for check, p_value, arm, faulty in (
+        ("bytes", _bytes, "one low byte in 10 set to 0", low_bytes),
+        ("bits", _bits, "one high bit in 10 set to 1", high_bits),
+        ("serial correlation", _serial, "one word in 10 repeated", repeated),
+    ):
+        yield statistical("streams", f"uniform {check}", f"{words} words", p_value(drawn), {arm: p_value(faulty)})
+
+
+def _bytes(words: NDArray[np.uint64]) -> float:
+    return float(stats.chisquare(np.bincount(words.view(np.uint8), minlength=256)).pvalue)
+
+
+def _bits(words: NDArray[np.uint64]) -> float:
+    ones = np.array([int(((words >> np.uint64(bit)) & np.uint64(1)).sum()) for bit in range(64)])
+    return float(stats.chi2.sf((((ones - words.size / 2) ** 2) / (words.size / 4)).sum(), 64))
+
+
+def _serial(words: NDArray[np.uint64]) -> float:
+    z = float(np.corrcoef(words[:-1].astype(np.float64), words[1:].astype(np.float64))[0, 1]) * (words.size - 1) ** 0.5
+    return float(2 * stats.norm.sf(abs(z)))
 
 
 def _derivation(seed: int) -> Finding:
@@ -137,10 +153,10 @@ def _derivation(seed: int) -> Finding:
 
 def _undecidable(spec: NoiseSpec, decide: Decide) -> Finding:
     """Uniforms a last digit below and above P(X <= -k), in 256 bits, must give -k and what follows it."""
-    problems, arm = _open_draws(spec, spec, decide), _open_draws(spec, rescaled(spec, Fraction(95, 100)), decide)
-    if not arm:
-        problems.append("0.95 times the scale is not noticed")
-    well = "decided on both sides of every boundary; notices 0.95 times the scale"
+    problems = _open_draws(spec, spec, decide)
+    arms = ("0.95 times the scale", Fraction(95, 100)), ("1.05 times the scale", Fraction(105, 100))
+    problems += [f"{arm} is not noticed" for arm, by in arms if not _open_draws(spec, rescaled(spec, by), decide)]
+    well = f"decided on both sides of every boundary; notices {', '.join(arm for arm, _ in arms)}"
     return certain("streams", "undecidable path", str(spec), problems, well=well)
 
 

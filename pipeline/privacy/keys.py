@@ -28,12 +28,17 @@ from typing import Final, NoReturn
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from pipeline.durable import sync_folder
 from pipeline.errors import InputError
 
-__all__ = ["KEY_BYTES", "LONGEST_KEY_TEXT", "MasterKey", "draws_key", "refinement_key"]
+__all__ = ["DERIVATION", "KEY_BYTES", "LONGEST_KEY_TEXT", "MasterKey", "draws_key", "refinement_key"]
 
 KEY_BYTES: Final = 32
-_SALT: Final = b"spinewise keys 1"  # a change to any derivation needs a new number here
+#: Needs a new number with any change to a derivation, or to the noise that a key and a position give: other noise then
+#: comes from other uniforms, and the ledger charges for it. Noise drawn in two ways from one stream would not be
+#: independent, and budgets add up for independent noise only.
+DERIVATION: Final = "spinewise keys 1"
+_SALT: Final = DERIVATION.encode("ascii")
 _TEST_PREFIX: Final = "insecure-test:"
 _TEST_TEXT: Final = re.compile(r"insecure-test:(0|[1-9][0-9]{0,17})", re.ASCII)
 _FILE_TEXT: Final = re.compile(r"spinewise-master-key-1 ([0-9a-f]{64})", re.ASCII)
@@ -143,7 +148,7 @@ class MasterKey:
         except OSError as error:
             raise InputError(f"key file {path}: cannot be written ({error.strerror})") from None
         with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
 
     @property
     def insecure(self) -> bool:
@@ -217,11 +222,3 @@ def _checked(secret: bytes, name: str) -> bytes:
     if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
         raise ValueError(f"{name} must be {KEY_BYTES} bytes")
     return secret
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

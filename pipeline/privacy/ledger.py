@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
-from types import TracebackType
 from typing import Final, Self
 
 from pipeline.errors import BudgetRefusedError, InputError
@@ -30,13 +29,12 @@ from pipeline.privacy.events import (
     replay,
     same_groups,
 )
-from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.keys import DERIVATION, MasterKey
 from pipeline.privacy.ledger_notes import Head, check_noted
 from pipeline.privacy.ledger_store import Store, Writing
 
 __all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "amount_text"]
 
-_NOISE_VERSION: Final = "noise 1"  # a new number where the same key and position would draw other noise than before
 _NAME: Final = re.compile(r"\w[\w.-]{0,99}")
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -99,7 +97,7 @@ class RunFingerprint:
         context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
         if not all(context):
             raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
-        content = ["spinewise run 1", _NOISE_VERSION, key.commitment(), *context]
+        content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
         return cls(hashlib.sha256(json.dumps(content).encode()).hexdigest())
 
 
@@ -164,9 +162,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

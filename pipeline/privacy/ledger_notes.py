@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from pipeline.durable import sync_folder
 from pipeline.privacy.events import Event, LedgerError
 
 __all__ = ["NOTE_NAME", "Head", "check_noted", "note_event", "read_note", "read_notes"]
@@ -63,7 +64,7 @@ def note_event(folder: Path, head: Head) -> None:
             Path(temporary).unlink(missing_ok=True)
             raise
         with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
-            _sync(folder)
+            sync_folder(folder)
     except OSError as error:
         raise LedgerError(f"{path}: the ledger's last event cannot be noted ({error.strerror})") from error
 
@@ -126,11 +127,3 @@ def _other_ledger(folder: Path | None, head: Head, ledger: str) -> str:
         f"{where} was charged in the ledger {head.ledger[:12]}, this is the ledger {ledger[:12]}: name the ledger that "
         "it was charged in, with --ledger"
     )
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

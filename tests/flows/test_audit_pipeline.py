@@ -123,11 +123,16 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_the_command_audits_a_release(town: Path, tmp_path: Path) -> None:
-    done = CliRunner().invoke(app, ["audit", str(town), "--out", str(tmp_path), "--workers", "1"])
+    """Its reports are computed from true counts, and stay with them."""
+    shutil.copytree(town, tmp_path / "town")
+    done = CliRunner().invoke(app, ["audit", str(tmp_path / "town"), "--workers", "1"])
     assert done.exit_code == 0, done.output
     assert "Audit of the release town: passed" in done.output
-    found = json.loads((tmp_path / "audit.json").read_text())
+    path = tmp_path / "town" / "restricted" / "audit" / "audit.json"
+    assert path.stat().st_mode & 0o077 == 0
+    found = json.loads(path.read_text())
     assert found["about"]["key"] == "given"
+    assert found["about"]["ledger"] == "none: the spec names no dataset"
 
 
 def test_a_release_without_its_true_counts_cannot_be_audited(town: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.small import run, write_town
 
+import flows.stages
 import flows.verify
 from flows.custody import KeySource, key_of_release
 from flows.differences import compare_public
@@ -23,6 +24,7 @@ from pipeline.layout import RunDirectory
 from pipeline.manifest import read_manifest
 from pipeline.measurements import MeasurementWriter, read_measurement
 from pipeline.privacy.keys import MasterKey
+from pipeline.release_directory import held
 
 
 def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source: KeySource | None = None) -> Rerun:
@@ -41,7 +43,15 @@ def copied(town: Path, tmp_path: Path) -> Path:
 def test_every_public_file_is_the_same_and_nothing_is_left_behind(
     town: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """True counts are written below restricted/ only, and not for long."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folders: list[str] = []
+    tabulate = flows.stages.tabulate_universe
+    monkeypatch.setattr(
+        flows.stages,
+        "tabulate_universe",
+        lambda job, *rest: (folders.append(str(job.run.root)), tabulate(job, *rest))[1],
+    )
     before = {path: sha256_file(path) for path in town.rglob("*") if path.is_file()}
     found = rerun(town)
     assert found.same
@@ -49,6 +59,17 @@ def test_every_public_file_is_the_same_and_nothing_is_left_behind(
     assert found.files == len(read_manifest(RunDirectory(town).manifest).files) + 1
     assert {path: sha256_file(path) for path in town.rglob("*") if path.is_file()} == before
     assert list(tmp_path.iterdir()) == []
+    assert {Path(folder).parents[1] for folder in folders} == {town / "restricted" / "staging"}
+    assert list((town / "restricted" / "staging").iterdir()) == []
+
+
+def test_what_a_killed_rerun_left_is_removed_and_two_do_not_meet(copied: Path) -> None:
+    directory = RunDirectory(copied)
+    (directory.staging / "rerun-x").mkdir()
+    with held(directory), pytest.raises(InputError, match="another process is running in"):
+        rerun(copied)
+    assert rerun(copied).same
+    assert list(directory.staging.iterdir()) == []
 
 
 def test_public_files_key_records_and_spec_are_enough(town: Path, town_spec: Path, tmp_path: Path) -> None:
@@ -102,14 +123,22 @@ def test_files_that_are_missing_added_or_damaged_are_named(copied: Path) -> None
     }
 
 
-def test_other_records_are_told_and_the_first_level_comes_first(town: Path, town_spec: Path, tmp_path: Path) -> None:
+def test_over_other_records_no_noise_is_drawn(
+    town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would be measured without a charge. The same records still can be, by the same patched function."""
+    measured: list[str] = []
+    measure = flows.stages.measure_level
+    monkeypatch.setattr(flows.stages, "measure_level", lambda *given: (measured.append(given[-1]), measure(*given))[1])
+    assert rerun(town).same
+    assert measured == ["county", "tract", "block"] * 2
+    measured.clear()
     shutil.copytree(town_spec.parent, tmp_path / "in")
     lines = (tmp_path / "in" / "persons.csv").read_text().splitlines()
     (tmp_path / "in" / "persons.csv").write_text("\n".join(lines[:-1]) + "\n")
-    found = rerun(town, data=tmp_path / "in")
-    assert found.remarks[0] == "the records are not those that the release was made from: town"
-    assert found.differences[0].file == "public/invariants/county/total.parquet"
-    assert found.differences[-1].file == "public/manifest.json"
+    with pytest.raises(InputError, match=r"the records are not those that .* was made from: town; nothing was drawn"):
+        rerun(town, data=tmp_path / "in")
+    assert measured == []
 
 
 def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,15 +154,23 @@ def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch:
 
 
 def test_records_that_are_refused_are_told_in_a_closed_file_that_stays(
-    town: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    copied: Path, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(town_spec.parent, tmp_path / "in")
     with (tmp_path / "in" / "persons.csv").open("a") as file:
         file.write("A0101,SECRETVALUE,f,house\n")
     (tmp_path / "tmp").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    with pytest.raises(RefusedError) as kept:
+        rerun(copied, data=tmp_path / "in")
+    assert kept.value.details == copied / "restricted" / "refused.txt"
+    assert "SECRETVALUE" in kept.value.details.read_text()
+    assert kept.value.details.stat().st_mode & 0o077 == 0
+    assert list((tmp_path / "tmp").iterdir()) == []
+    shutil.move(copied / "restricted" / "key", tmp_path / "key")
+    shutil.rmtree(copied / "restricted")
     with pytest.raises(RefusedError) as error:
-        rerun(town, data=tmp_path / "in")
+        rerun(copied, tmp_path / "in", town_spec, KeySource(file=tmp_path / "key"))
     assert "SECRETVALUE" not in str(error.value)
     assert "SECRETVALUE" in error.value.details.read_text()
     assert error.value.details.parent.stat().st_mode & 0o077 == 0

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
 from flows.steps import Silent, Step
+from releases.command import environment
 from releases.small import run
 
 
@@ -36,6 +38,14 @@ class Killer(Silent):
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:  # noqa: ARG002
         self.happens("finish")
+
+
+def kill_at(spec: Path, out: Path, event: str, number: int) -> bool:
+    """Run in another process and be killed; False if the run ended before."""
+    command = [sys.executable, "-m", "releases.killed", str(spec), str(out), event, str(number)]
+    ended = subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+    return ended.returncode != 0
 
 
 def main() -> None:

@@ -55,6 +55,16 @@ def test_both_reports_hold_every_finding(tmp_path: Path) -> None:
     assert opened == []
 
 
+def test_a_report_on_true_counts_is_for_its_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "audit.json").write_text("an older one, open to all")
+    for folder in (tmp_path / "new", tmp_path / "there"):
+        for path in write_audit(AUDIT, folder, private=True):
+            assert path.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+    assert all(path.stat().st_mode & 0o044 for path in write_audit(AUDIT, tmp_path / "open"))
+
+
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"--out .*file.* cannot be written"):

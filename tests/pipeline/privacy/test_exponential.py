@@ -6,6 +6,7 @@ import itertools
 import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from pipeline.privacy import exponential
 from pipeline.privacy.events import Group, cost_of
 from pipeline.privacy.exponential import Exponential, cumulative
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger import Charge, Ledger, OverspentError, RunFingerprint
 from pipeline.privacy.select import Select
 
 KEY = MasterKey.from_text("insecure-test:1").stream_key(("input", "spine", "privacy"), "tract", "select detail")
@@ -226,6 +228,29 @@ def test_versions_far_from_the_population_are_as_rare_as_stated() -> None:
     near = np.bincount(DETAIL.choose(KEY, np.full(10_000, 499)), minlength=3)
     assert min(near[1:]) > 4000
     assert DETAIL.names(chosen[:1]) == ["age"]
+
+
+def test_a_selection_is_reserved_before_it_is_made_and_refused_when_nothing_is_left(tmp_path: Path) -> None:
+    """Beside noise on the same level, in one charge; choices and noise come from streams of their own."""
+    key, context = MasterKey(bytes(range(32))), ("records", "spine", "privacy")
+    run = RunFingerprint.of(key, input_fingerprint="records", spine_fingerprint="spine", privacy_fingerprint="privacy")
+    populations = np.arange(0, 2000, 10)
+    groups = (
+        Group("tract", DETAIL.stream_name, DETAIL.mechanism.name, DETAIL.epsilon, len(populations)),
+        Group("tract", "total", "discrete_gaussian", Fraction(400), len(populations)),
+    )
+    cost = Fraction(1, 400) + Fraction(1, 400)
+    with Ledger.open(str(tmp_path / "ledger"), create=True) as ledger:
+        ledger.open_dataset("p", population="p", framework="zcdp", budget=cost, neighbours="change-one")
+        reservation = ledger.reserve(Charge("p", run, "r", "change-one", groups))
+        chosen = DETAIL.choose(key.stream_key(context, "tract", DETAIL.stream_name), populations)
+        ledger.commit(reservation)
+        assert ledger.dataset("p").left == 0
+        assert not ledger.reserve(Charge("p", run, "r", "change-one", groups)).new
+        assert (DETAIL.choose(key.stream_key(context, "tract", DETAIL.stream_name), populations) == chosen).all()
+        with pytest.raises(OverspentError):
+            ledger.reserve(Charge("p", RunFingerprint("0" * 64), "r", "change-one", groups[:1]))
+        assert ledger.verify() == ()
 
 
 def test_a_selection_is_charged_like_the_rest() -> None:

@@ -13,7 +13,8 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.tables import boundaries, tails
 
 SPECS = [
-    NoiseSpec("discrete_gaussian", Fraction(s)) for s in ("1/1000", "1/10", "1", "19/10", "100", "114921/586", "9999/7")
+    NoiseSpec("discrete_gaussian", Fraction(s))
+    for s in ("1/1000", "1/10", "1", "19/10", "100", "114921/586", "9999/7", "1/100")
 ] + [NoiseSpec("discrete_laplace", Fraction(b)) for b in ("1/1000", "1/4", "7/10", "1", "7", "542/19")]
 
 
