@@ -2,8 +2,8 @@
 
     python benchmarks/bench_validate.py [--rows 10000000] [--json PATH]
 
-Writes synthetic records (one row a person: block and the four P.L. 94-171 attributes as value numbers, 2,016 cells) with
-a known number of faults of each kind to a temporary Parquet and CSV file, with a spec and the list of blocks. Each
+Writes synthetic records (one row a person: block and the four P.L. 94-171 attributes as value numbers, 2,016 cells)
+with a known number of faults of each kind to a temporary Parquet and CSV file, a spec and the list of blocks. Each
 engine checks them in a process of its own: geocodes against the list, each attribute against its values, and a
 combination that is impossible. Both must find the planted numbers. pandas holds the whole file; `validate` reads chunks
 and also says in which rows and lines the faults are. The limit is 60 seconds for 10 million records.

@@ -55,3 +55,72 @@ def pl94171(
         for line in imported.mismatches:
             console.print(f"  {line}")
     typer.echo(imported.spec)
+
+
+@app.command("table")
+def table(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="A .csv, .csv.gz or .parquet file; or, with --query, a .duckdb file, duckdb: or postgresql://...",
+            metavar="SOURCE",
+            show_default=False,
+        ),
+    ],
+    out: OutOption,
+    query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="The query that gives the records, for a database.")
+    ] = None,
+    geography: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMNS", help="The columns of the levels, top first: county,tract. Guessed by default."),
+    ] = None,
+    areas: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The public list of all areas, with the same columns.")
+    ] = None,
+    households: Annotated[
+        str | None, typer.Option(metavar="SOURCE", help="A table of households, where SOURCE is one of persons.")
+    ] = None,
+    households_query: Annotated[
+        str | None, typer.Option(metavar="SQL", help="The query that gives the households, for a database.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column that leads from persons to households.")
+    ] = None,
+    count: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of counts, where a row is not one record.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="The release's name; by default that of the file.")] = None,
+) -> None:
+    """Import a table: guess its spine and schema, and write a spec to edit; prints the spec's path.
+
+    A row is a record, a cell with its count, or an area with its counts side by side. A table of persons with a key of
+    households, or two tables, give two histograms that are released together. DIR gets release.toml with comments, the
+    list of areas, and what was fetched or joined. Everything that was guessed is told, and stands in the spec.
+
+    Example:
+
+        spinewise import table persons.csv --out mine
+
+        spinewise import table register.duckdb --query "select * from persons" --out mine
+    """
+    from flows.console import error_console
+    from pipeline.errors import InputError
+    from pipeline.imports.tables import TableRequest, TableSource, import_table
+
+    if households is None and households_query is not None:
+        raise InputError("--households-query: there is no --households to ask; give both, or neither")
+    request = TableRequest(
+        TableSource(source, query),
+        TableSource(households, households_query) if households is not None else None,
+        key,
+        areas,
+        tuple(part.strip() for part in geography.split(",") if part.strip()) if geography else (),
+        count,
+        name,
+    )
+    imported = import_table(request, out)
+    console = error_console()
+    for line in imported.told:
+        console.print(line)
+    typer.echo(imported.spec)

@@ -52,6 +52,9 @@ def new_folder(target: Path) -> Iterator[ImportFolder]:
         try:
             yield ImportFolder(staging)
             staging.rename(target)  # over an empty folder, too
+        except InputError as error:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise InputError(str(error).replace(str(staging), str(target))) from error
         except BaseException:
             shutil.rmtree(staging, ignore_errors=True)
             raise
