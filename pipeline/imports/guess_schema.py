@@ -13,9 +13,10 @@ from pipeline.resolve import TAKEN_COLUMNS
 from pipeline.schema import RESERVED_NAMES
 from pipeline.tables import MARGIN_SUFFIX
 
-#: Values that an attribute may have, and cells that all attributes together may span, before columns are left out.
+#: Values that an attribute may have, and cells that all attributes together may span, before columns are left out:
+#: about as many as the 2020 redistricting data have.
 MOST_VALUES = 40
-MOST_CELLS = 10_000
+MOST_CELLS = 2_100
 #: First years of age groups, and the last age that is mapped.
 _AGE_GROUPS = (0, 5, 18, 25, 45, 65, 85)
 _OLDEST = 130
@@ -97,13 +98,8 @@ def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:
         more = "more than " if column.too_many else ""
         return f"it has {more}{column.n_distinct:,} values; group them, or name the column in --geography"
     texts = sorted(column.values) if numbers is None else list(map(str, _filled(numbers)))
-    labels: dict[str, str] = {}
-    mapped: dict[str, str] = {}
-    for text in texts:
-        label = value_label(text, list(labels.values()))
-        labels[text] = label
-        if label != text:
-            mapped[text] = label
+    labels = value_labels(texts)
+    mapped = {text: label for text, label in labels.items() if label != text}
     if column.n_missing:
         mapped[""] = value_label("missing", list(labels.values()))
         labels[""] = mapped[""]
@@ -131,14 +127,23 @@ def _ages(name: str, column: Column) -> GuessedAttribute:
 
 def attribute_name(column: str, taken: Collection[str]) -> str:
     """A name for an attribute that queries can use, made of a column's."""
-    name = re.sub(r"\W+", "_", column.strip(), flags=re.ASCII).strip("_") or "attribute"
+    name = re.sub(r"\W+", "_", column.strip(), flags=re.ASCII).strip("_")[:60] or "attribute"
     if not name.isidentifier() or keyword.iskeyword(name):
         name = f"a_{name}"
     wanted, number = name, 2
-    while name in taken or name in RESERVED_NAMES or name in TAKEN_COLUMNS:
+    folded = {other.casefold() for other in (*taken, *RESERVED_NAMES, *TAKEN_COLUMNS)}
+    while name.casefold() in folded:
         name = f"{wanted}_{number}"
         number += 1
     return name
+
+
+def value_labels(texts: Iterable[str]) -> dict[str, str]:
+    """A value that the schema allows for each text, all different."""
+    labels: dict[str, str] = {}
+    for text in texts:
+        labels[text] = value_label(text, list(labels.values()))
+    return labels
 
 
 def value_label(text: str, taken: Collection[str]) -> str:

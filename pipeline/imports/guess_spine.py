@@ -130,15 +130,17 @@ def _nested(column: Column, *, named: bool) -> Spine | None:
     Where the name says so, codes that have lost the zero of states 01 to 09 are filled up.
     """
     widths = sorted(column.digits)
-    if not widths or widths[-1] not in SPINE_LEVELS.values() or widths[-1] < 11 or column.n_distinct < 2:
+    if not widths or column.n_distinct < 2:
         return None
-    width = widths[-1]
-    if widths != [width] and not (named and widths == [width - 1, width]):
+    width = SPINE_LEVELS.get(plain(column.name), 0) if named else 0
+    if not width or not set(widths) <= {width, width - 1}:
+        width = widths[-1]
+    if width not in SPINE_LEVELS.values() or width < 11 or not set(widths) <= {width, width - 1 if named else width}:
         return None
     levels = {name: length for name, length in SPINE_LEVELS.items() if length <= width}
     told = [f"column {column.name!r} holds census codes; levels: {' > '.join(levels)}, by the first digits"]
     if widths != [width]:
-        told.append(f"column {column.name!r}: leading zeros were lost and have been put back in areas.parquet")
+        told.append(f"column {column.name!r}: leading zeros were lost, and have been put back")
     return Spine((column.name,), tuple(levels), levels, width if widths != [width] else 0, tuple(told))
 
 

@@ -23,7 +23,7 @@ class WideCells:
     """The attributes and cells that were found.
 
     Attributes:
-        attributes: name -> values.
+        attributes: name -> values as the columns' names have them.
         cells: entries of [input] cells.
         used: the count columns.
         told: what was guessed.

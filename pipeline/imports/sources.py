@@ -74,7 +74,9 @@ def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
         raise InputError(f"{source}: no such file; a DuckDB database is needed")
     try:
         with duckdb.connect(":memory:" if in_memory else source, read_only=not in_memory) as connection:
-            found: Any = connection.execute(query)
+            found: Any = connection.sql(query)
+            if found is None:
+                raise InputError(f"{describe_source(source)}: the query gives no rows; a SELECT is needed")
             for batch in found.to_arrow_reader(_ROWS_AT_ONCE):
                 yield _plain(batch)
     except (duckdb.Error, pa.ArrowException) as error:
@@ -109,7 +111,7 @@ def _postgresql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
         ) from None
     try:
         with engine.connect().execution_options(postgresql_readonly=True, stream_results=True) as connection:
-            found = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(query)
+            found = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(query.replace("%", "%%"))
             if not found.returns_rows:
                 raise InputError("a PostgreSQL database: the query gives no rows; a SELECT is needed")
             names = list(found.keys())

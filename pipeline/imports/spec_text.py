@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _WIDTH = 118
 
 
@@ -55,8 +56,8 @@ def _wrapped(start: str, items: Iterable[str], end: str) -> str:
 
 
 def commented(text: str) -> str:
-    """Lines of comment."""
-    return "\n".join(f"# {line}".rstrip() for line in text.strip().splitlines())
+    """Lines of comment; control characters, which TOML does not allow there, are replaced."""
+    return "\n".join(f"# {_CONTROL.sub('?', line)}".rstrip() for line in text.strip().splitlines())
 
 
 def shares(values: Mapping[str, Fraction]) -> list[str]:

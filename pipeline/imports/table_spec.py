@@ -39,8 +39,8 @@ class GuessedUniverse:
 
 
 _HEAD = """
-A release spec for {source}, written by `spinewise import table`. It runs as it is; read it before it does.
-What was guessed:
+A release spec for {source},
+written by `spinewise import table`. It runs as it is; read it before it does. What was guessed:
 """
 _AREAS_OF_RECORDS = """
 The list of areas was made from the records, and it is published with the release: that an area is in it says that
@@ -74,7 +74,7 @@ def table_spec(
     """The text of release.toml, which stands beside areas.parquet."""
     lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in told)]
     if query is not None:
-        lines += ["# The query:", *(f"#     {line}".rstrip() for line in query.strip().splitlines())]
+        lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
     lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
     lines += [commented(_BUDGET), "[privacy]", assigned("rho", quoted("1"), "exact numbers stand in quotes")]
     lines += [
@@ -109,7 +109,7 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str]) -> 
         if attribute.about:
             lines.append(f"# {attribute.about}")
         lines.append(listed(attribute.name, attribute.values))
-    lines += [f"# left out: {text}" for text in universe.left_out]
+    lines += [commented(f"left out: {text}") for text in universe.left_out]
     names = [attribute.name for attribute in universe.attributes]
     lines += [
         "",
@@ -127,7 +127,8 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str]) -> 
     for attribute in universe.attributes:
         n_cells *= len(attribute.values)
     if len(names) > 1:
-        line = assigned("all", quoted("detailed"))
+        detail = next(name for name in ("all", "every", "everything") if name not in map(str.casefold, names))
+        line = assigned(detail, quoted("detailed"))
         lines.append(line if n_cells <= _MOST_PUBLISHED else f"# {line}   a table with {n_cells:,} columns")
     return [*lines, "", *_input(prefix, universe), ""]
 
@@ -155,8 +156,7 @@ def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
         for cell in universe.cells:
             lines.append(f"    {table_inline('x', cell).removeprefix('x = ')},")
         lines.append("]")
-        return lines
-    if columns := {a.name: a.column for a in universe.attributes if a.name != a.column}:
+    elif columns := {a.name: a.column for a in universe.attributes if a.name != a.column}:
         lines.append(table_inline("columns", columns))
     for attribute in universe.attributes:
         if attribute.mapped:

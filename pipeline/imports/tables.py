@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.codes import counted
 from pipeline.errors import InputError, SpineError
 from pipeline.imports.folder import ImportFolder, check_new, new_folder
-from pipeline.imports.guess_schema import GuessedAttribute, guess_count_column, guess_schema
+from pipeline.imports.guess_schema import GuessedAttribute, guess_count_column, guess_schema, value_labels
 from pipeline.imports.guess_spine import Spine, distinct_rows, guess_spine, level_name
 from pipeline.imports.guess_wide import guess_wide, is_wide
 from pipeline.imports.households import check_key, guess_key, households_of, place_persons
-from pipeline.imports.profile import Column, profile
+from pipeline.imports.profile import Column, profile, read_text
 from pipeline.imports.sources import describe_source, fetch, is_database
 from pipeline.imports.table_spec import GuessedUniverse, shown_path, table_spec
 from pipeline.records import column_names
@@ -111,6 +112,9 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
         else:
             spine = guess_spine(path, columns, request.geography)
             areas = path
+            if spine.width:
+                path = _with_zeros(parts, path, spine)
+                areas = path
         parts.told += spine.told
         _write_areas(request, parts, areas, spine)
         others = [name for name in columns if name not in spine.columns]
@@ -177,6 +181,25 @@ def _with_households(
     return path, profile(path), spine, household_path, households
 
 
+def _with_zeros(parts: _Parts, path: Path, spine: Spine) -> Path:
+    """The table as text, with codes filled up to their width, in persons.parquet."""
+    writer: pq.ParquetWriter | None = None
+    try:
+        with parts.folder.file("filled.parquet", private=True) as target:
+            for chunk in read_text(path, column_names(path)):
+                chunk[spine.leaf] = [code.zfill(spine.width) if code else code for code in chunk[spine.leaf]]
+                columns = {
+                    name: pa.array([value or None for value in values], pa.string()) for name, values in chunk.items()
+                }
+                batch = pa.RecordBatch.from_pydict(columns)
+                writer = writer or pq.ParquetWriter(target, batch.schema, compression="zstd")
+                writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()
+    return target.rename(target.with_name("persons.parquet"))
+
+
 def _is_key(column: Column) -> bool:
     return not column.n_missing and (column.too_many or column.n_distinct == column.n_rows)
 
@@ -241,8 +264,14 @@ def _wide(
     left_out = tuple(f"column {name!r}: not one of the counts" for name in others if name not in found.used)
     parts.told += ["a row is an area, with its counts side by side", *found.told]
     parts.told += [f"left out: {text}" for text in left_out]
-    attributes = tuple(GuessedAttribute(name, name, values) for name, values in found.attributes.items())
+    attributes = tuple(_named(name, values) for name, values in found.attributes.items())
     return GuessedUniverse(attributes, parts.shown(path), spine.leaf, "wide", cells=found.cells, left_out=left_out)
+
+
+def _named(name: str, texts: Sequence[str]) -> GuessedAttribute:
+    labels = value_labels(texts)
+    mapped = {text: label for text, label in labels.items() if text != label}
+    return GuessedAttribute(name, name, tuple(labels.values()), mapped)
 
 
 def _write_areas(request: TableRequest, parts: _Parts, path: Path, spine: Spine) -> None:
@@ -265,7 +294,9 @@ def _write_areas(request: TableRequest, parts: _Parts, path: Path, spine: Spine)
         parts.told.append("Warning: rows without a code in every column of the geography are in no area")
     rows = rows[~incomplete]
     if spine.width:
-        rows = rows.apply(lambda column: column.str.zfill(spine.width)).drop_duplicates()
+        rows = rows.apply(
+            lambda column: column.str.zfill(spine.width)
+        ).drop_duplicates()  # a list may have lost them too
     table = areas_table(rows, spine)
     try:
         if spine.prefixes:
