@@ -31,8 +31,8 @@ from flows.steps import Silent
 from geography.errors import SpinewiseError
 
 #: Malformed inputs of each kind in the fast tests, and in the slow ones, together 20,000 there.
-FEW = {"spec": 120, "records": 90, "areas": 40, "table": 60, "summary": 60}
-MANY = {"spec": 8_000, "records": 4_000, "areas": 2_000, "table": 3_000, "summary": 3_000}
+FEW = {"spec": 150, "records": 60, "areas": 30, "table": 60, "summary": 60}
+MANY = {"spec": 10_000, "records": 2_000, "areas": 1_000, "table": 3_000, "summary": 4_000}
 assert sum(MANY.values()) == 20_000
 
 SIZES = [
