@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 _TEXTS = (
     "", " ", "total", "detailed", "total * total", "age * sex", "age*age", "1/0", "-1/2", "0", "1e400", "1e-400", "nan",
     "inf", "٣", "1/3", "99999999999999999999/7", "../..", "/", "/dev/null", "persons.csv", "blocks.csv",
-    "insecure-test:x", "insecure-test:" + "9" * 30, "a\x00b", "\x7f", "é", "state", "block", "county", "zcdp", "pure", 
-    "pl94-2020-us", "pl94-2020-us-units", "{age}", "{", "a - b + c", "wide", "long", "x" * 300, "geocode", "count", "CON", "null",
+    "insecure-test:x", "insecure-test:" + "9" * 30, "a\x00b", "\x7f", "é", "state", "block", "county", "zcdp", "pure",
+    "pl94-2020-us", "pl94-2020-us-units", "{age}", "{", "a - b + c", "wide", "long", "x" * 300, "geocode", "count",
+    "CON", "null",
 )  # fmt: skip
 _scalars = st.one_of(
     st.sampled_from(_TEXTS),
