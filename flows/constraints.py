@@ -105,16 +105,30 @@ def broken_bounds(
     found = []
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         level = spine.index_of(bound.level)
-        answers = bound.query.answer_csr(levels[level])[:, sorted(bound.columns)]
-        low, high = counts * bound.lower, counts * bound.upper
-        outside = (answers < low) | (answers > high)
-        if outside.any():
-            geounit, column = (int(place[0]) for place in np.nonzero(outside))
-            label = bound.query.answer_labels()[sorted(bound.columns)[column]]
-            found.append(
-                f"bounds {bound.name!r}: the records break it in "
-                f"{counted(int(outside.any(axis=1).sum()), 'geounit')} of level {bound.level!r}, first in "
-                f"{spine.levels[level].geocodes[geounit]}: {answers[geounit, column]:,} records in {label!r}, where "
-                f"{low[geounit, column]:,} to {high[geounit, column]:,} are allowed"
-            )
+        told = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
+        found += [told] if told else []
     return found
+
+
+def broken_bound(
+    bound: Bound, facilities: NDArray[np.int64], answers: NDArray[np.int64], geocodes: NDArray[np.str_]
+) -> str:
+    """A sentence with confidential counts where the records break the bound, else "".
+
+    Args:
+        facilities: `(n_geounits, n_columns)`, as in `declared_constraints`.
+        answers: `(n_geounits, size)` of the bound's query, from the records.
+        geocodes: `(n_geounits,)` of the bound's level.
+    """
+    bounded = answers[:, sorted(bound.columns)]
+    low, high = facilities * bound.lower, facilities * bound.upper
+    outside = (bounded < low) | (bounded > high)
+    if not outside.any():
+        return ""
+    geounit, column = (int(place[0]) for place in np.nonzero(outside))
+    label = bound.query.answer_labels()[sorted(bound.columns)[column]]
+    return (
+        f"bounds {bound.name!r}: the records break it in {counted(int(outside.any(axis=1).sum()), 'geounit')} of level "
+        f"{bound.level!r}, first in {geocodes[geounit]}: {bounded[geounit, column]:,} records in {label!r}, where "
+        f"{low[geounit, column]:,} to {high[geounit, column]:,} are allowed"
+    )

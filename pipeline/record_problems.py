@@ -107,16 +107,25 @@ class ProblemLog:
                 break
             problem.found.append(value)
 
+    @property
+    def problems(self) -> list[Problem]:
+        """What was noted, in the order in which it was first met."""
+        return list(self._problems.values())
+
+    def lines(self) -> dict[int, int]:
+        """The line of each row that a problem shows; empty for files without lines, and where there is no problem."""
+        if self._find_lines is None or not self._problems:
+            return {}
+        return self._find_lines([row for problem in self.problems for row in problem.first_rows])
+
     def raise_if_any(self) -> None:
         """Raises:
         RecordsError: a problem was noted; the message tells all of them.
         """
-        problems = list(self._problems.values())
+        problems = self.problems
         if not problems:
             return
-        line_of_row: dict[int, int] = {}
-        if self._find_lines is not None:
-            line_of_row = self._find_lines([row for problem in problems for row in problem.first_rows])
+        line_of_row = self.lines()
         told = [problem.tell(line_of_row) for problem in problems]
         if len(told) == 1:
             raise RecordsError(f"{self.file}, {told[0]}")

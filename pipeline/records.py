@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -55,6 +55,25 @@ def open_records(
     Raises:
         RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
     """
+    kind = _kind(path, what)
+    needed = tuple(dict.fromkeys(columns))
+    return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed)
+
+
+def column_names(path: Path, *, what: str = "the file of the records") -> tuple[str, ...]:
+    """The names of the columns that records can have: all of a CSV file, those of a Parquet file that are not nested.
+
+    Raises:
+        RecordsError: as `open_records` does.
+    """
+    if _kind(path, what) == "parquet":
+        schema, _ = _parquet_schema(path)
+        return tuple(field.name for field in schema if not pa.types.is_nested(field.type))
+    return tuple(_csv_header(path))
+
+
+def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
+    """The type of a file that is there; RecordsError otherwise."""
     try:
         status = path.stat()
     except OSError as error:
@@ -65,12 +84,11 @@ def open_records(
         raise RecordsError(f"{path}: {what} {found}; {_NEEDED}")
     if status.st_size == 0:
         raise RecordsError(f"{path}: the file is empty (0 bytes); at least one record is needed")
-    needed = tuple(dict.fromkeys(columns))
     name = path.name.lower()
     if name.endswith((".parquet", ".pq")):
-        return _open_parquet(path, needed, chunk_rows)
+        return "parquet"
     if name.endswith((".csv", ".csv.gz")):
-        return _open_csv(path, needed)
+        return "csv"
     raise RecordsError(f"{path}: unknown type of file {quote(path.suffix)}; allowed are .csv, .csv.gz and .parquet")
 
 
@@ -83,12 +101,17 @@ def _check_columns(path: Path, present: Sequence[str], needed: Sequence[str]) ->
         raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may be there once")
 
 
-def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> RecordsFile:
+def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
+    """The columns, and the number of rows."""
     try:
         with pq.ParquetFile(path) as file:
-            schema, n_rows = file.schema_arrow, file.metadata.num_rows
+            return file.schema_arrow, file.metadata.num_rows
     except (pa.ArrowException, OSError) as error:
         raise RecordsError(f"{path}: not a readable Parquet file: {_reason(error)}") from error
+
+
+def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> RecordsFile:
+    schema, n_rows = _parquet_schema(path)
     _check_columns(path, schema.names, columns)
     for name in columns:
         if pa.types.is_nested(kind := schema.field(name).type):
@@ -106,13 +129,16 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
     return RecordsFile(columns, chunks, None)
 
 
-def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
+def _csv_header(path: Path) -> list[str]:
     try:
         with _open_text(path) as text:
-            present = next(_full_rows(csv.reader(text)), [])
+            return next(_full_rows(csv.reader(text)), [])
     except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise RecordsError(f"{path}: not a readable CSV file: {_reason(error)}") from error
-    _check_columns(path, present, columns)
+
+
+def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
+    _check_columns(path, _csv_header(path), columns)
 
     def chunks() -> Iterator[pa.RecordBatch]:
         text = pa.dictionary(pa.int32(), pa.string())

@@ -1,0 +1,57 @@
+"""`spinewise validate`: everything that is wrong with records and spec, before anything is spent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("validate")(validate)
+
+
+def validate(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            help="The records: a file, or a folder with files of the names in the spec.",
+            metavar="DATA",
+            show_default=False,
+        ),
+    ],
+    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Check spec, geography, bounds and every record in one pass, and tell everything that is wrong.
+
+    Each problem comes with the number of rows that have it, the first of them, what was found and what is allowed.
+    Nothing is written and no budget is spent. The records of companions are those that the spec names, unless DATA is a
+    folder. What is told shows what is in the records: it is for those who may see them.
+
+    The status is 0 if a run would accept all of it, else 2. Remarks are what a run accepts but warns of.
+
+    Example:
+
+        spinewise validate persons.parquet release.toml
+    """
+    from flows.validation import validate as check
+
+    found = check(data, spec)
+    if json:
+        import json as text
+
+        typer.echo(text.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+    else:
+        for finding in found.findings:
+            typer.echo(f"{finding.part}: {finding.text}")
+        for remark in found.remarks:
+            typer.echo(f"remark: {remark}")
+        counted = f"{found.n_rows:,} rows, {found.n_counted:,} counted, {found.n_leaves:,} leaves"
+        n = len(found.findings)
+        verdict = "no problem found" if found.passed else f"{n:,} problem{'s' if n > 1 else ''}"
+        typer.echo(f"{data} for {spec}: {verdict} ({counted})")
+    if not found.passed:
+        raise typer.Exit(2)

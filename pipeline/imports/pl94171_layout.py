@@ -1,0 +1,107 @@
+"""The layout of P.L. 94-171 legacy-format summary files: which line of which table stands where.
+
+Source: US Census Bureau, 2020 and 2010 Census Redistricting Data (P.L. 94-171) Summary File technical documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+#: Races in the order of the tables, and what an attribute's values are called for them.
+SINGLE_RACES = ("white", "black", "aian", "asian", "nhpi", "sor")
+#: The 63 combinations of one to six races, in the order of table P1.
+RACES = tuple("_".join(several) for size in range(1, 7) for several in combinations(SINGLE_RACES, size))
+#: Group quarters types in the order of table P5.
+QUARTERS = {
+    "institutional": ("correctional", "juvenile", "nursing", "other_institutional"),
+    "noninstitutional": ("college", "military", "other_noninstitutional"),
+}
+
+#: Number of lines of each table.
+LINES = {"P1": 71, "P2": 73, "P3": 71, "P4": 73, "H1": 3, "P5": 10}
+#: Tables in each of the segments 1, 2, 3.
+SEGMENTS = (("P1", "P2"), ("P3", "P4", "H1"), ("P5",))
+#: What stands before the tables in a segment's record.
+SEGMENT_START = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
+
+#: Lines (from 0) of a table of races that hold a sum, and those they are the sum of; see `race_sums`.
+_RACE_COUNTS = (6, 15, 20, 15, 6, 1)
+
+
+def race_sums() -> dict[int, tuple[int, ...]]:
+    """Line -> the lines it is the sum of, numbered from 0 at the line of all races together (P1 line 1, P2 line 3)."""
+    sums: dict[int, tuple[int, ...]] = {1: tuple(range(2, 8))}
+    line = 9
+    several: list[int] = []
+    for count in _RACE_COUNTS[1:]:
+        several.append(line)
+        sums[line] = tuple(range(line + 1, line + 1 + count))
+        line += 1 + count
+    return {0: (1, 8), 8: tuple(several), **sums}
+
+
+def race_lines() -> tuple[int, ...]:
+    """The lines of the 63 combinations, numbered as in `race_sums`."""
+    totals = race_sums()
+    return tuple(line for line in range(LINES["P1"]) if line not in totals)
+
+
+def line_name(table: str, line: int) -> str:
+    """ "P2_003" for line 2 (from 0) of P2."""
+    return f"{table}_{line + 1:03d}"
+
+
+@dataclass(frozen=True)
+class GeoLevel:
+    """A summary level that is read.
+
+    Attributes:
+        name: as the spec calls the level; "place" and "aian" are off the spine.
+        parts: the fields of which its geocode is made.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+
+
+#: Summary level -> what is read of it.
+GEO_LEVELS = {
+    "040": GeoLevel("state", ("STATE",)),
+    "050": GeoLevel("county", ("STATE", "COUNTY")),
+    "140": GeoLevel("tract", ("STATE", "COUNTY", "TRACT")),
+    "150": GeoLevel("block_group", ("STATE", "COUNTY", "TRACT", "BLKGRP")),
+    "750": GeoLevel("block", ("STATE", "COUNTY", "TRACT", "BLOCK")),
+    "160": GeoLevel("place", ("STATE", "PLACE")),
+    "280": GeoLevel("aian", ("STATE", "AIANHH")),
+}
+BLOCK = "750"
+#: Prefix lengths of a block's geocode.
+SPINE_LEVELS = {"state": 2, "county": 5, "tract": 11, "block_group": 12, "block": 15}
+#: Digits of the parts of geocodes.
+PART_DIGITS = {"STATE": 2, "COUNTY": 3, "TRACT": 6, "BLKGRP": 1, "BLOCK": 4, "PLACE": 5, "AIANHH": 4}
+#: What stands where a block is in no place, and in no American Indian area.
+NO_AREA = {"PLACE": ("", "99999"), "AIANHH": ("", "9999")}
+
+#: Fields of the geographic header that are read.
+GEO_FIELDS = (
+    "STUSAB", "SUMLEV", "GEOCOMP", "LOGRECNO", "STATE", "COUNTY", "PLACE", "TRACT", "BLKGRP", "BLOCK", "AIANHH",
+    "NAME", "POP100", "HU100",
+)  # fmt: skip
+
+#: Number of fields of a pipe-delimited geographic header (2020), and the position of those that are read, from 0.
+GEO_2020_WIDTH = 97
+GEO_2020: Mapping[str, int] = {
+    "STUSAB": 1, "SUMLEV": 2, "GEOCOMP": 4, "LOGRECNO": 7, "STATE": 12, "COUNTY": 14, "PLACE": 29, "TRACT": 32,
+    "BLKGRP": 33, "BLOCK": 34, "AIANHH": 35, "NAME": 87, "POP100": 90, "HU100": 91,
+}  # fmt: skip
+
+#: First column (from 1) and width of those fields in a fixed-width geographic header (2010).
+GEO_2010: Mapping[str, tuple[int, int]] = {
+    "STUSAB": (7, 2), "SUMLEV": (9, 3), "GEOCOMP": (12, 2), "LOGRECNO": (19, 7), "STATE": (28, 2), "COUNTY": (30, 3),
+    "PLACE": (46, 5), "TRACT": (55, 6), "BLKGRP": (61, 1), "BLOCK": (62, 4), "AIANHH": (77, 4), "NAME": (227, 90),
+    "POP100": (319, 9), "HU100": (328, 9),
+}  # fmt: skip
+#: Columns that a fixed-width record has to reach.
+GEO_2010_LEAST = 336

@@ -1,0 +1,65 @@
+"""Pieces of TOML text for specs that people go on editing: aligned comments, wrapped lists, exact shares."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_WIDTH = 118
+
+
+def quoted(text: str) -> str:
+    """A TOML string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def key(name: str) -> str:
+    """A TOML key, in quotes where it needs them."""
+    return name if _BARE.fullmatch(name) else quoted(name)
+
+
+def exact(number: Fraction) -> str:
+    """A number of the budget, in quotes."""
+    return quoted(str(number))
+
+
+def assigned(name: str, value: str, comment: str = "") -> str:
+    """`name = value`, with a comment in a column of its own."""
+    line = f"{key(name)} = {value}"
+    return f"{line:<43} # {comment}" if comment else line
+
+
+def listed(name: str, values: Sequence[str]) -> str:
+    """`name = ["a", "b"]`, wrapped."""
+    return _wrapped(f"{key(name)} = [", [quoted(value) for value in values], "]")
+
+
+def table_inline(name: str, entries: Mapping[str, str]) -> str:
+    """`name = { a = "x" }` on one line: TOML allows no line breaks there."""
+    return f"{key(name)} = {{ {', '.join(f'{key(k)} = {quoted(v)}' for k, v in entries.items())} }}"
+
+
+def _wrapped(start: str, items: Iterable[str], end: str) -> str:
+    lines, line = [], start
+    for item in items:
+        piece = f"{item}, "
+        if len(line) + len(piece) > _WIDTH and line.strip():
+            lines.append(line.rstrip())
+            line = "    "
+        line += piece
+    line = line.rstrip().removesuffix(",")
+    return "\n".join([*lines, line + end])
+
+
+def commented(text: str) -> str:
+    """Lines of comment; control characters, which TOML does not allow there, are replaced."""
+    return "\n".join(f"# {_CONTROL.sub('?', line)}".rstrip() for line in text.strip().splitlines())
+
+
+def shares(values: Mapping[str, Fraction]) -> list[str]:
+    """A line for each share."""
+    return [assigned(name, exact(value)) for name, value in values.items()]
