@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +12,12 @@ from flows.constraints import carried_constraints, declared_constraints, margina
 from flows.inputs import read_public_facilities
 from flows.job import Job
 from geography.spine import Level
+from pipeline.allocation import Allocation, allocations
 from pipeline.errors import ReleaseError
 from pipeline.layout import UniverseDirectory
 from pipeline.measurements import MeasurementFile, MeasurementHeader, open_measurement
-from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.query import Query
-from pipeline.strategy import LevelStrategy, MeasuredQuery
+from pipeline.strategy import MeasuredQuery
 from pipeline.universe import Universe
 from postprocess.problem import Measured, Problem
 
@@ -31,9 +32,10 @@ def problem_of(job: Job, universe: Universe) -> Problem:
         ReleaseError: a file is missing or damaged, or is not what the spec says.
     """
     folder = job.folder(universe)
+    allotted = allocations(universe, job.spine)
     measured = tuple(
-        tuple(_measured(folder, universe, level, strategy, one) for one in strategy.queries)
-        for level, strategy in zip(job.spine.levels, universe.strategy.levels, strict=True)
+        tuple(_measured(folder, universe, level, allocation, one) for one in allocation.strategy.queries)
+        for level, allocation in zip(job.spine.levels, allotted, strict=True)
     )
     facilities = [
         read_public_facilities(
@@ -58,19 +60,23 @@ def problem_of(job: Job, universe: Universe) -> Problem:
         solver=settings.solver,
         seed=settings.seed,
         rounding=tuple(marginal_of(query) for query in bounded.values()),
+        kinds=tuple(one.kinds for one in allotted),
     )
 
 
-def noise_of(universe: Universe, level: LevelStrategy, measured: MeasuredQuery) -> NoiseSpec:
-    """The noise that the spec puts on one query at one level."""
-    return noise_for(universe.framework, universe.budget, level.share, measured.share, universe.neighbours)
-
-
-def header_of(universe: Universe, level: LevelStrategy, measured: MeasuredQuery) -> MeasurementHeader:
+def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
     """What the file of one measurement says of itself."""
-    noise = noise_of(universe, level, measured)
-    query = measured.query
-    return MeasurementHeader(level.level, query.name, query.size, noise.mechanism, noise.scale, noise.variance)
+    noise, *others = allocation.noises(universe, measured)
+    query, level = measured.query, allocation.strategy.level
+    return MeasurementHeader(
+        level,
+        query.name,
+        query.size,
+        noise.mechanism,
+        noise.scale,
+        noise.variance,
+        tuple((other.scale, other.variance) for other in others),
+    )
 
 
 def exact_header(level: str, query: Query) -> MeasurementHeader:
@@ -79,18 +85,36 @@ def exact_header(level: str, query: Query) -> MeasurementHeader:
 
 
 def _measured(
-    folder: UniverseDirectory, universe: Universe, level: Level, strategy: LevelStrategy, one: MeasuredQuery
+    folder: UniverseDirectory, universe: Universe, level: Level, allocation: Allocation, one: MeasuredQuery
 ) -> Measured:
     path = folder.measurement(level.name, one.query.name)
-    header = header_of(universe, strategy, one)
+    header = header_of(universe, allocation, one)
     with open_measurement(path) as file:
         if (wrong := _differing(file.header, header)) is not None:
             raise ReleaseError(f"{path} is not what the spec says: {wrong}")
         values = read_compact(file)
-        if not np.array_equal(file.geocodes(), level.geocodes):
+        if not np.array_equal(file.geocodes(), allocation.measured(level.geocodes)):
             raise ReleaseError(f"{path} does not have the geounits of level {level.name!r}, in the spine's order")
+        if allocation.kinds is not None:
+            values = _spread(path, file, values, header, allocation.kinds)
     # The variance is recomputed from the spec, as the file's was: a float that another machine wrote is not relied on.
-    return Measured(marginal_of(one.query), values, header.variance)
+    return Measured(marginal_of(one.query), values, header.variance, tuple(variance for _, variance in header.others))
+
+
+def _spread(
+    path: Path,
+    file: MeasurementFile,
+    values: NDArray[np.signedinteger],
+    header: MeasurementHeader,
+    kinds: NDArray[np.int8],
+) -> NDArray[np.signedinteger]:
+    """The values of all geounits of a level, `(n, size)`, zeros where one above is measured instead."""
+    measured = kinds >= 0
+    if not np.allclose(file.variances(), np.array(header.variances)[kinds[measured]], rtol=1e-9, atol=0.0):
+        raise ReleaseError(f"{path} is damaged: its variances are not those that the spec gives its geounits")
+    out: NDArray[np.signedinteger] = np.zeros((len(kinds), header.size), dtype=values.dtype)
+    out[measured] = values
+    return out
 
 
 def _exact(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
@@ -111,6 +135,9 @@ def _differing(found: MeasurementHeader, expected: MeasurementHeader) -> str | N
     for field in ("level", "query", "size", "mechanism", "scale"):
         if getattr(found, field) != getattr(expected, field):
             return f"its {field} is {getattr(found, field)}, and {getattr(expected, field)} is expected"
+    scales = [[str(scale) for scale, _ in header.others] for header in (found, expected)]
+    if scales[0] != scales[1]:
+        return f"its scales where levels are bypassed are {', '.join(scales[0])}, and {', '.join(scales[1])} are expected"
     return None
 
 

@@ -102,6 +102,10 @@ class GeographySection(Section):
         default=None, description="the column of children, when the file holds child-parent pairs"
     )
     parent: str | None = Field(default=None, description="the column of parents (empty at the top), with `child`")
+    bypass: StrictBool | None = Field(
+        default=None,
+        description="measure a geounit without siblings once, with the budget of its parent and its own; default: false",
+    )
 
     @property
     def form(self) -> Literal["prefixes", "table", "pairs"]:

@@ -56,11 +56,23 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Noisy answers of one query at one level: `values` `(n_geounits, size)` whole numbers, one variance."""
+    """Noisy answers of one query at one level: `values` `(n_geounits, size)` whole numbers.
+
+    Attributes:
+        variance: of the noise on each answer, in geounits of kind 0; zeros stand in `values` for those of kind -1.
+        others: the same for kinds 1, 2 ...
+    """
 
     marginal: Marginal
     values: NDArray[np.signedinteger]
     variance: float
+    others: tuple[float, ...] = ()
+
+    def by_row(self, kinds: NDArray[np.int8] | None) -> float | FloatArray:
+        """The variance of all geounits, or `(n, 1)` that of each, given their kinds; any where nothing is measured."""
+        if kinds is None:
+            return self.variance
+        return np.array([self.variance, *self.others])[np.maximum(kinds, 0)][:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +115,8 @@ class Problem:
         estimator: "full" uses every measurement of the subtree, "topdown" only the geounit's own.
         solver: "auto", "batched" or "cvxpy".
         seed: public seed of ties and samples.
+        kinds: per level, the kind of each geounit `(n,)`, which says how precisely it was measured; -1 where it was
+            not, since it is the only child of one that was measured instead. None where all are of kind 0.
     """
 
     spine: Spine
@@ -114,7 +128,12 @@ class Problem:
     solver: str = "auto"
     seed: int = 0
     rounding: tuple[Marginal, ...] = field(default=())
+    kinds: tuple[NDArray[np.int8] | None, ...] = ()
 
     @property
     def n_cells(self) -> int:
         return math.prod(self.shape)
+
+    def kinds_of(self, level: int) -> NDArray[np.int8] | None:
+        """The kinds of a level's geounits, `(n,)`; None where all are of kind 0."""
+        return self.kinds[level] if self.kinds else None
