@@ -19,7 +19,7 @@ from filelock import FileLock, Timeout
 from pipeline.errors import InputError, ReleaseError
 from pipeline.files import write_json, write_problem
 from pipeline.layout import RunDirectory
-from pipeline.manifest import read_manifest
+from pipeline.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
 
 #: Seconds that a vault has to answer.
@@ -93,6 +93,11 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
     Raises:
         InputError: there is none, or it is another.
     """
+    if read_manifest(run.manifest).status == MADE_ELSEWHERE:
+        raise InputError(
+            f"{run.root}: was estimated from measurements that were made elsewhere; there is no key and no record to "
+            "repeat it from (spinewise verify computes it again from its measurements)"
+        )
     key = source.read()
     if key is None:
         if run.key_destroyed.exists():

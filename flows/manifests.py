@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from flows.job import Job
 from flows.steps import Notes
 from pipeline.manifest import (
+    MADE_ELSEWHERE,
     Manifest,
     PrivacyStatement,
     Status,
@@ -20,8 +21,11 @@ from pipeline.manifest import (
 from pipeline.universe import Universe
 
 
-def statement_of(universe: Universe) -> PrivacyStatement:
-    """The guarantee of a universe; InputError where there is no noise for its budget."""
+def statement_of(universe: Universe, *, made_elsewhere: bool = False) -> PrivacyStatement:
+    """The guarantee of a universe; InputError where there is no noise for its budget.
+
+    `made_elsewhere`: another program drew the noise.
+    """
     return privacy_statement(
         universe=universe.name,
         framework=universe.framework,
@@ -30,6 +34,8 @@ def statement_of(universe: Universe) -> PrivacyStatement:
         neighbours=universe.neighbours,
         strategy=universe.strategy,
         invariants=[(level, query.name) for level, query in universe.invariants],
+        bypass=universe.bypass,
+        made_elsewhere=made_elsewhere,
     )
 
 
@@ -55,7 +61,7 @@ def manifest_of(
         status=status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
-        privacy=tuple(statement_of(universe) for universe in job.universes),
+        privacy=tuple(statement_of(one, made_elsewhere=status == MADE_ELSEWHERE) for one in job.universes),
         accounts=tuple(privacy_statements(universe) for universe in job.universes),
         key_commitment=key_commitment,
         input_fingerprints=dict(input_fingerprints),
