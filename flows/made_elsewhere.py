@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -49,10 +50,9 @@ def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: in
     if root.exists() and any(root.iterdir()):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     _check_folder(measurements, spec, universes)
-    made = False
-    with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": str(spec.name)}) as run:
-        job = Job(run, spec, universes, spine, pool, progress)
-        try:
+    try:
+        with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": spec.name}) as run:
+            job = Job(run, spec, universes, spine, pool, progress)
             _take_in(job, measurements)
             write_public_inputs(job, facilities)
             steps = public_steps(job)
@@ -60,10 +60,9 @@ def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: in
             told = perform_steps(job, steps)
             manifest = manifest_of(job, told, status=MADE_ELSEWHERE, key_commitment="", input_fingerprints={})
             write_manifest(run, manifest)
-            made = True
-        finally:
-            if not made:
-                _remove_public(run.public)
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
     return root
 
 
@@ -109,10 +108,3 @@ def _take_in(job: Job, folder: Path) -> None:
                     raise InputError(f"level {level.name!r}: an exact answer of {one.query.name!r} is negative")
                 with MeasurementWriter.open(place(level.name, one.query.name), job.run.staging, one.header) as writer:
                     writer.write(one.geocodes, values, one.kinds)
-
-
-def _remove_public(folder: Path) -> None:
-    """What was written of a release that did not come about."""
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)

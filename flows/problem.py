@@ -137,7 +137,9 @@ def _differing(found: MeasurementHeader, expected: MeasurementHeader) -> str | N
             return f"its {field} is {getattr(found, field)}, and {getattr(expected, field)} is expected"
     scales = [[str(scale) for scale, _ in header.others] for header in (found, expected)]
     if scales[0] != scales[1]:
-        return f"its scales where levels are bypassed are {', '.join(scales[0])}, and {', '.join(scales[1])} are expected"
+        return (
+            f"its scales where levels are bypassed are {', '.join(scales[0])}, and {', '.join(scales[1])} are expected"
+        )
     return None
 
 

@@ -111,7 +111,7 @@ def _units(signature: NDArray[np.int64], first: int, members: _Members, fan_out:
 
 
 def _pieces(sizes: NDArray[np.int64], fan_out: int) -> NDArray[np.int64]:
-    """Into how many units each group is divided: as many as the cap on leaves asks for and that on units has room for."""
+    """Into how many units each group is divided: as the cap on leaves asks for, while that on units has room."""
     pieces = np.ones(len(sizes), dtype=np.int64)
     for _ in range(max(0, fan_out - len(sizes))):
         largest = int(np.argmax(sizes / pieces))

@@ -234,7 +234,7 @@ class MeasurementFile:
             return np.asarray(self._file.read(columns=["variance"]).column(0).to_numpy(), dtype=np.float64)
 
     def _values(self, table: pa.Table) -> NDArray[np.int64]:
-        """Values of a row group, `(rows, size)`; checks that every row has `size` of them and a variance of the header's."""
+        """Values of a row group, `(rows, size)`; every row must have `size` of them and a variance of the header's."""
         size = self.header.size
         values = table.column("value").combine_chunks()
         regular = np.array_equal(np.asarray(values.offsets), np.arange(0, table.num_rows * size + 1, size))

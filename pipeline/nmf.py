@@ -236,9 +236,9 @@ def level_files(folder: Path, level: str) -> list[Path]:
     for path in sorted(folder.iterdir()):
         if path.name.casefold() == f"{level}.parquet".casefold() and path.is_file():
             return [path]
-        if path.name.casefold() in (level.casefold(), f"{level}.parquet".casefold()) and path.is_dir():
-            if files := sorted(path.rglob("*.parquet")):
-                return files
+        named = path.name.casefold() in (level.casefold(), f"{level}.parquet".casefold())
+        if named and path.is_dir() and (files := sorted(path.rglob("*.parquet"))):
+            return files
     return []
 
 

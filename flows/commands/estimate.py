@@ -23,11 +23,11 @@ def estimate(
 ) -> None:
     """Compute a release from noisy measurements that were made elsewhere, and print its directory.
 
-    No records are read and no key is needed. The folder has a Parquet file (or a folder of them) for each level with the
-    columns geocode, query_name, query_shape, value and variance, as the Census Bureau published its measurements of
-    2020, and as spinewise export --format nmf writes them; companions are in companions/NAME. Rows with variance 0 are
-    the invariants. The spec says what was measured with which budget: every query of it has to be there for every area,
-    with the variance that the budget gives. The manifest says that the noise was drawn elsewhere.
+    No records are read and no key is needed. The folder has a Parquet file (or a folder of them) for each level with
+    the columns geocode, query_name, query_shape, value and variance, as the Census Bureau published its measurements
+    of 2020, and as spinewise export --format nmf writes them; companions are in companions/NAME. Rows with variance 0
+    are the invariants. The spec says what was measured with which budget: every query of it has to be there for every
+    area, with the variance that the budget gives. The manifest says that the noise was drawn elsewhere.
 
     Example:
 

@@ -31,15 +31,20 @@ def export(
     ],
     layout: Annotated[Layout, typer.Option("--format", help="The layout to write.", show_default=False)],
     out: Annotated[Path, typer.Option(help="A folder that is new or empty.", show_default=False)],
-    table: Annotated[list[str] | None, typer.Option(help="Only this table (csv, xlsx, parquet); may be repeated.")] = None,
-    level: Annotated[list[str] | None, typer.Option(help="Only this level (csv, xlsx, parquet); may be repeated.")] = None,
+    table: Annotated[
+        list[str] | None, typer.Option(help="Only this table (csv, xlsx, parquet); may be repeated.")
+    ] = None,
+    level: Annotated[
+        list[str] | None, typer.Option(help="Only this level (csv, xlsx, parquet); may be repeated.")
+    ] = None,
 ) -> None:
     """Write a release in another layout, from its public files alone. Prints the folder.
 
-    pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, where the areas are census
-    areas, as the summary files with geographic header. mdf: the microdata detail file as CSV with the column names of
-    2020. nmf: the noisy measurements in the layout that the Census Bureau published its own in; spinewise estimate reads
-    it back. csv, xlsx, parquet: the release's tables with their margins of error; csv has the microdata too.
+    pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, where the areas are
+    census areas, as the summary files with geographic header. mdf: the microdata detail file as CSV with the column
+    names of 2020. nmf: the noisy measurements in the layout that the Census Bureau published its own in; spinewise
+    estimate reads it back. csv, xlsx, parquet: the release's tables with their margins of error; csv has the microdata
+    too.
 
     Example:
 

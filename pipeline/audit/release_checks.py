@@ -189,9 +189,10 @@ def _residuals(
             truth = one.query.answer_csr(release.truth(one.universe, one.level))
             if one.rows is None and truth.shape == measurement.values.shape:
                 residuals[one.name] = (one, measurement.values - truth)
-            elif one.at is not None and one.measured is not None and len(one.measured) == len(measurement.values):
-                if len(one.at):
-                    residuals[one.name] = (one, measurement.values[one.at] - truth[one.rows])
+            elif one.at is not None and one.measured is not None and len(one.at):
+                if len(one.measured) != len(measurement.values):
+                    continue
+                residuals[one.name] = (one, measurement.values[one.at] - truth[one.rows])
     return residuals
 
 

@@ -104,7 +104,8 @@ def read_release(run: RunDirectory) -> FinishedRelease:
     manifest = read_manifest(run.manifest)
     if manifest.status == MADE_ELSEWHERE:
         raise InputError(
-            f"{run.root}: was estimated from measurements that were made elsewhere; how they were drawn cannot be audited"
+            f"{run.root}: was estimated from measurements that were made elsewhere; how they were drawn cannot be "
+            "audited"
         )
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     with open_parquet(run.spine) as file, reading(run.spine):

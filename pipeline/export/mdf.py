@@ -96,8 +96,8 @@ def person_attributes(schema: Schema) -> dict[str, str]:
     others = [name for name in schema.names if name not in _PERSON]
     if others or not schema.names:
         raise InputError(
-            f"--format mdf: the attribute {', '.join(others)} has no column in the layout of 2020, whose attributes are "
-            f"{', '.join(_PERSON)}; --format csv writes any release's microdata"
+            f"--format mdf: the attribute {', '.join(others)} has no column in the layout of 2020, whose attributes "
+            f"are {', '.join(_PERSON)}; --format csv writes any release's microdata"
         )
     for attribute in schema.attributes:
         value_order(attribute, VALUES[attribute.name])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,7 +53,7 @@ def _race_groups() -> NDArray[np.int64]:
     rows = [np.ones(63), np.arange(63) < 6]
     rows += list(np.eye(63)[:6])
     rows.append(np.arange(63) >= 6)
-    for first, last in zip(starts[1:-1], starts[2:], strict=True):
+    for first, last in pairwise(starts[1:]):
         rows.append((np.arange(63) >= first) & (np.arange(63) < last))
         rows += list(np.eye(63)[first:last])
     return np.array(rows, dtype=np.int64)

@@ -27,7 +27,7 @@ def plain_parts(path: Path) -> Iterator[pa.Table]:
 
 
 def write_csv(target: Path, parts: Iterator[pa.Table]) -> None:
-    """Write parts of one table as CSV: UTF-8, a line of names, text quoted only where it has to be.
+    """Write parts of one table as CSV: UTF-8, a line of names, text in quotes.
 
     A margin of error that is not known is an empty field.
     """

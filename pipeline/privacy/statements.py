@@ -105,7 +105,10 @@ def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequenc
     per_share = universe.budget * Fraction(_MOVES, moved)
     fractions = {
         name: [
-            sum((m.share for m in level.queries if any(g != m.query.groups[i][0] for g in m.query.groups[i])), Fraction(0))
+            sum(
+                (m.share for m in level.queries if any(g != m.query.groups[i][0] for g in m.query.groups[i])),
+                Fraction(0),
+            )
             for level in levels
         ]
         for i, name in enumerate(universe.schema.names)
@@ -138,7 +141,9 @@ def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequenc
             for i, level in enumerate(levels[:-1])
         ),
         groups=tuple(
-            account.group(universe.budget, size, f"what can be learnt about {size} records together, such as a household")
+            account.group(
+                universe.budget, size, f"what can be learnt about {size} records together, such as a household"
+            )
             for size in group_sizes
         ),
         comparison=None,
@@ -183,7 +188,9 @@ class _Account:
         rho = sum((use.rho(moved) for use, moved in uses), Fraction(0))
         return self._made(about, of, rho, zcdp_epsilon(rho, self.delta), pld_epsilon(uses, self.delta), words)
 
-    def amount(self, about: Literal["record", "attribute", "place"], of: str, amount: Fraction, words: str) -> Statement:
+    def amount(
+        self, about: Literal["record", "attribute", "place"], of: str, amount: Fraction, words: str
+    ) -> Statement:
         """From rho or epsilon alone."""
         return self._made(about, of, amount, zcdp_epsilon(amount, self.delta) if self.zcdp else None, None, words)
 

@@ -16,8 +16,8 @@ from flows.custody import KeySource, key_of_release
 from flows.rerun import rerun_release, universes_to_rerun
 from flows.steps import Silent
 from flows.verify import verify_release
-from geography.bypass import NOT_MEASURED, last_levels
 from geography.build import spine_from_table
+from geography.bypass import NOT_MEASURED, last_levels
 from pipeline.allocation import allocations
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import budget_masks, read_release
@@ -28,7 +28,8 @@ from pipeline.measurements import MeasurementWriter, read_measurement
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.statements import _most_on_queries
 
-BYPASS = ("levels = { county = 1, tract = 3, block = 5 }", "levels = { county = 1, tract = 3, block = 5 }\nbypass = true")
+LEVELS = "levels = { county = 1, tract = 3, block = 5 }"
+BYPASS = (LEVELS, f"{LEVELS}\nbypass = true")
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,8 @@ def test_every_path_costs_the_whole_budget(release: Path) -> None:
         for number, allocation in enumerate(allotted):
             kinds = allocation.kinds
             n = len(found.spine.levels[number])
-            share = np.array([*allocation.shares, Fraction(0)], dtype=object)[np.zeros(n, int) if kinds is None else kinds]
+            of_kind = np.array([*allocation.shares, Fraction(0)], dtype=object)
+            share = of_kind[np.zeros(n, dtype=int) if kinds is None else kinds]
             sums = sums + share[found.spine.leaf_ancestors(number)]
         assert set(sums.tolist()) == {Fraction(1)}
         # The audit finds the same in another way.
@@ -101,7 +103,7 @@ def test_a_level_without_queries_hands_nothing_down() -> None:
     assert NOT_MEASURED == -1
 
 
-def test_verify_check_rerun_and_audit_know(release: Path, spec: Path) -> None:
+def test_verify_check_rerun_and_audit_know(release: Path) -> None:
     directory = RunDirectory(release)
     assert verify_release(directory, 1, Silent()) == []
     assert check_release(release) == []
