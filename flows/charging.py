@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from flows.job import Job
+from pipeline.allocation import allocations
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.universe import Universe
@@ -70,7 +71,6 @@ def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, dra
     from pipeline.privacy.ledger_notes import note_event, read_note, read_notes
     from pipeline.privacy.uses import charge_for
 
-    sizes = {level.name: len(level) for level in job.spine.levels}
     charges = [
         charge_for(
             universe,
@@ -79,7 +79,10 @@ def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, dra
             key=key,
             input_fingerprint=fingerprints[universe.name],
             spine_fingerprint=job.spine.fingerprint(),
-            level_sizes=sizes,
+            level_sizes={
+                level.name: allocation.n_measured(len(level))
+                for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
+            },
         )
         for universe in job.universes
     ]

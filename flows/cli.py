@@ -8,7 +8,22 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from flows.commands import audit, check, example, imports, key, ledger, rerun, run, schema, validate, verify
+from flows.commands import (
+    audit,
+    check,
+    estimate,
+    example,
+    export,
+    imports,
+    key,
+    ledger,
+    rerun,
+    run,
+    schema,
+    spine,
+    validate,
+    verify,
+)
 from flows.threads import limit_threads
 from geography.errors import SpinewiseError
 
@@ -38,7 +53,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (run, validate, verify, check, rerun, audit, key, example, schema):
+for module in (run, validate, verify, check, rerun, audit, key, example, schema, spine, export, estimate):
     module.add_to(app)
 app.add_typer(ledger.app)
 app.add_typer(imports.app)

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from flows.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
 from flows.inputs import write_facilities, write_spine
 from flows.job import Job
-from flows.problem import exact_header, header_of, noise_of
+from flows.problem import exact_header, header_of
+from pipeline.allocation import allocation_of, allocations
 from pipeline.histograms import read_histogram, write_histogram
 from pipeline.measurements import MeasurementHeader, MeasurementWriter
 from pipeline.privacy.keys import MasterKey
@@ -87,27 +88,29 @@ def write_public_inputs(job: Job, facilities: Mapping[str, Sequence[NDArray[np.i
 def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
     """Publish the noisy answers of every query that is measured at a level, and the exact ones of its invariants.
 
-    The noise on answer a of geounit g is that at position g * size + a of the query's stream, whatever the batches. The
-    stream's key depends on the records, the spine, and all that the distribution of the noise depends on.
+    The noise on answer a of geounit g is that at position g * size + a of the query's stream, whatever the batches and
+    whichever geounits are bypassed. The stream's key depends on the records, the spine, and all that the distribution
+    of the noise depends on.
 
     Args:
         fingerprint: of the records, keyed, from `tabulate_universe`.
     """
-    folder, strategy = job.folder(universe), universe.strategy.level(level)
+    folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
     context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
     answers = [
         _Answers(folder.invariant(level, query.name), exact_header(level, query), query)
         for name, query in universe.invariants
         if name == level
     ]
-    for one in strategy.queries:
+    for one in allocation.strategy.queries:
         answers.append(
             _Answers(
                 folder.measurement(level, one.query.name),
-                header_of(universe, strategy, one),
+                header_of(universe, allocation, one),
                 one.query,
-                sampler_for(noise_of(universe, strategy, one)),
+                tuple(sampler_for(noise) for noise in allocation.noises(universe, one)),
                 key.stream_key(context, level, one.query.name),
+                allocation.kinds,
             )
         )
     _write_answers(job, level, true_histogram(job, universe, level), answers)
@@ -115,21 +118,46 @@ def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Answers to be written: of which query, to which file, with which noise; without a sampler they are exact."""
+    """Answers to be written: of which query, to which file, with which noise; without samplers they are exact.
+
+    Attributes:
+        samplers: one for each kind of geounit.
+        kinds: `(n,)` the kind of each geounit of the level, -1 where it is not measured; None: all are of the first.
+    """
 
     target: Path
     header: MeasurementHeader
     query: Query
-    sampler: Sampler | None = None
+    samplers: tuple[Sampler, ...] = ()
     stream_key: bytes = b""
+    kinds: NDArray[np.int8] | None = None
 
     def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
         """`(n, size)` answers for the histograms of the geounits from `start` on; whole-number arithmetic only."""
         answers = self.query.answer_csr(counts)
-        if self.sampler is None:
+        if not self.samplers:
             return answers
-        noise = self.sampler.draw(self.stream_key, start * self.query.size, answers.size)
-        return answers + noise.reshape(answers.shape)
+        if self.kinds is None:
+            return answers + self._noise(0, start, answers.shape)
+        kinds = self.kinds[start : start + len(answers)]
+        for kind in np.unique(kinds[kinds >= 0]).tolist():
+            rows = kinds == kind
+            answers[rows] += self._noise(kind, start, answers.shape)[rows]
+        return answers
+
+    def _noise(self, kind: int, start: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """The noise at the places of the geounits from `start` on, if all were of one kind."""
+        return self.samplers[kind].draw(self.stream_key, start * self.query.size, shape[0] * shape[1]).reshape(shape)
+
+    def write(self, writer: MeasurementWriter, geocodes: NDArray[np.str_], counts: sp.csr_array, start: int) -> None:
+        """Append the geounits from `start` on that are measured; true answers of others never leave this function."""
+        values = self.of(counts, start)
+        if self.kinds is None:
+            writer.write(geocodes, values)
+            return
+        kinds = self.kinds[start : start + len(values)]
+        measured = kinds >= 0
+        writer.write(geocodes[measured], values[measured], kinds[measured])
 
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
@@ -143,5 +171,5 @@ def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence
         for start in range(0, len(geocodes), step):
             part = counts[start : start + step]
             for one, writer in zip(answers, writers, strict=True):
-                writer.write(geocodes[start : start + step], one.of(part, start))
+                one.write(writer, geocodes[start : start + step], part, start)
             job.progress.advance(part.shape[0])

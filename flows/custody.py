@@ -15,7 +15,7 @@ from pathlib import Path
 from pipeline.errors import InputError, ReleaseError
 from pipeline.files import write_json, write_problem
 from pipeline.layout import RunDirectory
-from pipeline.manifest import read_manifest
+from pipeline.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
 from pipeline.release_directory import held
 
@@ -84,12 +84,22 @@ def _from_command(command: str) -> MasterKey:
     return MasterKey.from_content(done.stdout[:LONGEST_KEY_TEXT], where)
 
 
+def check_made_here(run: RunDirectory) -> None:
+    """InputError where the release was computed from measurements that another program drew."""
+    if read_manifest(run.manifest).status == MADE_ELSEWHERE:
+        raise InputError(
+            f"{run.root}: was estimated from measurements that were made elsewhere; there is no key and no record to "
+            "repeat it from (spinewise verify computes it again from its measurements)"
+        )
+
+
 def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
     """The key that the release was made with: from `source`, or the one that the run kept.
 
     Raises:
         InputError: there is none, or it is another.
     """
+    check_made_here(run)
     key = source.read()
     if key is None:
         if run.key_destroyed.exists():

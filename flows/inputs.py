@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table
 from geography.codes import first_few, text_column
+from geography.off_spine import OffSpineAreas
+from geography.regroup import regroup
 from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError, ReleaseError, SpineError
 from pipeline.files import open_parquet, read_header, reading, write_parquet
@@ -18,18 +20,52 @@ from pipeline.record_columns import CountReader
 from pipeline.record_geocodes import LeafReader, text_array
 from pipeline.record_problems import ProblemLog
 from pipeline.records import RecordsFile, open_records
-from pipeline.spec_models import GeographySection
+from pipeline.spec_models import GeographySection, RegroupSection
 from pipeline.universe import Bound
 
 _CHUNK_ROWS = 1_000_000
 
 
 def read_spine(geography: GeographySection) -> Spine:
-    """The spine of the spec's public list of leaves.
+    """The spine of the spec's public list of leaves, regrouped where the spec says so.
 
     Raises:
-        InputError: the file cannot be read; SpineError: its codes are no tree.
+        InputError: a file cannot be read; SpineError: its codes are no tree, or areas are not of its leaves.
     """
+    listed = read_listed_spine(geography)
+    if geography.regroup is None:
+        return listed
+    section = geography.regroup
+    return regroup(listed, read_off_spine(section, listed), section.fan_out, keep=section.keep)
+
+
+def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
+    """The areas off the spine that the spec names.
+
+    Raises:
+        InputError: the file cannot be read, or has no area of the kinds; SpineError: a leaf is not on the spine.
+    """
+    kinds, codes, leaves = (
+        text_array(column)
+        for column in _text_columns(section.file, ["kind", "code", section.leaf], "the file of areas")
+    )
+    if section.kinds is not None:
+        found = np.unique(kinds)
+        if unknown := [kind for kind in section.kinds if kind not in found]:
+            raise InputError(
+                f"geography.regroup.kinds: {section.file} has no area of kind {unknown[0]!r}; its kinds are "
+                f"{first_few(found)}"
+            )
+        wanted = np.isin(kinds, section.kinds)
+        kinds, codes, leaves = kinds[wanted], codes[wanted], leaves[wanted]
+    try:
+        return OffSpineAreas.of(spine, kinds, codes, leaves)
+    except SpineError as error:
+        raise SpineError(f"{section.file}: {error}") from None
+
+
+def read_listed_spine(geography: GeographySection) -> Spine:
+    """The spine as the list has it; errors as `read_spine`."""
     path = geography.file
     try:
         if geography.form == "prefixes":
@@ -44,9 +80,9 @@ def read_spine(geography: GeographySection) -> Spine:
         raise SpineError(f"{path}: {error}") from None
 
 
-def _text_columns(path: Path, names: Sequence[str]) -> list[pa.Array]:
+def _text_columns(path: Path, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
     """Columns of a CSV or Parquet file as text without nulls."""
-    file = _open(path, names, "the file of the geography")
+    file = _open(path, names, what)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:
         for chunk in file.chunks():

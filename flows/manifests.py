@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from flows.job import Job
 from flows.steps import Notes
 from pipeline.manifest import (
+    MADE_ELSEWHERE,
     Manifest,
     PrivacyStatement,
     privacy_statement,
@@ -21,8 +22,11 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.universe import Universe
 
 
-def statement_of(universe: Universe) -> PrivacyStatement:
-    """The guarantee of a universe; InputError where there is no noise for its budget."""
+def statement_of(universe: Universe, *, made_elsewhere: bool = False) -> PrivacyStatement:
+    """The guarantee of a universe; InputError where there is no noise for its budget.
+
+    `made_elsewhere`: another program drew the noise.
+    """
     return privacy_statement(
         universe=universe.name,
         framework=universe.framework,
@@ -31,20 +35,22 @@ def statement_of(universe: Universe) -> PrivacyStatement:
         neighbours=universe.neighbours,
         strategy=universe.strategy,
         invariants=[(level, query.name) for level, query in universe.invariants],
+        bypass=universe.bypass,
+        made_elsewhere=made_elsewhere,
     )
 
 
 def manifest_of(
     job: Job,
     told: Mapping[str, Notes],
-    key: MasterKey,
+    key: MasterKey | None,
     input_fingerprints: Mapping[str, str],
 ) -> Manifest:
     """The manifest of the files that are under public/.
 
     Args:
         told: by the steps, name -> what the solvers report.
-        key: the run's; the manifest holds its commitment.
+        key: the run's; the manifest holds its commitment. None where another program drew the noise.
         input_fingerprints: of each universe's records, keyed.
     """
     from pipeline.privacy.statements import privacy_statements  # brings a large library, which reading does not need
@@ -52,12 +58,12 @@ def manifest_of(
     return Manifest(
         release=job.spec.name,
         software=software(),
-        status=status(insecure_key=key.insecure),
+        status=MADE_ELSEWHERE if key is None else status(insecure_key=key.insecure),
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
-        privacy=tuple(statement_of(universe) for universe in job.universes),
+        privacy=tuple(statement_of(one, made_elsewhere=key is None) for one in job.universes),
         accounts=tuple(privacy_statements(universe) for universe in job.universes),
-        key_commitment=key.commitment(),
+        key_commitment="" if key is None else key.commitment(),
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(told)),
         files=public_files(job.run),

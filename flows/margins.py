@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from flows.batches import packed_errors, run_kept, unpacked_errors
 from flows.constraints import marginal_of
 from flows.estimate import Estimation
-from flows.problem import noise_of
+from pipeline.allocation import allocations
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise import sampler_for
 from pipeline.universe import Table
@@ -35,18 +35,27 @@ class PublicNoise:
     Attributes:
         seed: public.
         universe: its name; universes and replicates do not share noise.
-        noise: per level, of each query in the order of the problem.
+        noise: per level, of each query in the order of the problem, for each kind of geounit.
+        kinds: per level, as in `Problem`.
     """
 
     seed: int
     universe: str
-    noise: tuple[tuple[NoiseSpec, ...], ...]
+    noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
+    kinds: tuple[NDArray[np.int8] | None, ...]
 
     def draw(self, replicate: int, level: int, query: int, shape: tuple[int, int]) -> NDArray[np.int64]:
         """Noise `(n, size)` on a query's answers at a level, in one simulated run."""
         place = json.dumps(["spinewise simulation 1", self.seed, self.universe, replicate, level, query])
         public_key = hashlib.sha256(place.encode()).digest()
-        return sampler_for(self.noise[level][query]).draw(public_key, 0, shape[0] * shape[1]).reshape(shape)
+        drawn = [
+            sampler_for(noise).draw(public_key, 0, shape[0] * shape[1]).reshape(shape)
+            for noise in self.noise[level][query]
+        ]
+        if (kinds := self.kinds[level]) is not None:
+            for kind, other in enumerate(drawn[1:], start=1):
+                drawn[0][kinds == kind] = other[kinds == kind]
+        return drawn[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +106,7 @@ class Margins:
     def simulate(self) -> None:
         """Simulate all runs, and add up their errors."""
         job, problem = self.estimation.job, self.estimation.problem
-        noise = PublicNoise(problem.seed, self.estimation.universe.name, self._noise())
+        noise = PublicNoise(problem.seed, self.estimation.universe.name, *self._noise())
         released = tuple(self.estimation.released(level) for level in range(job.spine.n_levels))
         bare = replace(problem, measured=_without_values(problem.measured))
         tasks = [
@@ -121,11 +130,14 @@ class Margins:
     def _advance(self, _: Simulation) -> None:
         self.estimation.job.progress.advance(sum(len(level) for level in self.estimation.job.spine.levels))
 
-    def _noise(self) -> tuple[tuple[NoiseSpec, ...], ...]:
+    def _noise(
+        self,
+    ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.int8] | None, ...]]:
+        """Noise and kinds, as `PublicNoise` has them."""
         universe = self.estimation.universe
-        return tuple(
-            tuple(noise_of(universe, level, one) for one in level.queries) for level in universe.strategy.levels
-        )
+        allotted = allocations(universe, self.estimation.job.spine)
+        noise = tuple(tuple(one.noises(universe, measured) for measured in one.strategy.queries) for one in allotted)
+        return noise, tuple(one.kinds for one in allotted)
 
     def of(self, table: Table, level: int, counts: NDArray[np.int64]) -> NDArray[np.float64] | None:
         """Half the width of a 90 % interval for each of the released counts `(n, size)`, in persons.

@@ -13,12 +13,12 @@ from flows.inputs import read_public_facilities
 from flows.job import Job
 from flows.measured import MeasuredFile, differing
 from geography.spine import Level
+from pipeline.allocation import Allocation, allocations
 from pipeline.errors import ReleaseError
 from pipeline.layout import UniverseDirectory
 from pipeline.measurements import MeasurementHeader, open_measurement
-from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.query import Query
-from pipeline.strategy import LevelStrategy, MeasuredQuery
+from pipeline.strategy import MeasuredQuery
 from pipeline.universe import Universe
 from postprocess.problem import Problem
 
@@ -72,19 +72,23 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         solver=settings.solver,
         seed=settings.seed,
         rounding=tuple(marginal_of(query) for query in bounded.values()),
+        kinds=tuple(one.kinds for one in allocations(universe, job.spine)),
     )
 
 
-def noise_of(universe: Universe, level: LevelStrategy, measured: MeasuredQuery) -> NoiseSpec:
-    """The noise that the spec puts on one query at one level."""
-    return noise_for(universe.framework, universe.budget, level.share, measured.share, universe.neighbours)
-
-
-def header_of(universe: Universe, level: LevelStrategy, measured: MeasuredQuery) -> MeasurementHeader:
+def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
     """What the file of one measurement says of itself."""
-    noise = noise_of(universe, level, measured)
-    query = measured.query
-    return MeasurementHeader(level.level, query.name, query.size, noise.mechanism, noise.scale, noise.variance)
+    noise, *others = allocation.noises(universe, measured)
+    query, level = measured.query, allocation.strategy.level
+    return MeasurementHeader(
+        level,
+        query.name,
+        query.size,
+        noise.mechanism,
+        noise.scale,
+        noise.variance,
+        tuple((other.scale, other.variance) for other in others),
+    )
 
 
 def exact_header(level: str, query: Query) -> MeasurementHeader:
@@ -99,12 +103,13 @@ def measured_files(job: Job, universe: Universe) -> tuple[tuple[MeasuredFile, ..
         tuple(
             MeasuredFile(
                 folder.measurement(level.name, one.query.name),
-                header_of(universe, strategy, one),
+                header_of(universe, allocation, one),
                 marginal_of(one.query),
+                allocation.kinds,
             )
-            for one in strategy.queries
+            for one in allocation.strategy.queries
         )
-        for level, strategy in zip(job.spine.levels, universe.strategy.levels, strict=True)
+        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
     )
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from flows.custody import check_made_here
 from flows.differences import Difference, compare_public
 from flows.inputs import read_public_facilities, read_public_spine
 from flows.job import Job
@@ -178,6 +179,7 @@ def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) 
     Raises:
         InputError: the spec is of another release, or there is nothing that says how the records are read.
     """
+    check_made_here(run)
     manifest = read_manifest(run.manifest)
     public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     if spec is None:

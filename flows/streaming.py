@@ -34,7 +34,7 @@ from postprocess.downward import SolverReport, checked_parents, downward_level
 from postprocess.passes import Pass, passes_of
 from postprocess.problem import BoolArray, Problem
 from postprocess.subtrees import Cut, above_cut, cut_of, joined, part_of
-from postprocess.upward import LevelEstimate, upward_pass
+from postprocess.upward import LevelEstimate, silent_of, upward_pass
 
 #: Leaf cells of a part that is handed to another machine: some seconds of work, some tens of megabytes.
 SHARED_CELLS = 1 << 23
@@ -69,7 +69,8 @@ class SubtreeEstimation(Estimation):
     @cached_property
     def above_estimates(self) -> list[LevelEstimate]:
         """The upward pass of these levels, top level first."""
-        return upward_pass(self.above, self.basis, joined([top_from_arrays(one) for one in self._estimated_tops()]))
+        at_cut = joined([top_from_arrays(one) for one in self._estimated_tops()])
+        return upward_pass(self.above, self.basis, at_cut, silent_of(self.stated))
 
     @cached_property
     def passes(self) -> tuple[Pass, ...]:

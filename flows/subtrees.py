@@ -48,9 +48,7 @@ class PartTask:
     def _read(self, files: tuple[tuple[MeasuredFile, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
         spine = self.part.spine
         return tuple(
-            tuple(
-                one.read(level.geocodes, self.part.first_row(i), self.part.first_row(i) + len(level)) for one in queries
-            )
+            tuple(one.read(level.geocodes, self.part.first_row(i)) for one in queries)
             for i, (level, queries) in enumerate(zip(spine.levels, files, strict=True))
         )
 

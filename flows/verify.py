@@ -19,7 +19,7 @@ from flows.workers import Workers
 from pipeline.errors import InputError, SpinewiseError
 from pipeline.files import make_folder, sha256_file
 from pipeline.layout import RunDirectory
-from pipeline.manifest import Manifest, check_public_files, read_manifest, software
+from pipeline.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
 from pipeline.release_directory import make_run_folders
 from pipeline.spec import ReleaseSpec
 
@@ -109,11 +109,14 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is missing; the spec says that it is published")
         elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
             problems.append(f"public/{name} is not what its measurements give")
+    elsewhere = manifest.status == MADE_ELSEWHERE
+    statements = tuple(statement_of(universe, made_elsewhere=elsewhere) for universe in job.universes)
+    fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
     stated = {
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
-        "privacy": manifest.privacy == tuple(statement_of(universe) for universe in job.universes),
-        "input_fingerprints": manifest.input_fingerprints.keys() == {universe.name for universe in job.universes},
+        "privacy": manifest.privacy == statements,
+        "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
     }
     problems += [
         f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds

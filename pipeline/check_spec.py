@@ -164,6 +164,7 @@ def read_public_spec(path: Path) -> PublicSpec:
 def _spec(spec: Mapping[str, Any]) -> PublicSpec:
     stated = spec["geography"]["levels"]
     named = all(isinstance(level, str) for level in stated)
+    regrouped = spec["geography"].get("regroup") is not None
     levels = _texts(stated) if named else tuple(_pairs(stated))
     if not levels or len(set(levels)) < len(levels):
         raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
@@ -171,7 +172,7 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
     universes += [_universe(name, sections, levels) for name, sections in _pairs(spec["companions"]).items()]
     return PublicSpec(
         levels=levels,
-        prefixes=None if named else tuple(int(length) for length in _pairs(stated).values()),
+        prefixes=None if named or regrouped else tuple(int(length) for length in _pairs(stated).values()),
         universes=tuple(universes),
         margins=bool(spec["publish"]["margins"]),
         microdata=bool(spec["publish"]["microdata"]),

@@ -48,10 +48,23 @@ PACKAGES = (
     "scs",
 )
 
-Status = Literal["official", "NOT FOR RELEASE: insecure test key"]
+Status = Literal[
+    "official", "NOT FOR RELEASE: insecure test key", "estimated from measurements that were made elsewhere"
+]
+#: Of a release whose measurements another program drew.
+MADE_ELSEWHERE: Final[Status] = "estimated from measurements that were made elsewhere"
 
 _HASH_FIELD = "manifest_sha256"
 _CONVERSION = "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"
+
+_BYPASS = (
+    " A geounit without siblings is not measured: the noise above it is less than stated here, as the budget of both "
+    "levels gives, and on every path from the top to a leaf the budgets add up to the whole."
+)
+_MADE_ELSEWHERE = (
+    " The noise was not drawn by this program: the measurements were made elsewhere. What is said here holds if they "
+    "were made as the spec says; only their stated variances were compared with it, and nothing of it was tested."
+)
 
 
 class _Statement(BaseModel):
@@ -128,8 +141,9 @@ class Manifest(_Statement):
         privacy: one statement for each universe.
         accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
             the distribution of privacy losses and by zCDP.
-        key_commitment: of the master key, hexadecimal.
-        input_fingerprints: universe -> hash of its confidential histogram, keyed with the master key, hexadecimal.
+        key_commitment: of the master key, hexadecimal; "" where the measurements were made elsewhere.
+        input_fingerprints: universe -> hash of its confidential histogram, keyed with the master key, hexadecimal;
+            none where the measurements were made elsewhere.
         solver: what the solvers report, without durations.
         files: path under public/ with slashes -> hash and size; all of them but the manifest.
     """
@@ -183,6 +197,8 @@ def privacy_statement(
     neighbours: Neighbours,
     strategy: Strategy,
     invariants: Sequence[tuple[str, str]],
+    bypass: bool = False,
+    made_elsewhere: bool = False,
 ) -> PrivacyStatement:
     """The guarantee of one universe; the noise is computed from the budget and the strategy, as measuring does.
 
@@ -190,6 +206,8 @@ def privacy_statement(
         universe: its name; "" for the release's own.
         budget: rho or epsilon.
         invariants: (level, query) of what is published exactly.
+        bypass: geounits without siblings are bypassed; the noise stated is that of geounits that stand for one level.
+        made_elsewhere: another program drew the noise; the statement says so.
 
     Raises:
         InputError: there is no noise for this budget; see `budget.noise_for`.
@@ -220,7 +238,9 @@ def privacy_statement(
         delta=decimal_text(delta),
         epsilon=epsilon,
         conversion=_CONVERSION if zcdp else "none: the budget is epsilon",
-        words=_in_words(framework, neighbours, budget, delta, epsilon, has_invariants=bool(invariants)),
+        words=_in_words(framework, neighbours, budget, delta, epsilon, has_invariants=bool(invariants))
+        + (_BYPASS if bypass else "")
+        + (_MADE_ELSEWHERE if made_elsewhere else ""),
         noise=tuple(noise),
         invariants=tuple(InvariantStatement(level=level, query=query) for level, query in invariants),
     )

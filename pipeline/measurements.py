@@ -55,6 +55,7 @@ class MeasurementHeader:
         mechanism: the noise; "exact" for an invariant.
         scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace; 0 if exact.
         variance: of the noise on each answer, in persons squared; 0 if exact.
+        others: scale and variance in geounits that stand for levels below too, see `pipeline.allocation`.
     """
 
     level: str
@@ -63,6 +64,7 @@ class MeasurementHeader:
     mechanism: MeasuredBy
     scale: Fraction
     variance: float
+    others: tuple[tuple[Fraction, float], ...] = ()
 
     def __post_init__(self) -> None:
         if self.mechanism not in _MEASURED_BY:
@@ -75,8 +77,16 @@ class MeasurementHeader:
                 f"scale and variance must be 0 if exact and positive if not, got mechanism {self.mechanism}, "
                 f"scale {self.scale} and variance {self.variance}"
             )
+        if any(scale <= 0 or not 0 < variance < np.inf for scale, variance in self.others):
+            raise ValueError(f"other scales and variances must be positive, got {self.others}")
+
+    @property
+    def variances(self) -> tuple[float, ...]:
+        """Of each kind of geounit."""
+        return (self.variance, *(variance for _, variance in self.others))
 
     def _to_json(self) -> dict[str, object]:
+        others = [[str(scale), variance] for scale, variance in self.others]
         return {
             "kind": "measurement",
             "level": self.level,
@@ -85,6 +95,7 @@ class MeasurementHeader:
             "mechanism": self.mechanism,
             "scale": str(self.scale),
             "variance": self.variance,
+            **({"others": others} if others else {}),
         }
 
 
@@ -96,11 +107,13 @@ class Measurement:
         header: level, query, mechanism, scale.
         geocodes: `(n,)` of str.
         values: `(n, size)` int64, the noisy answers.
+        variances: `(n,)` of the noise on each value of a geounit.
     """
 
     header: MeasurementHeader
     geocodes: NDArray[np.str_]
     values: NDArray[np.int64]
+    variances: NDArray[np.float64]
 
     @property
     def level(self) -> str:
@@ -112,7 +125,7 @@ class Measurement:
 
     @property
     def variance(self) -> float:
-        """Variance of the noise on each value."""
+        """Variance of the noise on each value, where the geounit stands for its own level alone."""
         return self.header.variance
 
 
@@ -139,23 +152,34 @@ class MeasurementWriter:
             yield writer
             writer._append(writer._groups.rest())
 
-    def write(self, geocodes: NDArray[np.str_], values: NDArray[np.int64]) -> None:
-        """Append geounits: geocodes `(n,)`, values `(n, size)` of a signed integer type; the arrays are not kept."""
+    def write(
+        self, geocodes: NDArray[np.str_], values: NDArray[np.int64], kinds: NDArray[np.int8] | None = None
+    ) -> None:
+        """Append geounits; the arrays are not kept.
+
+        Args:
+            geocodes: `(n,)`.
+            values: `(n, size)` of a signed integer type.
+            kinds: `(n,)` which of the header's variances each geounit has; the first, where it is None.
+        """
         if values.shape != (len(geocodes), self._header.size) or values.dtype.kind != "i":
             raise ValueError(
                 f"values must be whole numbers of shape {(len(geocodes), self._header.size)}, "
                 f"got {values.dtype} of shape {values.shape}"
             )
-        self._append(self._groups.add(np.asarray(geocodes, dtype=np.str_), values.astype(np.int64, copy=False)))
+        kinds = np.zeros(len(geocodes), dtype=np.int8) if kinds is None else kinds
+        variances = np.array(self._header.variances)[kinds]
+        codes = np.asarray(geocodes, dtype=np.str_)
+        self._append(self._groups.add(codes, values.astype(np.int64, copy=False), variances))
 
     def _append(self, groups: list[tuple[NDArray[Any], ...]]) -> None:
-        for geocodes, values in groups:
+        for geocodes, values, variances in groups:
             n, size = values.shape
             offsets = pa.array(np.arange(0, n * size + 1, size, dtype=np.int32))
             self._sink.write(
                 pa.array(geocodes, type=pa.string()),
                 pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)), type=_SCHEMA.field("value").type),
-                pa.array(np.full(n, self._header.variance)),
+                pa.array(variances),
             )
 
 
@@ -188,6 +212,7 @@ class MeasurementFile:
         if not 0 <= start <= stop <= len(self):
             raise IndexError(f"[{start}, {stop}) is not a range of the {len(self)} geounits of {self._path}")
         values = np.empty((stop - start, self.header.size), dtype=np.int64)
+        variances = np.empty(stop - start)
         geocodes = []
         first = int(np.searchsorted(self._starts, start, side="right")) - 1
         for group in range(first, self._file.num_row_groups):
@@ -198,18 +223,25 @@ class MeasurementFile:
             with reading(self._path):
                 table = read_row_group(self._file, group, self._path)
                 values[low - start : high - start] = self._values(table)[low - begin : high - begin]
+                variances[low - start : high - start] = table.column("variance").to_numpy()[low - begin : high - begin]
                 geocodes.append(_strings(table.column("geocode"))[low - begin : high - begin])
-        return Measurement(self.header, np.concatenate(geocodes) if geocodes else np.array([], dtype=np.str_), values)
+        codes = np.concatenate(geocodes) if geocodes else np.array([], dtype=np.str_)
+        return Measurement(self.header, codes, values, variances)
+
+    def variances(self) -> NDArray[np.float64]:
+        """Of all geounits, `(n,)`."""
+        with reading(self._path):
+            return np.asarray(self._file.read(columns=["variance"]).column(0).to_numpy(), dtype=np.float64)
 
     def _values(self, table: pa.Table) -> NDArray[np.int64]:
-        """Values of a row group, `(rows, size)`; checks that every row has `size` of them and the header's variance."""
+        """Values of a row group, `(rows, size)`; every row must have `size` of them and a variance of the header's."""
         size = self.header.size
         values = table.column("value").combine_chunks()
         regular = np.array_equal(np.asarray(values.offsets), np.arange(0, table.num_rows * size + 1, size))
-        if not regular or not (table.column("variance").to_numpy() == self.header.variance).all():
+        if not regular or not np.isin(table.column("variance").to_numpy(), self.header.variances).all():
             raise ReleaseError(
                 f"{self._path} is damaged: not every row has the {size} values and the variance "
-                f"{self.header.variance} that its header states"
+                f"{' or '.join(map(str, self.header.variances))} that its header states"
             )
         numbers: NDArray[np.int64] = values.values.to_numpy().reshape(table.num_rows, size)
         return numbers
@@ -233,7 +265,8 @@ def _read_header(file: pq.ParquetFile, path: Path) -> MeasurementHeader:
     try:
         if header.pop("kind") != "measurement":
             raise ReleaseError(f"{path} is not a measurement")
-        return MeasurementHeader(**{**header, "scale": Fraction(header["scale"])})
+        others = tuple((Fraction(scale), float(variance)) for scale, variance in header.pop("others", ()))
+        return MeasurementHeader(**{**header, "scale": Fraction(header["scale"]), "others": others})
     except (KeyError, TypeError, ValueError, ZeroDivisionError) as error:
         raise ReleaseError(f"{path} is damaged: its header does not describe a measurement ({error})") from error
 

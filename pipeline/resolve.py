@@ -39,6 +39,7 @@ def resolve_universe(
     passes_key: str,
     level_names: Sequence[str],
     problems: Problems,
+    bypass: bool = False,
 ) -> Universe | None:
     """The universe that `sections` state over the given levels.
 
@@ -47,6 +48,7 @@ def resolve_universe(
         privacy: the release's framework, delta and neighbours.
         own_privacy: the budget; the same as `privacy` for the release's own universe.
         passes: the queries that are fixed first; `passes_key` is where they stand.
+        bypass: whether geounits without siblings are bypassed.
 
     Returns:
         None where problems were noted.
@@ -102,6 +104,7 @@ def resolve_universe(
         input=sections.input,
         preset=sections.strategy.preset or sections.strategy.derived_from or "",
         dataset=own_privacy.dataset or "",
+        bypass=bypass,
     )
 
 

@@ -70,6 +70,7 @@ class ReleaseSpec(UniverseSections):
                 passes_key="postprocess.passes",
                 level_names=self.geography.level_names,
                 problems=problems,
+                bypass=bool(self.geography.bypass),
             )
         ]
         folded: dict[str, str] = {}
@@ -86,6 +87,7 @@ class ReleaseSpec(UniverseSections):
                     passes_key=f"companions.{name}.passes",
                     level_names=self.geography.level_names,
                     problems=problems,
+                    bypass=bool(self.geography.bypass),
                 )
             )
         problems.raise_if_any()

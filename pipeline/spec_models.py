@@ -90,6 +90,22 @@ class CompanionPrivacySection(Section):
     )
 
 
+class RegroupSection(Section):
+    """Units above the leaves made anew, so that areas off the spine are unions of few of them."""
+
+    file: File = Field(
+        description="the CSV or Parquet file of areas, one row an area and leaf: kind, code and the leaf's geocode"
+    )
+    leaf: str = Field(default="geocode", description="the file's column of leaf geocodes")
+    kinds: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None, description="only areas of these kinds; default: all"
+    )
+    fan_out: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=100, description="at most so many units in a geounit above, and leaves in a unit where both can be had"
+    )
+    keep: StrictBool = Field(default=True, description="the units of the list count as such areas too")
+
+
 class GeographySection(Section):
     """The public list of leaves; never derived from the records."""
 
@@ -102,6 +118,13 @@ class GeographySection(Section):
         default=None, description="the column of children, when the file holds child-parent pairs"
     )
     parent: str | None = Field(default=None, description="the column of parents (empty at the top), with `child`")
+    bypass: StrictBool | None = Field(
+        default=None,
+        description="measure a geounit without siblings once, with its parent's budget and its own; default: false",
+    )
+    regroup: RegroupSection | None = Field(
+        default=None, description="make the level above the leaves anew for areas off the spine"
+    )
 
     @property
     def form(self) -> Literal["prefixes", "table", "pairs"]:
@@ -118,6 +141,17 @@ class GeographySection(Section):
     def prefix_lengths(self) -> dict[str, int]:
         """Level name -> prefix length; empty unless the form is "prefixes"."""
         return dict(self.levels) if isinstance(self.levels, dict) else {}
+
+    @model_validator(mode="after")
+    def _three_levels(self) -> GeographySection:
+        if self.regroup is not None and len(self.levels) < 3:
+            raise Misfit(
+                (
+                    "regroup",
+                    f"found {len(self.levels)} levels; three are needed: units between leaves and a level above",
+                )
+            )
+        return self
 
     @model_validator(mode="after")
     def _one_form(self) -> GeographySection:

@@ -68,6 +68,7 @@ class Universe:
         input: the confidential records; None where the spec names none.
         preset: the preset that the strategy was made from, "" if none.
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
+        bypass: a geounit without siblings is not measured; its budget goes to the one above, see `pipeline.allocation`.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Universe:
     input: InputSpec | None
     preset: str = ""
     dataset: str = ""
+    bypass: bool = False
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -101,7 +103,8 @@ class Universe:
         """SHA-256 in hexadecimal over all that the distribution of the noise depends on.
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
-        and queries (names, groups and shares). The order of a level's queries does not matter.
+        and queries (names, groups and shares), and whether geounits without siblings are bypassed. The order of a
+        level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -117,4 +120,6 @@ class Universe:
         ]
         attributes = [[a.name, *a.values] for a in self.schema.attributes]
         content = ["universe", 1, self.name, self.framework, str(self.budget), self.neighbours, attributes, levels]
+        if self.bypass:
+            content.append("bypass")
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()

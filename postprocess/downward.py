@@ -247,8 +247,9 @@ def _member(
 def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:
     """A'D^-1 y + J m on some cells of some children, `(C, k)`."""
     linear = np.zeros((rows.stop - rows.start, len(cells)))
+    kinds = None if task.kinds is None else task.kinds[rows]
     for measured in task.measured:
-        linear += measured.values[rows][:, measured.marginal.cell_answer[cells]] / measured.variance
+        linear += measured.values[rows][:, measured.marginal.cell_answer[cells]] / measured.by_row(kinds)
     for extra in (task.children_term, task.prior_term):
         if extra is not None:
             linear += extra[rows][:, cells]

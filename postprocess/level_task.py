@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
@@ -48,6 +49,7 @@ class LevelTask:
         prior_term: `(n, n_cells)` what unmeasured directions are drawn to; None where everything was measured.
         possible: `(n, a)` False where an asymmetric cell is impossible.
         checked: `(n_parents,)` True where the solution is compared with cvxpy's.
+        kinds: `(n,)` how precisely each child was measured, as in `Problem`.
     """
 
     level: int
@@ -69,6 +71,7 @@ class LevelTask:
     checked: BoolArray
     solver: str
     seed: int
+    kinds: NDArray[np.int8] | None = None
 
 
 def _coarse_terms(
@@ -143,7 +146,7 @@ def level_tasks(
             drawn = basis.unfold(basis.apply(null[estimate.classes], basis.fold(share)))
             prior = ridge[estimate.classes][:, None] * drawn
     terms.append(PassTerms(basis.pattern_table(blocks), None))
-    possible = ~zero_masks(problem, basis, level)
+    possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
     starts = _batch_starts(offsets, problem.n_cells, parents)
     tasks = []
     for first, last in pairwise(starts):
@@ -164,7 +167,7 @@ def level_tasks(
                     PassTerms(one.precision[classes], None if one.linear is None else one.linear[rows]) for one in terms
                 ),
                 classes=local.ravel(),
-                measured=tuple(Measured(m.marginal, m.values[rows], m.variance) for m in problem.measured[level]),
+                measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
                 children_term=None if estimate.children is None else estimate.children.term[rows],
                 prior_term=None if prior is None else prior[rows],
                 possible=possible[rows],
@@ -175,6 +178,7 @@ def level_tasks(
                 checked=checked[first:last],
                 solver=problem.solver,
                 seed=problem.seed,
+                kinds=None if kinds is None else kinds[rows],
             )
         )
     return tasks

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
 from postprocess.downward import downward_level
-from postprocess.problem import FloatArray, IntArray, Marginal, Measured, Problem
+from postprocess.problem import FloatArray, IntArray, Marginal, Problem
 from postprocess.unbiased import LevelVariances
 from postprocess.upward import basis_of, upward_pass
 
@@ -171,7 +171,9 @@ def simulate(
             for first in range(0, len(values), step):
                 last = min(first + step, len(values))
                 values[first:last] += answers_of(one.marginal, released[level], first, last)
-            new.append(Measured(one.marginal, _narrowed(values), one.variance))
+            if (kinds := problem.kinds_of(level)) is not None:
+                values[kinds < 0] = 0
+            new.append(replace(one, values=_narrowed(values)))
         measured.append(tuple(new))
     run = replace(problem, measured=tuple(measured), solver="batched" if problem.solver == "auto" else problem.solver)
     basis = basis_of(run)

@@ -56,11 +56,23 @@ class Marginal:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Noisy answers of one query at one level: `values` `(n_geounits, size)` whole numbers, one variance."""
+    """Noisy answers of one query at one level: `values` `(n_geounits, size)` whole numbers.
+
+    Attributes:
+        variance: of the noise on each answer, in geounits of kind 0; zeros stand in `values` for those of kind -1.
+        others: the same for kinds 1, 2 ...
+    """
 
     marginal: Marginal
     values: NDArray[np.signedinteger]
     variance: float
+    others: tuple[float, ...] = ()
+
+    def by_row(self, kinds: NDArray[np.int8] | None) -> float | FloatArray:
+        """The variance of all geounits, or `(n, 1)` that of each, given their kinds; any where nothing is measured."""
+        if kinds is None:
+            return self.variance
+        return np.array([self.variance, *self.others])[np.maximum(kinds, 0)][:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,6 +117,8 @@ class Problem:
         seed: public seed of ties and samples.
         first_level: level of the whole release that the spine's top level is; 0 unless it is a part of one.
         first_rows: per level, the number in the whole release of the level's first geounit; empty for all 0.
+        kinds: per level, the kind of each geounit `(n,)`, which says how precisely it was measured; -1 where it was
+            not, since it is the only child of one that was measured instead. None where all are of kind 0.
     """
 
     spine: Spine
@@ -118,6 +132,7 @@ class Problem:
     rounding: tuple[Marginal, ...] = field(default=())
     first_level: int = 0
     first_rows: tuple[int, ...] = ()
+    kinds: tuple[NDArray[np.int8] | None, ...] = ()
 
     @property
     def n_cells(self) -> int:
@@ -126,3 +141,7 @@ class Problem:
     def first_row(self, level: int) -> int:
         """The number in the whole release of the first geounit of a level."""
         return self.first_rows[level] if self.first_rows else 0
+
+    def kinds_of(self, level: int) -> NDArray[np.int8] | None:
+        """The kinds of a level's geounits, `(n,)`; None where all are of kind 0."""
+        return self.kinds[level] if self.kinds else None

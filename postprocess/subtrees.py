@@ -77,7 +77,7 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
     rows = problem.spine.rows_below(cut.level, first, last)
     if measured is None:
         measured = [
-            tuple(Measured(one.marginal, one.values[own], one.variance) for one in level)
+            tuple(replace(one, values=one.values[own]) for one in level)
             for level, own in zip(problem.measured[cut.level :], rows, strict=True)
         ]
     bounds = tuple(
@@ -89,6 +89,9 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
         spine=problem.spine.slice(cut.level, first, last),
         measured=tuple(measured),
         constraints=Constraints(problem.constraints.structural_zeros, bounds),
+        kinds=tuple(
+            None if kinds is None else kinds[own] for kinds, own in zip(problem.kinds[cut.level :], rows, strict=False)
+        ),
         first_level=problem.first_level + cut.level,
         first_rows=tuple(problem.first_row(cut.level + i) + own.start for i, own in enumerate(rows)),
     )
@@ -102,6 +105,7 @@ def above_cut(problem: Problem, cut: Cut) -> Problem:
         spine=Spine(problem.spine.levels[:kept]),
         measured=problem.measured[:kept],
         constraints=replace(problem.constraints, bounds=problem.constraints.bounds[:kept]),
+        kinds=problem.kinds[:kept],
     )
 
 

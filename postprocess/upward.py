@@ -15,9 +15,10 @@ matrices in place of variances, as in BlueDown (arXiv 2603.10099).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
 from postprocess.information import Information, information, inverse_off, is_full, null_projector, range_projector
@@ -33,7 +34,7 @@ class LevelEstimate:
 
     Attributes:
         classes: `(n,)` the class of each geounit: alike leaves share one, any other geounit is its own.
-        own: precision blocks of the level's own measurements, `(n_blocks, a, a)`.
+        own: precision blocks of the level's own measurements, `(n_blocks, a, a)`; of kind 0, where there are several.
         info: precision, covariance, known and unmeasured directions, per class.
         fixed: histograms `(n, n_cells)` on the known directions; None where only zeros are known, and at the leaves.
         children: what the children say; None at the leaves and in the topdown estimator.
@@ -86,13 +87,50 @@ def basis_of(problem: Problem) -> Basis:
     return Basis.of(problem.shape, marginals, sorted(keep_whole))
 
 
-def own_terms(basis: Basis, measured: Sequence[Measured], rows: slice | IntArray, keep: BoolArray) -> FloatArray:
-    """A'D^-1 y of a level's own measurements for some geounits, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
+def own_terms(
+    basis: Basis,
+    measured: Sequence[Measured],
+    rows: slice | IntArray,
+    keep: BoolArray,
+    kinds: NDArray[np.int8] | None = None,
+) -> FloatArray:
+    """A'D^-1 y of a level's own measurements for some geounits, summed to `keep`: `(n, a, n_1 or 1, ...)`.
+
+    `kinds` of all geounits, as in `Problem`.
+    """
     n = len(measured[0].values[rows])
     out = np.zeros((n, basis.n_asymmetric, *_kept_shape(basis, keep)))
     for one in measured:
-        out += basis.back_project(one.marginal, one.values[rows], keep) / one.variance
+        variance = one.by_row(None if kinds is None else kinds[rows])
+        if not isinstance(variance, float):
+            variance = variance.reshape(n, *(1,) * (out.ndim - 1))
+        out += basis.back_project(one.marginal, one.values[rows], keep) / variance
     return out
+
+
+def own_precisions(basis: Basis, measured: Sequence[Measured]) -> FloatArray:
+    """A'D^-1 A of a level's own measurements, for each kind of geounit: `(n_kinds, n_blocks, a, a)`."""
+    n_kinds = 1 + (len(measured[0].others) if measured else 0)
+    return np.stack(
+        [
+            basis.precision([(one.marginal, (one.variance, *one.others)[kind]) for one in measured])
+            for kind in range(n_kinds)
+        ]
+    )
+
+
+def silent_of(problem: Problem) -> list[BoolArray]:
+    """Per level, `(n,)` True where nothing was measured of a geounit nor below it, since one above stands for it."""
+    spine = problem.spine
+    found: list[BoolArray] = []
+    for level in range(spine.n_levels - 1, -1, -1):
+        kinds = problem.kinds_of(level)
+        silent = np.zeros(len(spine.levels[level].geocodes), dtype=bool) if kinds is None else kinds < 0
+        if found:
+            offsets = spine.child_offsets(level)
+            silent = silent & (np.diff(offsets) == 1) & found[-1][offsets[:-1]]
+        found.append(silent)
+    return found[::-1]
 
 
 def _kept_shape(basis: Basis, keep: BoolArray) -> tuple[int, ...]:
@@ -158,13 +196,20 @@ def everything(basis: Basis) -> BoolArray:
 
 
 def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
-    patterns, classes = np.unique(zero_masks(problem, basis, level), axis=0, return_inverse=True)
-    own = basis.precision([(one.marginal, one.variance) for one in problem.measured[level]])
+    masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
+    own = own_precisions(basis, problem.measured[level])
+    if kinds is None:
+        patterns, classes = np.unique(masks, axis=0, return_inverse=True)
+        kind_of = np.zeros(len(patterns), dtype=np.int64)
+    else:
+        # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
+        rows = np.column_stack([np.maximum(kinds, 0), masks.astype(np.int8)])
+        found, classes = np.unique(rows, axis=0, return_inverse=True)
+        kind_of, patterns = found[:, 0].astype(np.int64), found[:, 1:].astype(bool)
     known = _zero_projector(basis, patterns)
     if invariants := invariants_of(problem.constraints.bounds[level]):
         known, _ = _with_invariants(basis, known, invariants)
-    precision = np.broadcast_to(own, (len(patterns), *own.shape))
-    return LevelEstimate(classes.ravel().astype(np.int64), own, information(precision, known, is_full(own)))
+    return LevelEstimate(classes.ravel().astype(np.int64), own[0], information(own[kind_of], known, is_full(own)))
 
 
 def _sum_over_children(
@@ -204,13 +249,14 @@ class LevelSums:
     children_term: FloatArray | None
     fixed: FloatArray | None
     n_cells: int
+    kinds: NDArray[np.int8] | None = None
 
     @classmethod
     def of(cls, problem: Problem, level: int, estimate: LevelEstimate, order: IntArray, starts: IntArray) -> LevelSums:
         """Sums over the runs of `order` that begin at `starts`."""
+        kinds = problem.kinds_of(level)
         measured = tuple(
-            Measured(one.marginal, _grouped_sum(one.values, order, starts), one.variance)
-            for one in problem.measured[level]
+            replace(one, values=_grouped_sum(one.values, order, starts)) for one in problem.measured[level]
         )
         leaf_invariants = () if estimate.children else tuple(invariants_of(problem.constraints.bounds[level]))
         return cls(
@@ -220,6 +266,7 @@ class LevelSums:
             children_term=None if estimate.children is None else np.add.reduceat(estimate.children.term[order], starts),
             fixed=None if estimate.fixed is None else np.add.reduceat(estimate.fixed[order], starts),
             n_cells=problem.n_cells,
+            kinds=None if kinds is None else kinds[order[starts]],
         )
 
     @property
@@ -245,7 +292,7 @@ class LevelSums:
 
         term = np.zeros(shape)
         if self.measured:
-            term += own_terms(basis, self.measured, rows, keep)
+            term += own_terms(basis, self.measured, rows, keep, self.kinds)
         if self.children_term is not None:
             term += _summed(basis, self.children_term[rows], keep)
         fixed = None
@@ -262,8 +309,10 @@ class LevelSums:
         return fixed + apply(estimate.info.covariance[classes], term), fixed
 
 
-def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -> LevelEstimate:
-    """The level above `below`, from its own measurements and its children."""
+def _parents(
+    problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray]
+) -> LevelEstimate:
+    """The level above `below`, from its own measurements and its children; `silent` as from `silent_of`."""
     offsets = problem.spine.child_offsets(level)
     mean, fixed_sum = _sum_over_children(problem, basis, level + 1, below)
     starts = offsets[:-1]
@@ -279,7 +328,16 @@ def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -
         excluded = range_projector(summed(below.info.unmeasured) + inherited)
     covariance = summed(below.info.covariance)
     precision_of_children = inverse_off(covariance, excluded)
-    own = basis.precision([(one.marginal, one.variance) for one in problem.measured[level]])
+    own_of_kinds = own_precisions(basis, problem.measured[level])
+    own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.any_unmeasured
+    if (kinds := problem.kinds_of(level)) is not None:
+        above_all = silent[level + 1][starts] & ~silent[level]
+        between = (kinds < 0) & ~silent[level]
+        own = np.where(between[:, None, None, None], 0.0, own_of_kinds[np.maximum(kinds, 0)])
+        # What is below a geounit that stands for all of it says nothing.
+        precision_of_children[above_all], mean[above_all] = 0.0, 0.0
+        full = full and (is_full(own_of_kinds) or not above_all.any())
+        full = full and (not below.info.any_unmeasured or not between.any())
     zeros = _zero_projector(basis, zero_masks(problem, basis, level))
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None
@@ -291,11 +349,10 @@ def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -
         if fixed_sum is not None:
             right += basis.apply(inherited - zeros @ inherited, basis.fold(fixed_sum))
         fixed = basis.unfold(basis.apply(inverse, right))
-    full = is_full(own) or not below.info.any_unmeasured
     info = information(own + precision_of_children, known, full)
     term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean)))
     children = ChildrenSum(mean, precision_of_children, term)
-    return LevelEstimate(np.arange(len(zeros)), own, info, fixed, children)
+    return LevelEstimate(np.arange(len(zeros)), own_of_kinds[0], info, fixed, children)
 
 
 def _common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
@@ -308,21 +365,29 @@ def _common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
     return known
 
 
-def upward_pass(problem: Problem, basis: Basis, at_leaves: LevelEstimate | None = None) -> list[LevelEstimate]:
+def upward_pass(
+    problem: Problem,
+    basis: Basis,
+    at_leaves: LevelEstimate | None = None,
+    silent: Sequence[BoolArray] | None = None,
+) -> list[LevelEstimate]:
     """What is known of every level, top to bottom, by the problem's estimator.
 
     Args:
         at_leaves: what is known of the leaf level, where that is the cut of a larger spine; by default what its own
             measurements say.
+        silent: as `silent_of` gives for that larger spine; by default for the problem's own.
 
     Raises:
         numpy.linalg.LinAlgError: never for a problem that was checked; a defect.
     """
     n_levels = problem.spine.n_levels
     estimates = [_own_only(problem, basis, n_levels - 1) if at_leaves is None else at_leaves]
+    if silent is None:
+        silent = silent_of(problem)
     for level in range(n_levels - 2, -1, -1):
         if problem.estimator == "full":
-            estimates.append(_parents(problem, basis, level, estimates[-1]))
+            estimates.append(_parents(problem, basis, level, estimates[-1], silent))
         else:
             estimates.append(_own_only(problem, basis, level))
     return estimates[::-1]

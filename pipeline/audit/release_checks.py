@@ -25,6 +25,7 @@ from pipeline.privacy.events import Event
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler_for
 from pipeline.tabulate import roll_up
+from pipeline.universe import Universe
 
 __all__ = ["release_findings"]
 
@@ -73,10 +74,10 @@ def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> 
     problems = []
     stated = {statement.universe: statement for statement in release.manifest.privacy}
     for universe in release.universes:
-        total = sum((one.cost for one in expected if one.universe is universe), Fraction(0))
         name = universe.name or release.spec.name
-        if total != universe.budget:
-            problems.append(f"{name}: the measurements cost {total}, the budget is {universe.budget}")
+        for total in _path_costs(release, universe, expected):
+            if total != universe.budget:
+                problems.append(f"{name}: the measurements cost {total}, the budget is {universe.budget}")
         statement = stated.get(universe.name)
         if statement is None:
             problems.append(f"{name}: the manifest makes no statement about it")
@@ -89,7 +90,7 @@ def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> 
         if Fraction(statement.budget) != universe.budget:
             problems.append(f"{name}: the manifest states the budget {statement.budget}, it is {universe.budget}")
         noise = {(n.level, n.query): (n.mechanism, Fraction(n.scale), Fraction(n.share)) for n in statement.noise}
-        for one in (one for one in expected if one.universe is universe):
+        for one in (one for one in expected if one.universe is universe and not one.also):
             wanted = (one.noise.mechanism, one.noise.scale, one.cost / universe.budget)
             if noise.pop((one.level, one.query.name), None) != wanted:
                 problems.append(f"{one.name}: the manifest does not state {one.noise}")
@@ -98,6 +99,27 @@ def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> 
         if sorted((i.level, i.query) for i in statement.invariants) != exact:
             problems.append(f"{name}: the manifest's invariants are not the spec's")
     return problems
+
+
+def _path_costs(release: FinishedRelease, universe: Universe, expected: Sequence[Expected]) -> set[Fraction]:
+    """What the measurements of a leaf and of all above it cost together: one number, if it is the same for all."""
+    own = [one for one in expected if one.universe is universe]
+    if not universe.bypass:
+        return {sum((one.cost for one in own), Fraction(0))}
+    costs: list[dict[int, Fraction]] = []
+    columns = []
+    for number, level in enumerate(release.spine.level_names):
+        kind = np.zeros(len(release.geocodes(level)), dtype=np.int64)
+        cost = {0: Fraction(0)}
+        groups: dict[str, int] = {}
+        for one in (one for one in own if one.level == level and one.rows is not None):
+            group = groups.setdefault(one.also, len(groups) + 1)
+            kind[one.rows] = group
+            cost[group] = cost.get(group, Fraction(0)) + one.cost
+        costs.append(cost)
+        columns.append(kind[release.spine.leaf_ancestors(number)])
+    paths = np.unique(np.stack(columns, axis=1), axis=0)
+    return {sum((cost[int(kind)] for cost, kind in zip(costs, path, strict=True)), Fraction(0)) for path in paths}
 
 
 def _file_problems(release: FinishedRelease, expected: Sequence[Expected]) -> list[str]:
@@ -116,11 +138,23 @@ def _file_problems(release: FinishedRelease, expected: Sequence[Expected]) -> li
 
 def _header_problems(one: Expected, found: Measurement) -> list[str]:
     header = found.header
+    scale, variance = header.scale, header.variance
+    if one.also:
+        stated_others = dict(header.others)
+        if one.noise.scale not in stated_others:
+            return [f"{one.name}: does not state the scale {one.noise.scale}"]
+        scale, variance = one.noise.scale, stated_others[one.noise.scale]
     wanted = (one.level, one.query.name, one.query.size, one.noise.mechanism, one.noise.scale)
-    stated = (header.level, header.query, header.size, header.mechanism, header.scale)
+    stated = (header.level, header.query, header.size, header.mechanism, scale)
     problems = [] if stated == wanted else [f"{one.name}: states {stated[3:]}, the spec gives {wanted[3:]}"]
-    if not np.isclose(header.variance, one.noise.variance, rtol=1e-12):
-        problems.append(f"{one.name}: states the variance {header.variance}, it is {one.noise.variance}")
+    if not np.isclose(variance, one.noise.variance, rtol=1e-12):
+        problems.append(f"{one.name}: states the variance {variance}, it is {one.noise.variance}")
+    if one.at is not None and (
+        one.measured is None
+        or len(one.measured) != len(found.values)
+        or not np.allclose(found.variances[one.at], one.noise.variance, rtol=1e-12)
+    ):
+        problems.append(f"{one.name}: its geounits have not the variance {one.noise.variance} each")
     return problems
 
 
@@ -153,8 +187,12 @@ def _residuals(
         measurement = found[one.name]
         if isinstance(measurement, Measurement):
             truth = one.query.answer_csr(release.truth(one.universe, one.level))
-            if truth.shape == measurement.values.shape:
+            if one.rows is None and truth.shape == measurement.values.shape:
                 residuals[one.name] = (one, measurement.values - truth)
+            elif one.at is not None and one.measured is not None and len(one.at):
+                if len(one.measured) != len(measurement.values):
+                    continue
+                residuals[one.name] = (one, measurement.values[one.at] - truth[one.rows])
     return residuals
 
 
@@ -217,18 +255,23 @@ def _drawn_problems(
             universe.privacy_fingerprint(),
         )
         stream = key.stream_key(context, one.level, one.query.name)
-        if not np.array_equal(sampler_for(one.noise).draw(stream, 0, residual.size), residual.ravel()):
+        shape = (len(release.geocodes(one.level)), one.query.size)
+        noise = sampler_for(one.noise).draw(stream, 0, shape[0] * shape[1]).reshape(shape)
+        if not np.array_equal(one.of(noise), residual):
             problems.append(f"{name}: what was added is not the noise of this key, input and spec")
     return problems
 
 
 def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], charged: Sequence[Event]) -> list[str]:
-    """Whether what was charged is what was drawn: each query at each level, at its price."""
+    """Whether what was charged is what was drawn: each query at each level, at its price.
+
+    Where geounits are bypassed, the price is that of a path on which none is; every other path costs the same.
+    """
     problems = []
-    counts = {name: len(release.geocodes(name)) for name in release.spine.level_names}
     wanted: dict[tuple[object, ...], list[tuple[str, Fraction]]] = {}
-    for one in expected:
-        group = (one.level, one.query.name, one.noise.mechanism, one.noise.scale, one.query.size * counts[one.level])
+    for one in (one for one in expected if not one.also):
+        geounits = len(release.geocodes(one.level)) if one.measured is None else len(one.measured)
+        group = (one.level, one.query.name, one.noise.mechanism, one.noise.scale, one.query.size * geounits)
         wanted.setdefault((one.universe.neighbours, *group), []).append((one.name, one.cost))
     for event in (event for event in charged if event.kind == "charge"):
         made = (event.neighbours, event.level, event.query, event.mechanism, Fraction(event.scale), event.count)

@@ -87,11 +87,14 @@ def _true_columns(release: FinishedRelease) -> list[str]:
     problems = []
     for one in release.expected():
         universe, level = one.universe, one.level
-        rows = len(release.geocodes(level))
+        rows = len(release.geocodes(level)) if one.measured is None else len(one.measured)
+        if one.also or not rows:
+            continue
         is_zero = float(probabilities(one.noise, reach_of(one.noise)).max())
         if is_zero**rows >= ALPHA or _is_exact(release, one):
             continue
         answers = one.query.answer_csr(release.truth(universe, level))
+        answers = answers if one.measured is None else answers[one.measured]
         columns = zip(one.query.answer_labels(), answers.T, strict=True)
         true_columns = {column.tobytes(): label for label, column in columns if np.ptp(column) > 1}
         for path in sorted((release.run.universe(universe.name).public / "measurements" / level).glob("*.parquet")):

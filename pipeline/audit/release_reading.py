@@ -17,7 +17,7 @@ from pipeline.errors import InputError
 from pipeline.files import open_parquet, reading
 from pipeline.histograms import read_histogram
 from pipeline.layout import RunDirectory
-from pipeline.manifest import Manifest, read_manifest
+from pipeline.manifest import MADE_ELSEWHERE, Manifest, read_manifest
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.query import Query
 from pipeline.spec import ReleaseSpec
@@ -52,7 +52,7 @@ class FinishedRelease:
 
     def expected(self) -> Iterator[Expected]:
         """Every measurement that the spec calls for."""
-        return expected_measurements(self.run, self.universes)
+        return expected_measurements(self.run, self.universes, self.spine)
 
     def geocodes(self, level: str) -> NDArray[np.str_]:
         return self.spine.levels[self.spine.index_of(level)].geocodes
@@ -65,6 +65,10 @@ class Expected:
     Attributes:
         noise: computed from the spec's fractions by the formula in docs/privacy.md, not by the code that measures.
         cost: rho or epsilon, exact.
+        rows: the level's geounits that have this noise; None where all do.
+        at: `(len(rows),)` where they stand in the file.
+        measured: the level's geounits that have a row in the file; None where all do.
+        also: the levels below that these geounits stand for too, since those are bypassed; "" for none.
     """
 
     universe: Universe
@@ -73,11 +77,20 @@ class Expected:
     noise: NoiseSpec
     cost: Fraction
     path: Path
+    rows: NDArray[np.int64] | None = None
+    at: NDArray[np.int64] | None = None
+    measured: NDArray[np.int64] | None = None
+    also: str = ""
 
     @property
     def name(self) -> str:
         """ "units block status"."""
-        return " ".join(part for part in (self.universe.name, self.level, self.query.name) if part)
+        standing = f"(also for {self.also})" if self.also else ""
+        return " ".join(part for part in (self.universe.name, self.level, self.query.name, standing) if part)
+
+    def of(self, rows: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Those of the level's rows that have this noise."""
+        return rows if self.rows is None else rows[self.rows]
 
 
 def read_release(run: RunDirectory) -> FinishedRelease:
@@ -89,27 +102,84 @@ def read_release(run: RunDirectory) -> FinishedRelease:
     if not run.manifest.is_file():
         raise InputError(f"{run.root}: no finished release is here; {run.manifest} is missing")
     manifest = read_manifest(run.manifest)
+    if manifest.status == MADE_ELSEWHERE:
+        raise InputError(
+            f"{run.root}: was estimated from measurements that were made elsewhere; how they were drawn cannot be "
+            "audited"
+        )
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     with open_parquet(run.spine) as file, reading(run.spine):
         spine = spine_from_table(file.read(), spec.geography.level_names)
     return FinishedRelease(run, manifest, spec, spec.universes(), spine)
 
 
-def expected_measurements(run: RunDirectory, universes: Sequence[Universe]) -> Iterator[Expected]:
-    """Every measurement of every universe.
+def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.int64]]:
+    """Per level, `(n,)`: the levels whose shares a geounit's measurement has, a bit for each; 0 where it has none.
+
+    Found from the top down: a geounit that is the only one below another hands its share to whoever has the other's.
+    """
+    found = [np.zeros(len(level), dtype=np.int64) for level in spine.levels]
+    owner = np.zeros((0, 2), dtype=np.int64)
+    owned = np.zeros(0, dtype=np.bool_)
+    for number, level in enumerate(spine.levels):
+        own = np.stack([np.full(len(level), number), np.arange(len(level))], axis=1)
+        alone = np.zeros(len(level), dtype=np.bool_)
+        if number:
+            alone = (np.bincount(level.parents)[level.parents] == 1) & owned[level.parents]
+            own[alone] = owner[level.parents][alone]
+        owner, owned = own, alone | (shares[number] > 0)
+        if shares[number] > 0:
+            for above in range(number + 1):
+                np.bitwise_or.at(found[above], owner[owner[:, 0] == above, 1], 1 << number)
+    return found
+
+
+def expected_measurements(
+    run: RunDirectory, universes: Sequence[Universe], spine: Spine | None = None
+) -> Iterator[Expected]:
+    """Every measurement of every universe; without a spine, those of geounits that stand for their own level alone.
 
     A record that changes moves two answers of a query at a level by one each, and one that is added or removed moves
     one. So sigma^2 = D / (2 rho) with D = 2 or 1, and b = D / epsilon, rho or epsilon being the total times the level's
     and the query's share.
     """
     for universe in universes:
-        moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
-        for level in universe.strategy.levels:
+        masks = None
+        shares = [level.share for level in universe.strategy.levels]
+        if universe.bypass and spine is not None:
+            masks = budget_masks(shares, spine)
+        for number, level in enumerate(universe.strategy.levels):
+            groups = [(1 << number, None)] if masks is None else _groups(number, masks[number])
+            measured = None if masks is None else np.flatnonzero(masks[number])
             for one in level.queries:
-                cost = universe.budget * level.share * one.share
-                if universe.framework == "zcdp":
-                    noise = NoiseSpec("discrete_gaussian", Fraction(moved, 2) / cost)
-                else:
-                    noise = NoiseSpec("discrete_laplace", moved / cost)
                 path = run.universe(universe.name).measurement(level.level, one.query.name)
-                yield Expected(universe, level.level, one.query, noise, cost, path)
+                for mask, rows in groups:
+                    share = sum((share for bit, share in enumerate(shares) if mask >> bit & 1), Fraction(0))
+                    names = [universe.level_names[bit] for bit in range(number + 1, len(shares)) if mask >> bit & 1]
+                    cost = universe.budget * share * one.share
+                    yield Expected(
+                        universe,
+                        level.level,
+                        one.query,
+                        _noise(universe, cost),
+                        cost,
+                        path,
+                        rows,
+                        None if rows is None or measured is None else np.searchsorted(measured, rows),
+                        measured,
+                        ", ".join(names),
+                    )
+
+
+def _groups(number: int, masks: NDArray[np.int64]) -> list[tuple[int, NDArray[np.int64] | None]]:
+    """The geounits of a level by the levels that they stand for; their own level alone comes first, if there or not."""
+    own = 1 << number
+    others = [int(mask) for mask in np.unique(masks) if mask not in (0, own)]
+    return [(mask, np.flatnonzero(masks == mask)) for mask in (own, *others)]
+
+
+def _noise(universe: Universe, cost: Fraction) -> NoiseSpec:
+    moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
+    if universe.framework == "zcdp":
+        return NoiseSpec("discrete_gaussian", Fraction(moved, 2) / cost)
+    return NoiseSpec("discrete_laplace", moved / cost)

@@ -55,6 +55,8 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
     moved = MOVED[universe.neighbours]
     lowest = levels[-1]
     change = "one record having other values" if moved == _MOVES else "one record being there or not"
+    if universe.bypass:
+        return _with_bypass(universe, account, group_sizes)
     attributes = tuple(
         account.statement(
             "attribute",
@@ -90,6 +92,81 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
     )
 
 
+def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequence[int]) -> PrivacyAccount:
+    """The statements where geounits without siblings are bypassed, for whatever spine.
+
+    Which noise a record meets then depends on where it is, and what it costs as a whole does not. So statements are
+    made from rho or epsilon alone, not from the distribution of losses, which depends on how the budget is cut. For an
+    attribute the path counts on which most of the budget goes to queries that show it: a geounit that stands for
+    several levels spends all their shares on the queries of its own.
+    """
+    moved = MOVED[universe.neighbours]
+    levels = universe.strategy.levels
+    per_share = universe.budget * Fraction(_MOVES, moved)
+    fractions = {
+        name: [
+            sum(
+                (m.share for m in level.queries if any(g != m.query.groups[i][0] for g in m.query.groups[i])),
+                Fraction(0),
+            )
+            for level in levels
+        ]
+        for i, name in enumerate(universe.schema.names)
+    }
+    shares = [level.share for level in levels]
+    lowest = levels[-1].level
+    change = "one record having other values" if moved == _MOVES else "one record being there or not"
+    return PrivacyAccount(
+        universe=universe.name,
+        framework=universe.framework,
+        neighbours=universe.neighbours,
+        delta=str(account.delta),
+        record=account.amount("record", "", universe.budget, f"the effect of {change}"),
+        attributes=tuple(
+            account.amount(
+                "attribute",
+                name,
+                per_share * _most_on_queries(shares, seen),
+                f"what can be learnt about one record's {name}, the rest of it being known",
+            )
+            for name, seen in fractions.items()
+        ),
+        places=tuple(
+            account.amount(
+                "place",
+                level.level,
+                per_share * sum(shares[i + 1 :], Fraction(0)),
+                f"what can be learnt about the {lowest} in which one record lies, its {level.level} being known",
+            )
+            for i, level in enumerate(levels[:-1])
+        ),
+        groups=tuple(
+            account.group(
+                universe.budget, size, f"what can be learnt about {size} records together, such as a household"
+            )
+            for size in group_sizes
+        ),
+        comparison=None,
+    )
+
+
+def _most_on_queries(shares: Sequence[Fraction], seen: Sequence[Fraction]) -> Fraction:
+    """The largest part of the budget that any path spends on some queries.
+
+    Args:
+        shares: of each level, top first.
+        seen: the part of each level's share that goes to these queries.
+    """
+    levels = [number for number, share in enumerate(shares) if share]
+    best = [Fraction(0)] * (len(levels) + 1)
+    for first in range(len(levels) - 1, -1, -1):
+        chains = range(first + 1, len(levels) + 1)
+        best[first] = max(
+            sum((shares[n] for n in levels[first:end]), Fraction(0)) * seen[levels[first]] + best[end] for end in chains
+        )
+    return best[0]
+
+
 class _Account:
     """Turns sets of uses into statements at one delta."""
 
@@ -110,6 +187,12 @@ class _Account:
             return self._made(about, of, epsilon, None, None, words)
         rho = sum((use.rho(moved) for use, moved in uses), Fraction(0))
         return self._made(about, of, rho, zcdp_epsilon(rho, self.delta), pld_epsilon(uses, self.delta), words)
+
+    def amount(
+        self, about: Literal["record", "attribute", "place"], of: str, amount: Fraction, words: str
+    ) -> Statement:
+        """From rho or epsilon alone."""
+        return self._made(about, of, amount, zcdp_epsilon(amount, self.delta) if self.zcdp else None, None, words)
 
     def group(self, budget: Fraction, size: int, words: str) -> Statement:
         """From rho alone: which of the group's possible shifts has the worst distribution of losses is not known."""

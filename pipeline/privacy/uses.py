@@ -71,6 +71,8 @@ class UniverseLike(Protocol):
     def delta(self) -> Fraction: ...
     @property
     def neighbours(self) -> Neighbours: ...
+    @property
+    def bypass(self) -> bool: ...
     def privacy_fingerprint(self) -> str: ...
 
 
@@ -121,7 +123,8 @@ def charge_for(
         dataset: the ledger's name for what the universe's records are about.
         key: the run's master key.
         input_fingerprint: of the universe's confidential histogram, keyed with it.
-        level_sizes: number of geounits of each level.
+        level_sizes: number of geounits of each level that are measured. Where others are bypassed, their share of the
+            budget is spent above, and what is charged is the cost of a path on which none is: all cost the same.
 
     Raises:
         InputError: the key is a test key, or there is no noise for the budget.

@@ -12,8 +12,8 @@ import pytest
 from releases.small import run, write_town
 
 import flows.confidential
-import flows.problem
 import flows.publish
+import pipeline.allocation
 import pipeline.manifest
 import pipeline.privacy.uses
 from flows.audit_steps import audit_release
@@ -149,8 +149,8 @@ def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None
 
 def noise_as(monkeypatch: Patch, change: Callable[..., NoiseSpec]) -> None:
     """The pipeline computes its noise otherwise, in the measurements and in the manifest."""
-    right = flows.problem.noise_for
-    for module in (flows.problem, pipeline.manifest):
+    right = pipeline.allocation.noise_for
+    for module in (pipeline.allocation, pipeline.manifest):
         monkeypatch.setattr(module, "noise_for", lambda *arguments: change(right, *arguments))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +16,23 @@ from pipeline.privacy.budget import NoiseSpec
 
 
 def test_simulated_noise_is_the_distribution_drawn_from_the_public_seed() -> None:
-    from fractions import Fraction
-
     spec = NoiseSpec("discrete_gaussian", Fraction(25))
-    noise = PublicNoise(3, "", ((spec, spec),))
+    noise = PublicNoise(3, "", (((spec,), (spec,)),), (None,))
     drawn = noise.draw(0, 0, 0, (400, 50))
     assert np.array_equal(drawn, noise.draw(0, 0, 0, (400, 50)))
     assert drawn.std() == pytest.approx(5, rel=0.03)
     others = [noise.draw(1, 0, 0, (400, 50)), noise.draw(0, 0, 1, (400, 50))]
-    others += [PublicNoise(s, u, ((spec,),)).draw(0, 0, 0, (400, 50)) for s, u in ((4, ""), (3, "units"))]
+    others += [PublicNoise(s, u, (((spec,),),), (None,)).draw(0, 0, 0, (400, 50)) for s, u in ((4, ""), (3, "units"))]
     for other in others:
         assert abs(np.corrcoef(drawn.ravel(), other.ravel())[0, 1]) < 0.04
+
+
+def test_simulated_noise_follows_the_kinds_of_geounits() -> None:
+    kinds = np.array([0, 1, -1, 1] * 100, dtype=np.int8)
+    specs = (NoiseSpec("discrete_gaussian", Fraction(25)), NoiseSpec("discrete_gaussian", Fraction(4)))
+    drawn = PublicNoise(3, "", ((specs,),), (kinds,)).draw(0, 0, 0, (400, 50))
+    assert drawn[kinds == 0].std() == pytest.approx(5, rel=0.04)
+    assert drawn[kinds == 1].std() == pytest.approx(2, rel=0.04)
 
 
 def test_without_margins_the_tables_have_counts_only(tmp_path: Path) -> None:

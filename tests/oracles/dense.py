@@ -56,10 +56,12 @@ def subtree_gls(problem: Problem, level: int, index: int, *, whole: bool = False
         selector = np.zeros((n_cells, n))
         for leaf in leaves_below(spine, lev, i):
             selector[:, at[leaf] * n_cells : (at[leaf] + 1) * n_cells] = np.eye(n_cells)
-        for one in problem.measured[lev]:
+        kinds = problem.kinds_of(lev)
+        kind = 0 if kinds is None else int(kinds[i])
+        for one in problem.measured[lev] if kind >= 0 else ():
             rows.append(query_matrix(one.marginal, n_cells) @ selector)
             values.append(one.values[i])
-            weights.append(np.full(one.marginal.size, 1.0 / one.variance))
+            weights.append(np.full(one.marginal.size, 1.0 / (one.variance, *one.others)[kind]))
         for bound in problem.constraints.bounds[lev]:
             fixed = np.flatnonzero(bound.lower[i] == bound.upper[i])
             fixed_rows.append((query_matrix(bound.marginal, n_cells) @ selector)[fixed])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 
+from geography.bypass import last_levels
 from geography.spine import Level, Spine
 from postprocess.problem import Constraints, GroupBounds, Marginal, Measured, Problem
 
@@ -100,3 +102,16 @@ def random_problem(
         estimator=estimator,
     )
     return problem, truth
+
+
+def bypassed(problem: Problem) -> Problem:
+    """The problem with geounits without siblings measured once: more precisely above, and not at all below."""
+    last = last_levels(problem.spine, [bool(level) for level in problem.measured])
+    kinds, measured = [], []
+    for number, (ends, level) in enumerate(zip(last, problem.measured, strict=True)):
+        kind = np.where(ends < 0, -1, ends - number).astype(np.int8)
+        factors = [1.0 / (1.0 + 0.7 * extra) for extra in range(1, problem.spine.n_levels)]
+        level = [replace(one, others=tuple(one.variance * factor for factor in factors)) for one in level]
+        measured.append(tuple(replace(one, values=np.where(kind[:, None] < 0, 0, one.values)) for one in level))
+        kinds.append(kind if level else None)
+    return replace(problem, measured=tuple(measured), kinds=tuple(kinds))

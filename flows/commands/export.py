@@ -1,0 +1,57 @@
+"""`spinewise export`: a release in the layouts that others read."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Layout(StrEnum):
+    """What can be asked for."""
+
+    pl94171 = "pl94171"
+    mdf = "mdf"
+    nmf = "nmf"
+    csv = "csv"
+    xlsx = "xlsx"
+    parquet = "parquet"
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("export")(export)
+
+
+def export(
+    release: Annotated[
+        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
+    ],
+    layout: Annotated[Layout, typer.Option("--format", help="The layout to write.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="A folder that is new or empty.", show_default=False)],
+    table: Annotated[
+        list[str] | None, typer.Option(help="Only this table (csv, xlsx, parquet); may be repeated.")
+    ] = None,
+    level: Annotated[
+        list[str] | None, typer.Option(help="Only this level (csv, xlsx, parquet); may be repeated.")
+    ] = None,
+) -> None:
+    """Write a release in another layout, from its public files alone. Prints the folder.
+
+    pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, where the areas are
+    census areas, as the summary files with geographic header. mdf: the microdata detail file as CSV with the column
+    names of 2020. nmf: the noisy measurements in the layout that the Census Bureau published its own in; spinewise
+    estimate reads it back. csv, xlsx, parquet: the release's tables with their margins of error; csv has the microdata
+    too.
+
+    Example:
+
+        spinewise export releases/rhode-island --format csv --out rhode-island-csv
+    """
+    from flows.export import export_release
+    from flows.published import read_published
+    from flows.verify import release_at
+
+    typer.echo(export_release(read_published(release_at(release)), layout, out, tables=table or (), levels=level or ()))

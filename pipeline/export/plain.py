@@ -1,0 +1,61 @@
+"""Released tables and microdata as plain CSV and Parquet, for programs that know nothing of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+
+from pipeline.files import open_parquet, read_row_groups, reading
+
+
+def plain_parts(path: Path) -> Iterator[pa.Table]:
+    """The rows of a released Parquet file, part by part, without dictionaries and headers."""
+    with open_parquet(path) as file, reading(path):
+        fields = [
+            pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
+            for field in file.schema_arrow
+        ]
+        schema = pa.schema(fields)
+        if not file.num_row_groups:
+            yield schema.empty_table()
+        for part in read_row_groups(file, path):
+            yield part.replace_schema_metadata(None).cast(schema)
+
+
+def write_csv(target: Path, parts: Iterator[pa.Table]) -> None:
+    """Write parts of one table as CSV: UTF-8, a line of names, text in quotes.
+
+    A margin of error that is not known is an empty field.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    options = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
+    first = next(parts)
+    with csv.CSVWriter(target, first.schema, write_options=options) as writer:
+        writer.write_table(_without_nan(first))
+        for part in parts:
+            writer.write_table(_without_nan(part))
+
+
+def write_plain_parquet(target: Path, parts: Iterator[pa.Table]) -> None:
+    """Write parts of one table as Parquet without any metadata of ours."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    first = next(parts)
+    with pq.ParquetWriter(target, first.schema, compression="zstd") as writer:
+        writer.write_table(first)
+        for part in parts:
+            writer.write_table(part)
+
+
+def _without_nan(table: pa.Table) -> pa.Table:
+    columns = []
+    for column in table.columns:
+        if pa.types.is_floating(column.type):
+            whole = pa.compute.if_else(pa.compute.is_nan(column), pa.scalar(None, column.type), column)
+            columns.append(whole)
+        else:
+            columns.append(column)
+    return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in table.schema]))

@@ -1,0 +1,144 @@
+"""A release with bypassed geounits: budgets add up on every path, and whatever looks at it knows."""
+
+from __future__ import annotations
+
+import shutil
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from releases.small import run, write_town
+
+from flows.custody import KeySource, key_of_release
+from flows.rerun import rerun_release, universes_to_rerun
+from flows.steps import Silent
+from flows.verify import verify_release
+from geography.build import spine_from_table
+from geography.bypass import NOT_MEASURED, last_levels
+from pipeline.allocation import allocations
+from pipeline.audit.release_checks import release_findings
+from pipeline.audit.release_reading import budget_masks, read_release
+from pipeline.check_release import check_release
+from pipeline.layout import RunDirectory
+from pipeline.manifest import public_files, read_manifest, write_manifest
+from pipeline.measurements import MeasurementWriter, read_measurement
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.statements import _most_on_queries
+
+LEVELS = "levels = { county = 1, tract = 3, block = 5 }"
+BYPASS = (LEVELS, f"{LEVELS}\nbypass = true")
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A town in which county C is one block, and tract A02 too."""
+    path = write_town(tmp_path_factory.mktemp("bypass"), BYPASS)
+    for name in ("blocks", "facilities", "persons", "units"):
+        table = pd.read_csv(path.parent / f"{name}.csv", dtype=str)
+        inside = table["block"].str.startswith("A02") & (table["block"] != "A0201")
+        table.loc[table["block"].str.startswith("B03"), "block"] = "C" + table["block"].str[1:]
+        table.loc[table["block"].str.startswith("C"), "block"] = "C0301"
+        table = table[~inside]
+        if name in ("blocks", "facilities"):
+            table = table.drop_duplicates("block")
+        if name == "units":
+            table["count"] = table["count"].astype(int)
+            table = table.groupby(["block", "status"], as_index=False)["count"].sum()
+        table.to_csv(path.parent / f"{name}.csv", index=False)
+    return path
+
+
+@pytest.fixture(scope="module")
+def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(spec, tmp_path_factory.mktemp("released"))
+
+
+def test_the_measurements_are_of_other_geounits_with_other_noise(release: Path) -> None:
+    found = read_release(RunDirectory(release))
+    county, tract, block = (
+        read_measurement(found.run.main.measurement(level, "detailed")) for level in ("county", "tract", "block")
+    )
+    assert county.geocodes.tolist() == ["A", "B", "C"]
+    assert "C03" not in tract.geocodes.tolist()
+    assert not {"C0301", "A0201"} & set(block.geocodes.tolist())
+    by_county = dict(zip(county.geocodes.tolist(), county.variances.tolist(), strict=True))
+    by_tract = dict(zip(tract.geocodes.tolist(), tract.variances.tolist(), strict=True))
+    # rho = 2, half of each level for the detail: 1 / (2 x share x 1 / 2).
+    assert by_county == {"A": 4.0, "B": 4.0, "C": pytest.approx(1.0, rel=1e-4)}
+    assert by_tract["A02"] == pytest.approx(1 / 0.75, rel=1e-4)
+    assert by_tract["A01"] == 4.0
+    assert set(block.variances.tolist()) == {2.0} or np.allclose(block.variances, 2.0, rtol=1e-4)
+
+
+def test_every_path_costs_the_whole_budget(release: Path) -> None:
+    found = read_release(RunDirectory(release))
+    for universe in found.universes:
+        allotted = allocations(universe, found.spine)
+        sums = np.full(found.spine.n_leaves, Fraction(0), dtype=object)
+        for number, allocation in enumerate(allotted):
+            kinds = allocation.kinds
+            n = len(found.spine.levels[number])
+            of_kind = np.array([*allocation.shares, Fraction(0)], dtype=object)
+            share = of_kind[np.zeros(n, dtype=int) if kinds is None else kinds]
+            sums = sums + share[found.spine.leaf_ancestors(number)]
+        assert set(sums.tolist()) == {Fraction(1)}
+        # The audit finds the same in another way.
+        masks = budget_masks([level.share for level in universe.strategy.levels], found.spine)
+        for number, (allocation, mask) in enumerate(zip(allotted, masks, strict=True)):
+            shares = [level.share for level in universe.strategy.levels]
+            other = [sum((s for bit, s in enumerate(shares) if m >> bit & 1), Fraction(0)) for m in mask.tolist()]
+            kinds = np.zeros(len(mask), dtype=int) if allocation.kinds is None else allocation.kinds
+            assert other == [Fraction(0) if kind < 0 else allocation.shares[kind] for kind in kinds], number
+
+
+def test_a_level_without_queries_hands_nothing_down() -> None:
+    table = pd.DataFrame({"a": ["1", "1", "2"], "b": ["11", "12", "21"], "c": ["111", "121", "211"]})
+    spine = spine_from_table(pa.Table.from_pandas(table), ["a", "b", "c"])
+    assert [one.tolist() for one in last_levels(spine, [True, True, True])] == [[0, 2], [2, 2, -1], [-1, -1, -1]]
+    assert [one.tolist() for one in last_levels(spine, [False, True, True])] == [[-1, -1], [2, 2, 2], [-1, -1, -1]]
+    assert [one.tolist() for one in last_levels(spine, [True, False, True])] == [[0, 2], [-1] * 3, [2, 2, -1]]
+    assert NOT_MEASURED == -1
+
+
+def test_verify_check_rerun_and_audit_know(release: Path) -> None:
+    directory = RunDirectory(release)
+    assert verify_release(directory, 1, Silent()) == []
+    assert check_release(release) == []
+    key = key_of_release(directory, KeySource())
+    assert rerun_release(directory, universes_to_rerun(directory, None, None), key, 1, Silent()).same
+    findings = list(release_findings(read_release(directory), key))
+    assert [finding for finding in findings if not finding.passed] == []
+    assert "A geounit without siblings is not measured" in read_manifest(directory.manifest).privacy[0].words
+
+
+def test_the_audit_finds_noise_of_another_scale_where_levels_are_bypassed(release: Path, tmp_path: Path) -> None:
+    shutil.copytree(release, tmp_path / "town")
+    directory = RunDirectory(tmp_path / "town")
+    path = directory.main.measurement("county", "detailed")
+    stored = read_measurement(path)
+    kinds = np.zeros(len(stored.geocodes), dtype=np.int8)
+    with MeasurementWriter.open(path, tmp_path, stored.header) as writer:
+        writer.write(stored.geocodes, stored.values, kinds)
+    found = [f for f in release_findings(read_release(directory), MasterKey.read(directory.key)) if not f.passed]
+    assert any("have not the variance" in str(finding) for finding in found)
+    assert any("variances are not those" in problem for problem in _recompute(directory))
+
+
+def _recompute(directory: RunDirectory) -> list[str]:
+    manifest = read_manifest(directory.manifest)
+    directory.manifest.unlink()
+    write_manifest(directory, manifest.model_copy(update={"files": public_files(directory)}))
+    return verify_release(directory, 1, Silent())
+
+
+def test_the_worst_path_counts_for_an_attribute() -> None:
+    half, quarter = Fraction(1, 2), Fraction(1, 4)
+    shares, seen = [quarter, quarter, half], [Fraction(1), Fraction(0), half]
+    # Bypassing all: everything goes to the queries of the top; never bypassing: 1/4 + 0 + 1/4.
+    assert _most_on_queries(shares, seen) == 1
+    assert _most_on_queries(shares, [half, half, half]) == half
+    assert _most_on_queries(shares, [Fraction(0), Fraction(1), Fraction(0)]) == Fraction(3, 4)
+    assert _most_on_queries([Fraction(0), half, half], [Fraction(1), Fraction(0), Fraction(1)]) == half
