@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from flows.steps import Progress
+from flows.steps import Notes, Progress
 from flows.workers import Workers
 from geography.spine import Spine
 from pipeline.layout import RunDirectory, UniverseDirectory
+from pipeline.manifest import Status, status
 from pipeline.spec import ReleaseSpec
 from pipeline.universe import Universe
 
@@ -23,6 +24,8 @@ class Job:
         spine: the geography.
         workers: for batches of geounits.
         progress: is told how far the run is.
+        status: whether it may be published; without being told, not.
+        told: step -> what it has told; public.
     """
 
     run: RunDirectory
@@ -31,6 +34,8 @@ class Job:
     spine: Spine
     workers: Workers
     progress: Progress
+    status: Status = status(insecure_key=True)
+    told: dict[str, Notes] = field(default_factory=dict)
 
     def folder(self, universe: Universe) -> UniverseDirectory:
         return self.run.universe(universe.name)

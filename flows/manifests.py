@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import cast
 
 from pydantic import JsonValue
@@ -17,6 +18,7 @@ from pipeline.manifest import (
     public_files,
     software,
 )
+from pipeline.privacy.accounts import PrivacyAccount
 from pipeline.universe import Universe
 
 
@@ -33,6 +35,14 @@ def statement_of(universe: Universe) -> PrivacyStatement:
     )
 
 
+@lru_cache(maxsize=16)
+def account_of(universe: Universe) -> PrivacyAccount:
+    """What the universe's budget means in epsilon; worked out once for the report and the manifest."""
+    from pipeline.privacy.statements import privacy_statements  # brings a large library, which reading does not need
+
+    return privacy_statements(universe)
+
+
 def manifest_of(
     job: Job,
     told: Mapping[str, Notes],
@@ -47,8 +57,6 @@ def manifest_of(
         told: by the steps, name -> what the solvers report.
         input_fingerprints: of each universe's records, keyed.
     """
-    from pipeline.privacy.statements import privacy_statements  # brings a large library, which reading does not need
-
     return Manifest(
         release=job.spec.name,
         software=software(),
@@ -56,7 +64,7 @@ def manifest_of(
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
         privacy=tuple(statement_of(universe) for universe in job.universes),
-        accounts=tuple(privacy_statements(universe) for universe in job.universes),
+        accounts=tuple(account_of(universe) for universe in job.universes),
         key_commitment=key_commitment,
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(told)),

@@ -27,6 +27,7 @@ from pipeline.files import make_folder, make_restricted
 from pipeline.layout import RunDirectory
 from pipeline.manifest import Manifest, read_manifest, status, write_manifest
 from pipeline.privacy.keys import MasterKey
+from pipeline.report.polygons import read_public_areas
 from pipeline.spec import ReleaseSpec, load_spec
 from pipeline.spec_input import InputSpec
 from pipeline.universe import Universe
@@ -109,7 +110,7 @@ def _compute(
     make_folder(again.public)
     make_restricted(again.restricted)
     make_restricted(again.staging)
-    job = Job(again, spec, tuple(universes), spine, pool, progress)
+    job = Job(again, spec, tuple(universes), spine, pool, progress, status(insecure_key=key.insecure))
     facilities = {
         one.name: [
             read_public_facilities(
@@ -119,7 +120,8 @@ def _compute(
         ]
         for one in universes
     }
-    records = Records(job, key, facilities)
+    polygons = {level: read_public_areas(run.polygons(level)) for level in spec.report.polygons}
+    records = Records(job, key, facilities, polygons)
     # Not charged: noise that is drawn again is the noise that was charged for.
     confidential = [*records.before_measuring(), *records.measuring()]
     publishing = public_steps(job)
@@ -129,7 +131,7 @@ def _compute(
     computed = manifest_of(
         job,
         told,
-        status=status(insecure_key=key.insecure),
+        status=job.status,
         key_commitment=key.commitment(),
         input_fingerprints=records.fingerprints,
     )

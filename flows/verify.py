@@ -83,7 +83,7 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
         make_folder(again.public)
         make_restricted(again.restricted)
         make_restricted(again.staging)
-        job = Job(again, spec, universes, spine, pool, progress)
+        job = Job(again, spec, universes, spine, pool, progress, manifest.status)
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))
         steps = public_steps(job)
