@@ -116,7 +116,7 @@ def read_table(path: Path) -> ReleasedTable:
         first,
         geocodes=np.concatenate([part.geocodes for part in parts]),
         counts=np.concatenate([part.counts for part in parts]),
-        margins=None if first.margins is None else np.concatenate([part.margins for part in parts]),  # type: ignore[misc]
+        margins=None if first.margins is None else np.concatenate([part.margins for part in parts]),
     )
 
 

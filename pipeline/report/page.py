@@ -30,7 +30,7 @@ def report_page(sources: ReportSources) -> str:
     """The page; all text is escaped. A function of the sources alone."""
     explorer = explorer_of(sources)
     universes = [
-        _universe(sources, explorer, universe, statement, account)
+        _universe(explorer, universe, statement, account)
         for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
     ]
     levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
@@ -174,7 +174,6 @@ class UniverseView:
 
 
 def _universe(
-    sources: ReportSources,
     explorer: Explorer,
     universe: Universe,
     statement: PrivacyStatement,

@@ -146,7 +146,7 @@ def _polygons(source: PolygonSource, code: str, geometry: Mapping[str, Any]) -> 
     try:
         polygons = tuple(
             tuple(np.array(ring, dtype=np.float64)[:, :2] for ring in polygon)
-            for polygon in ([coordinates] if kind == "Polygon" else cast("list[Any]", coordinates))
+            for polygon in cast("list[Any]", [coordinates] if kind == "Polygon" else coordinates)
         )
     except (TypeError, ValueError, IndexError):
         raise InputError(f"{source.key}: {source.file}: area {code!r} has coordinates that are no rings") from None

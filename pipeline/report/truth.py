@@ -1,4 +1,4 @@
-"""The release beside the truth, for the agency alone: errors by level, table and size of area, one pass over each table.
+"""The release beside the truth, for the agency alone: errors by level, table and size of area.
 
 Everything here is computed from confidential counts. Its page is written to restricted/ and must not leave it.
 """

@@ -337,23 +337,29 @@
 
   // ---------------------------------------------------------------- search: a list that opens while one types
   const search = $("search"), list = $("found");
-  let found = [], active = -1;
-  async function find() {
-    const wanted = search.value.trim().toLowerCase();
-    found = [];
-    if (wanted) {
-      for (const matches of [(code, name) => code === wanted || name === wanted, (code, name) => code.startsWith(wanted) || name.startsWith(wanted), (code, name) => code.includes(wanted) || name.includes(wanted)]) {
-        for (let number = 0; number < content.levels.length && found.length < FOUND; number++) {
-          const level = await levelOf(number);
-          if (level === null) break;
-          for (let row = 0; row < level.n && found.length < FOUND; row++) {
-            if (matches(level.codes[row].toLowerCase(), (level.names[row] || "").toLowerCase()) && !found.some((one) => one.number === number && one.row === row)) {
-              found.push({ number, row, text: titleOf(level, row) });
-            }
-          }
+  let found = [], active = -1, searching = 0;
+  // Areas whose code or name is what is typed, begins with it, or has it within; upper levels first.
+  async function matching(wanted) {
+    const mine = [];
+    const tests = [(text) => text === wanted, (text) => text.startsWith(wanted), (text) => text.includes(wanted)];
+    for (const test of tests) {
+      for (let number = 0; number < content.levels.length && mine.length < FOUND; number++) {
+        const level = await levelOf(number);
+        if (level === null) break;
+        for (let row = 0; row < level.n && mine.length < FOUND; row++) {
+          if (!test(level.codes[row].toLowerCase()) && !test((level.names[row] || "").toLowerCase())) continue;
+          if (!mine.some((one) => one.number === number && one.row === row)) mine.push({ number, row, text: titleOf(level, row) });
         }
       }
     }
+    return mine;
+  }
+  async function find() {
+    const turn = ++searching;
+    const wanted = search.value.trim().toLowerCase();
+    const mine = wanted ? await matching(wanted) : [];
+    if (turn !== searching) return;
+    found = mine;
     active = -1;
     list.replaceChildren(...found.map((one, i) => element("li", { id: `found-${i}`, role: "option", "aria-selected": "false", textContent: one.text, onmousedown: (event) => { event.preventDefault(); take(i); } })));
     const open = wanted !== "";
