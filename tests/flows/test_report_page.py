@@ -64,7 +64,7 @@ def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:
     stored = pd.read_parquet(RunDirectory(town).main.table("total", "tract")).set_index("geocode").loc["B02"]
     cells = shown.page.locator("#area tbody td").all_text_contents()
     assert cells[0] == f"{int(stored['total']):,}"
-    assert cells[1] == ("exact" if not stored["total:moe90"] else f"±{stored['total:moe90']:g}")
+    assert cells[1] == f"±{stored['total:moe90']:g}"
     shown.wait("click", "text=Show each block in it")
     assert "in tract B02" in shown.page.locator("#counts-caption").text_content()
     blocks = pd.read_parquet(RunDirectory(town).main.table("total", "block"))["geocode"]

@@ -70,7 +70,7 @@
     for (let column = 0; column < numbers.width; column++) sum += count(numbers, row, column);
     return sum;
   };
-  const marginText = (tenths) => tenths === null ? "margin not known" : tenths === 0 ? "exact"
+  const marginText = (tenths) => tenths === null ? "margin not known"
     : "\u00b1" + (tenths >= 100 ? whole.format(Math.ceil(tenths / 10)) : tenth.format(tenths / 10));
   const nameOf = (level, row) => level.names[row] || level.codes[row];
   const titleOf = (level, row) => level.names[row] ? `${level.names[row]} (${spoken(level.name)} ${level.codes[row]})`
@@ -434,6 +434,7 @@
     still();
     if (firstTable >= 0) await show();
   }
+  addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
