@@ -12,7 +12,7 @@ STAMP := $(VENV)/.setup-done
 PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
 BENCHMARKS := $(filter-out %/bench_national.py,$(sort $(wildcard benchmarks/bench_*.py)))
 
-.PHONY: help setup release test test-slow test-all lint types imports check format docs bench bench-national clean
+.PHONY: help setup release test test-slow test-all lint types imports check format docs site report-js bench bench-national clean
 
 help:
 	@sed -n '3,7s/^# \{0,1\}//p' Makefile
@@ -39,7 +39,7 @@ $(STAMP): pyproject.toml
 	    echo "making $(VENV) with $$found"; \
 	    "$$found" -m venv --clear $(VENV); \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test,lint,docs]"
 	@touch $(STAMP)
 
 example/release.toml: | $(STAMP)
@@ -77,6 +77,14 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python tests/project/spec_reference.py
 
+# The pages of docs/ as a site, in site/; any warning is an error.
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The plotting library that the report carries, from the package that bundles it.
+report-js: $(STAMP)
+	$(BIN)/python tests/project/report_script.py
+
 # Each prints its table, and writes its figures as JSON to bench/.
 bench: $(STAMP)
 	@mkdir -p bench
@@ -92,5 +100,5 @@ bench-national: $(STAMP)
 
 # Leaves what cannot be had back: releases/ (which holds keys), and example/ with a spec that may have been edited.
 clean:
-	rm -rf $(VENV) build dist bench *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist bench site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find geography pipeline postprocess flows tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""How far the release is from the confidential counts: restricted/accuracy.json, for the agency alone."""
+"""How far the release is from the confidential counts: accuracy.json and accuracy.html, for the agency alone."""
 
 from __future__ import annotations
 
@@ -8,15 +8,44 @@ from flows.confidential import true_histogram
 from flows.estimate import Estimation
 from flows.job import Job
 from flows.refusals import shielded
-from pipeline.files import write_json
+from pipeline.files import write_bytes, write_json
+from pipeline.report.truth import TableErrors, accuracy_page
+from pipeline.tables import read_table_parts
+from pipeline.universe import Universe
 
 
 def write_accuracy(job: Job) -> None:
-    """Write, for each universe, table and level, the mean over geounits of the L1 error, in persons.
+    """Write to restricted/ how far the release is from the truth.
 
-    The L1 error of a geounit is the sum over the table's numbers of |released - true|.
+    accuracy.json has, for each universe, table and level, the mean over geounits of the L1 error, in persons: the sum
+    over the table's numbers of |released - true|. accuracy.html tells the rest, see `pipeline.report.truth`.
     """
-    shielded(job.run, "accuracy", lambda: write_json(job.run.accuracy, accuracy_of(job), job.run.staging, private=True))
+    shielded(job.run, "accuracy", lambda: _write(job))
+
+
+def _write(job: Job) -> None:
+    write_json(job.run.accuracy, accuracy_of(job), job.run.staging, private=True)
+    universes = [(universe.name or "people", errors_of(job, universe)) for universe in job.universes]
+    page = accuracy_page(job.spec.name, job.status, universes)
+    write_bytes(job.run.accuracy_page, page.encode(), job.run.staging, private=True)
+
+
+def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
+    """The errors of each published table at each of its levels."""
+    found = []
+    for level in job.spine.levels:
+        truth = true_histogram(job, universe, level.name)
+        for table in universe.tables:
+            if level.name not in table.levels:
+                continue
+            errors = TableErrors(table.name, level.name)
+            start = 0
+            for part in read_table_parts(job.folder(universe).table(table.name, level.name)):
+                stop = start + len(part.geocodes)
+                errors.add(part, table.query.answer_csr(truth[start:stop]))
+                start = stop
+            found.append(errors)
+    return sorted(found, key=lambda one: [table.name for table in universe.tables].index(one.table))
 
 
 def accuracy_of(job: Job) -> dict[str, dict[str, dict[str, float]]]:

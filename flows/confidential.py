@@ -22,6 +22,7 @@ from pipeline.measurements import MeasurementHeader, MeasurementWriter
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import Sampler, sampler_for
 from pipeline.query import Query
+from pipeline.report.polygons import Area, write_areas
 from pipeline.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.universe import Universe
 
@@ -71,13 +72,18 @@ def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np
     return [*gaps, *broken_bounds(universe, job.spine, facilities, levels)]
 
 
-def write_public_inputs(job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> None:
-    """Publish what the release is computed from beside measurements and invariants: the spine and the bounds.
+def write_public_inputs(
+    job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]], polygons: Mapping[str, Sequence[Area]]
+) -> None:
+    """Publish what the release is computed from beside measurements and invariants: spine, polygons and bounds.
 
     Args:
         facilities: of each universe, of each of its bounds.
+        polygons: of each level that has some.
     """
     write_spine(job.run.spine, job.run.staging, job.spine)
+    for level, areas in polygons.items():
+        write_areas(job.run.polygons(level), job.run.staging, areas)
     for universe in job.universes:
         for number, bound in enumerate(universe.bounds):
             geocodes = job.spine.levels[job.spine.index_of(bound.level)].geocodes

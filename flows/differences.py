@@ -14,7 +14,20 @@ from pipeline.files import sha256_file
 from pipeline.layout import RunDirectory
 
 #: Folders of public/ in the order in which a run writes them.
-_ORDER = ("spine", "constraints", "invariants", "measurements", "histograms", "tables", "estimates", "microdata")
+_ORDER = (
+    "spine",
+    "polygons",
+    "constraints",
+    "invariants",
+    "measurements",
+    "histograms",
+    "tables",
+    "estimates",
+    "microdata",
+    "report",
+)
+#: Suffixes of files under public/.
+_SUFFIXES = (".parquet", ".geojson", ".html")
 #: Parts of the manifest that are compared by themselves.
 _APART = {"files", "manifest_sha256", "software"}
 
@@ -70,20 +83,27 @@ def compare_public(one: RunDirectory, two: RunDirectory, levels: Sequence[str]) 
 
 
 def _place(name: str, levels: Sequence[str]) -> tuple[int, int, str]:
-    parts = [part.removesuffix(".parquet") for part in name.split("/")]
+    parts = _parts(name)
     stage = next((_ORDER.index(part) for part in parts if part in _ORDER), len(_ORDER))
     level = _level_of(name, levels)
     return stage, levels.index(level) if level else len(levels), name
 
 
+def _parts(name: str) -> list[str]:
+    """The folders of a file and its name without its suffix."""
+    *folders, file = name.split("/")
+    suffix = next((one for one in _SUFFIXES if file.endswith(one)), "")
+    return [*folders, file.removesuffix(suffix)]
+
+
 def _level_of(name: str, levels: Sequence[str]) -> str:
     """The level that a file is of, by the layout; the leaf level for microdata."""
-    parts = [part.removesuffix(".parquet") for part in name.split("/")]
+    parts = _parts(name)
     if parts[0] == "companions":
         parts = parts[2:]
     if parts[0] == "microdata":
         return levels[-1]
-    by_folder = {"measurements": 1, "invariants": 1, "histograms": 1, "estimates": 1, "tables": 2}
+    by_folder = {"polygons": 1, "measurements": 1, "invariants": 1, "histograms": 1, "estimates": 1, "tables": 2}
     position = by_folder.get(parts[0])
     found = parts[position] if position is not None and position < len(parts) else ""
     return found if found in levels else ""
@@ -95,7 +115,9 @@ def _manifest_parts(first: Path, second: Path) -> list[str]:
 
 
 def _difference(shown: str, first: Path, second: Path, level: str) -> Difference:
-    """Where two Parquet files differ first."""
+    """Where two files differ first; of those that are not Parquet, that they do."""
+    if first.suffix != ".parquet":
+        return Difference(shown, level, "", "has other bytes")
     try:
         one, two = pq.read_table(first), pq.read_table(second)
     except (OSError, pa.ArrowException):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flows.checkpoints import Batches
-from flows.steps import Progress
+from flows.steps import Notes, Progress
 from flows.workers import Workers
 from geography.spine import Spine
 from pipeline.layout import RunDirectory, UniverseDirectory
+from pipeline.manifest import Status
 from pipeline.spec import ReleaseSpec
 from pipeline.universe import Universe
 from postprocess.subtrees import MOST_CELLS, PART_CELLS
@@ -29,6 +30,8 @@ class Job:
         most_cells: leaf cells from which a spine is cut, and that a subtree may have; no published number depends on
             it, nor on the next.
         part_cells: leaf cells of the small subtrees that are worked on together.
+        status: whether it may be published; without being told, not.
+        told: step -> what it has told; public.
     """
 
     run: RunDirectory
@@ -40,6 +43,8 @@ class Job:
     batches: Batches | None = None
     most_cells: int = MOST_CELLS
     part_cells: int = PART_CELLS
+    status: Status = "NOT FOR RELEASE: insecure test key"
+    told: dict[str, Notes] = field(default_factory=dict)
 
     def folder(self, universe: Universe) -> UniverseDirectory:
         return self.run.universe(universe.name)

@@ -12,13 +12,14 @@ from flows.inputs import read_facilities, read_spine
 from flows.job import Job
 from flows.manifests import manifest_of, statement_of
 from flows.problem import exact_header, header_of
+from flows.report import read_polygons
 from flows.stages import perform_steps, public_steps
 from flows.steps import Progress
 from flows.workers import Workers
 from pipeline.allocation import allocations
 from pipeline.errors import InputError
 from pipeline.layout import file_name
-from pipeline.manifest import write_manifest
+from pipeline.manifest import MADE_ELSEWHERE, write_manifest
 from pipeline.measurements import MeasurementWriter
 from pipeline.nmf import LevelMeasurements, Wanted, level_files
 from pipeline.release_directory import open_run
@@ -46,15 +47,16 @@ def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: in
             check_labels(table.name, table.query.answer_labels())
     spine = read_spine(spec.geography)
     facilities = {one.name: [read_facilities(bound, spine) for bound in one.bounds] for one in universes}
+    polygons = read_polygons(spec.report, spine)
     root = out / spec.name
     if root.exists() and any(root.iterdir()):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     _check_folder(measurements, spec, universes)
     try:
         with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": spec.name}) as run:
-            job = Job(run, spec, universes, spine, pool, progress)
+            job = Job(run, spec, universes, spine, pool, progress, status=MADE_ELSEWHERE)
             _take_in(job, measurements)
-            write_public_inputs(job, facilities)
+            write_public_inputs(job, facilities, polygons)
             steps = public_steps(job)
             progress.begin(tuple(steps))
             told = perform_steps(job, steps)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import cast
 
 from pydantic import JsonValue
@@ -10,14 +11,13 @@ from pydantic import JsonValue
 from flows.job import Job
 from flows.steps import Notes
 from pipeline.manifest import (
-    MADE_ELSEWHERE,
     Manifest,
     PrivacyStatement,
     privacy_statement,
     public_files,
     software,
-    status,
 )
+from pipeline.privacy.accounts import PrivacyAccount
 from pipeline.privacy.keys import MasterKey
 from pipeline.universe import Universe
 
@@ -40,6 +40,14 @@ def statement_of(universe: Universe, *, made_elsewhere: bool = False) -> Privacy
     )
 
 
+@lru_cache(maxsize=16)
+def account_of(universe: Universe) -> PrivacyAccount:
+    """What the universe's budget means in epsilon; worked out once for the report and the manifest."""
+    from pipeline.privacy.statements import privacy_statements  # brings a large library, which reading does not need
+
+    return privacy_statements(universe)
+
+
 def manifest_of(
     job: Job,
     told: Mapping[str, Notes],
@@ -53,16 +61,14 @@ def manifest_of(
         key: the run's; the manifest holds its commitment. None where another program drew the noise.
         input_fingerprints: of each universe's records, keyed.
     """
-    from pipeline.privacy.statements import privacy_statements  # brings a large library, which reading does not need
-
     return Manifest(
         release=job.spec.name,
         software=software(),
-        status=MADE_ELSEWHERE if key is None else status(insecure_key=key.insecure),
+        status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
         privacy=tuple(statement_of(one, made_elsewhere=key is None) for one in job.universes),
-        accounts=tuple(privacy_statements(universe) for universe in job.universes),
+        accounts=tuple(account_of(universe) for universe in job.universes),
         key_commitment="" if key is None else key.commitment(),
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(told)),

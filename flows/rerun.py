@@ -27,9 +27,10 @@ from flows.workers import Workers
 from pipeline.errors import InputError, ReleaseError
 from pipeline.files import write_bytes
 from pipeline.layout import RunDirectory
-from pipeline.manifest import Manifest, read_manifest, write_manifest
+from pipeline.manifest import Manifest, read_manifest, status, write_manifest
 from pipeline.privacy.keys import MasterKey
 from pipeline.release_directory import empty_staging, held, make_run_folders
+from pipeline.report.polygons import read_public_areas
 from pipeline.spec import ReleaseSpec, load_spec
 from pipeline.spec_input import InputSpec
 from pipeline.universe import Universe
@@ -99,7 +100,7 @@ def _compute(
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     spine = read_public_spine(run.spine, spec.geography.level_names)
     make_run_folders(again)
-    job = Job(again, spec, tuple(universes), spine, pool, progress)
+    job = Job(again, spec, tuple(universes), spine, pool, progress, status=status(insecure_key=key.insecure))
     facilities = {
         one.name: [
             read_public_facilities(
@@ -109,7 +110,8 @@ def _compute(
         ]
         for one in universes
     }
-    records = Records(job, key, facilities)
+    polygons = {level: read_public_areas(run.polygons(level)) for level in spec.report.polygons}
+    records = Records(job, key, facilities, polygons)
     counting, measuring, publishing = records.before_measuring(), records.measuring(), public_steps(job)
     progress.begin((*counting, *measuring, *publishing))
     perform_steps(job, counting, perform)

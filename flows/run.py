@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from flows.checkpoints import Batches, Checkpoints
 from flows.inputs import read_facilities, read_spine
 from flows.job import Job
 from flows.manifests import manifest_of
+from flows.report import read_polygons
 from flows.request import CheckedRequest, key_identity, master_key
 from flows.rerun import inputs_to_keep
 from flows.run_log import Logged, RunLog
@@ -25,8 +27,9 @@ from flows.workers import Workers
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.files import canonical_json, write_json
-from pipeline.manifest import write_manifest
+from pipeline.manifest import status, write_manifest
 from pipeline.release_directory import open_run
+from pipeline.report.polygons import Area, fingerprint
 
 #: Leaf cells from which a run is sure to have work for all its processes.
 _LARGE = 200_000
@@ -40,7 +43,8 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
     """
     spine = read_spine(checked.spec.geography)
     facilities = {one.name: [read_facilities(bound, spine) for bound in one.bounds] for one in checked.universes}
-    identity = identity_of(checked, spine, facilities)
+    polygons = read_polygons(checked.spec.report, spine)
+    identity = identity_of(checked, spine, facilities, polygons)
     with (
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
@@ -50,7 +54,7 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
         if spine.n_leaves * max(universe.schema.n_cells for universe in checked.universes) > _LARGE:
             workers.prepare()
         job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log), Batches(run))
-        _run_in(job, checked, facilities, perform)
+        _run_in(job, checked, facilities, polygons, perform)
     return checked.run.root
 
 
@@ -66,13 +70,18 @@ def _workers(checked: CheckedRequest) -> Workers:
 
 
 def _run_in(
-    job: Job, checked: CheckedRequest, facilities: dict[str, list[NDArray[np.int64]]], perform: Perform
+    job: Job,
+    checked: CheckedRequest,
+    facilities: dict[str, list[NDArray[np.int64]]],
+    polygons: dict[str, list[Area]],
+    perform: Perform,
 ) -> None:
     run = job.run
     run.refusal.unlink(missing_ok=True)
     _refuse_other_files(job)
     key = master_key(checked, run)
-    records = Records(job, key, facilities)
+    job = replace(job, status=status(insecure_key=key.insecure))
+    records = Records(job, key, facilities, polygons)
     counting, charging = records.before_measuring(), records.charging()
     measuring, publishing = [*records.measuring(), *records.charged()], public_steps(job)
     ending = [Step("accuracy", partial(write_accuracy, job), geounits=spine_size(job), effort=0.2)]
@@ -92,9 +101,12 @@ def _run_in(
 
 
 def identity_of(
-    checked: CheckedRequest, spine: Spine, facilities: Mapping[str, Sequence[NDArray[np.int64]]]
+    checked: CheckedRequest,
+    spine: Spine,
+    facilities: Mapping[str, Sequence[NDArray[np.int64]]],
+    polygons: Mapping[str, Sequence[Area]],
 ) -> dict[str, str]:
-    """What makes it the same run: hashes of each part of the public spec, of the spine, the bounds, and of the key.
+    """What makes it the same run: hashes of each part of the public spec, of spine, bounds, polygons, and of the key.
 
     The names of the parts are what a refusal tells the user.
     """
@@ -106,6 +118,7 @@ def identity_of(
             for name, counts in sorted(facilities.items())
         ]
     )
+    identity["the polygons"] = _hash({level: fingerprint(areas) for level, areas in polygons.items()})
     identity["the key"] = key_identity(checked)
     return identity
 

@@ -18,12 +18,14 @@ from flows.job import Job
 from flows.margins import Margins
 from flows.publish import publish_microdata, publish_tables
 from flows.refusals import shielded
+from flows.report import polygon_files, write_report
 from flows.steps import Notes, Perform, Step, perform_here
 from flows.streaming import estimation_of
 from flows.unbiased import Unbiased
 from pipeline.files import write_bytes
 from pipeline.privacy.keys import MasterKey
 from pipeline.release_directory import record_input
+from pipeline.report.polygons import Area
 from pipeline.universe import Universe
 
 #: Number of facilities in each geounit, for each bound of a universe.
@@ -33,10 +35,13 @@ Facilities = Mapping[str, Sequence[NDArray[np.int64]]]
 class Records:
     """The steps that see the confidential records. What they learn is kept here, never returned to an engine."""
 
-    def __init__(self, job: Job, key: MasterKey, facilities: Facilities) -> None:
+    def __init__(
+        self, job: Job, key: MasterKey, facilities: Facilities, polygons: Mapping[str, Sequence[Area]] | None = None
+    ) -> None:
         self.job = job
         self.key = key
         self.facilities = facilities
+        self.polygons = dict(polygons or {})
         self.fingerprints: dict[str, str] = {}
         self.warnings: list[str] = []
 
@@ -61,7 +66,7 @@ class Records:
         """Publish the measurements, and the public inputs beside them."""
         job = self.job
         constraints = [job.folder(one).constraint(number) for one in job.universes for number in range(len(one.bounds))]
-        steps = [Step("write inputs", self._write_inputs, files=(job.run.spine, *constraints))]
+        steps = [Step("write inputs", self._write_inputs, files=(job.run.spine, *polygon_files(job), *constraints))]
         for one in job.universes:
             for level in job.spine.levels:
                 if files := measured_files(job, one, level.name):
@@ -98,7 +103,7 @@ class Records:
         charge_run(self.job, self.key, self.fingerprints, drawn=True)
 
     def _write_inputs(self) -> None:
-        write_public_inputs(self.job, self.facilities)
+        write_public_inputs(self.job, self.facilities, self.polygons)
 
     def _measure(self, universe: Universe, level: str) -> None:
         fingerprint = self.fingerprints[universe.name]
@@ -120,7 +125,7 @@ def input_files(job: Job) -> tuple[Path, ...]:
     measured = [
         path for one in job.universes for level in job.spine.level_names for path in measured_files(job, one, level)
     ]
-    return (job.run.spine, *constraints, *measured)
+    return (job.run.spine, *polygon_files(job), *constraints, *measured)
 
 
 def output_files(job: Job) -> tuple[Path, ...]:
@@ -130,7 +135,8 @@ def output_files(job: Job) -> tuple[Path, ...]:
 
 def public_steps(job: Job) -> list[Step]:
     """The steps from the measurements to everything else under public/ but the manifest."""
-    return [step for universe in job.universes for step in _universe_steps(job, universe)]
+    steps = [step for universe in job.universes for step in _universe_steps(job, universe)]
+    return [*steps, Step("report", partial(write_report, job), effort=500.0, files=(job.run.report,))]
 
 
 def _universe_steps(job: Job, universe: Universe) -> list[Step]:
@@ -191,7 +197,9 @@ def perform_steps(
             notes = before
         job.progress.finish(step, skipped=before is not None)
         if notes:
-            told |= cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
+            new = cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
+            told |= new
+            job.told.update(new)
     return told
 
 

@@ -83,7 +83,8 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
     ):
         again = RunDirectory(Path(folder) / "release")
         make_run_folders(again)
-        job = Job(again, spec, universes, spine, pool, progress, Batches(again, about="verify"))
+        batches = Batches(again, about="verify")
+        job = Job(again, spec, universes, spine, pool, progress, batches, status=manifest.status)
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))
         steps = public_steps(job)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
+from pipeline.example_map import example_polygons
 from pipeline.population import SCHEMA, populate
 
 #: Characters of the codes, as in the real ones; 99 is the code of no state.
@@ -27,14 +28,14 @@ _MOST_IN_TRACT = 9
 #: Standard deviation of the logarithm of a block group's number of blocks.
 _BLOCKS_SPREAD = 0.6
 
-_FILES = ("persons.parquet", "blocks.parquet", "release.toml")
+_FILES = ("persons.parquet", "blocks.parquet", "counties.geojson", "tracts.geojson", "release.toml")
 
 
 def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020) -> Path:
-    """Write persons.parquet, blocks.parquet and release.toml to `folder`, which is made if need be.
+    """Write persons.parquet, blocks.parquet, two files of polygons and release.toml to `folder`, made if need be.
 
     Args:
-        folder: where to; must not hold one of the three files yet.
+        folder: where to; must not hold one of the files yet.
         people: number of persons, at least 1.
         seed: not negative; equal seeds give equal bytes, with the same versions of numpy and pyarrow.
 
@@ -49,11 +50,15 @@ def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020) ->
     codes_seed, people_seed, order_seed = (int(s) for s in np.random.SeedSequence(_checked(seed)).generate_state(3))
     spine = spine_from_prefixes(block_codes(codes_seed), LEVELS)
     persons = _persons(spine, people, people_seed, order_seed)
+    county, tract = spine.levels[1], spine.levels[2]
+    polygons = example_polygons(county.geocodes.tolist(), tract.geocodes.tolist(), tract.parents, codes_seed)
     spec = resources.files("pipeline").joinpath("examples", "release.toml").read_bytes()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(spine.to_table(), folder / "blocks.parquet", compression="zstd")
         pq.write_table(persons, folder / "persons.parquet", compression="zstd")
+        for name, text in zip(("counties", "tracts"), polygons, strict=True):
+            (folder / f"{name}.geojson").write_text(text, encoding="utf-8")
         (folder / "release.toml").write_bytes(spec)
     except OSError as error:
         raise InputError(f"{folder}: the example cannot be written there: {error.strerror or error}") from error

@@ -133,8 +133,13 @@ class RunDirectory:
         """The spine, one row a leaf, one column a level."""
         return self.public / "spine.parquet"
 
+    def polygons(self, level: str) -> Path:
+        """Polygons of the geounits of a level, for the maps of the report."""
+        return self.public / "polygons" / f"{file_name('level', level)}.geojson"
+
     @property
     def report(self) -> Path:
+        """The report for readers, one page that needs nothing else."""
         return self.public / "report.html"
 
     @property
@@ -184,3 +189,8 @@ class RunDirectory:
     def accuracy(self) -> Path:
         """Comparison of the release with the true counts."""
         return self.restricted / "accuracy.json"
+
+    @property
+    def accuracy_page(self) -> Path:
+        """The same as a page."""
+        return self.restricted / "accuracy.html"

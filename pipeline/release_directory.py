@@ -174,6 +174,7 @@ def _refuse_if_used(run: RunDirectory, found: dict[str, Any], identity: Mapping[
             run.refusal,
             run.warnings,
             run.accuracy,
+            run.accuracy_page,
         )
     }
     known |= {run.main.checkpoints.name, "histograms", "companions"}

@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 from pipeline.errors import SpecError
 from pipeline.public_spec import encode, encode_budget, encode_universe
 from pipeline.resolve import resolve_universe
-from pipeline.spec_errors import Problems, note_validation_error
+from pipeline.spec_errors import Problems, dotted, note_validation_error, unknown
 from pipeline.spec_fields import PUBLIC, Name, NamedTable
 from pipeline.spec_models import (
     CompanionSection,
@@ -21,6 +21,7 @@ from pipeline.spec_models import (
     PostprocessSection,
     PrivacySection,
     PublishSection,
+    ReportSection,
     UniverseSections,
 )
 from pipeline.universe import Universe
@@ -42,6 +43,9 @@ class ReleaseSpec(UniverseSections):
     )
     publish: PublishSection = Field(
         default_factory=lambda: PublishSection.model_validate({}), description="what is published"
+    )
+    report: ReportSection = Field(
+        default_factory=lambda: ReportSection.model_validate({}), description="the report for readers"
     )
     companions: NamedTable[Name, CompanionSection] = Field(
         default={}, description="further histograms measured in the same run, by name"
@@ -90,6 +94,12 @@ class ReleaseSpec(UniverseSections):
                     bypass=bool(self.geography.bypass),
                 )
             )
+        for level in self.report.polygons:
+            if level not in self.geography.level_names:
+                allowed = self.geography.level_names
+                problems.add(
+                    dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
+                )
         problems.raise_if_any()
         return tuple(universe for universe in found if universe is not None)
 

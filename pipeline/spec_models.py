@@ -281,6 +281,29 @@ class PublishSection(Section):
         return self
 
 
+class PolygonSection(Section):
+    """Polygons of a level's geounits."""
+
+    file: File = Field(
+        description="a file of polygons in longitude and latitude, relative to the spec: GeoJSON (also .gz); "
+        "GeoPackage, GeoParquet or a shapefile with the extra `maps`"
+    )
+    code: str = Field(description="the property (column) with the geocode")
+    name: str | None = Field(default=None, description="the property with the area's name for people")
+
+
+class ReportSection(Section):
+    """What the report for readers shows beside the release itself."""
+
+    title: str | None = Field(default=None, min_length=1, description="the report's title; default: the release's name")
+    publisher: str | None = Field(
+        default=None, min_length=1, description="who publishes it and answers for it, as readers shall see it"
+    )
+    polygons: Table[PolygonSection] = Field(
+        default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"
+    )
+
+
 class UniverseSections(Section):
     """What the release and each companion state alike."""
 

@@ -7,8 +7,8 @@ published, a column "<label>:moe90" (float64) right after it. All geounits of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +108,20 @@ def write_table(target: Path, staging: Path, table: ReleasedTable) -> None:
 
 def read_table(path: Path) -> ReleasedTable:
     """The table written by `write_table`; ReleaseError where it is missing, damaged or of another kind."""
+    parts = list(read_table_parts(path))
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+    return replace(
+        first,
+        geocodes=np.concatenate([part.geocodes for part in parts]),
+        counts=np.concatenate([part.counts for part in parts]),
+        margins=None if first.margins is None else np.concatenate([part.margins for part in parts]),
+    )
+
+
+def read_table_parts(path: Path) -> Iterator[ReleasedTable]:
+    """The same, some rows at a time, at least one part; for tables that do not fit into memory."""
     with open_parquet(path) as file, reading(path):
         header = read_header(file, path)
         if header.get("kind") != "table" or header.keys() != {"kind", "name", "level", "query", "margins"}:
@@ -117,24 +131,20 @@ def read_table(path: Path) -> ReleasedTable:
         labels = tuple(file.schema_arrow.names[1::step])
         if not file.schema_arrow.equals(_columns(labels, with_margins)):
             raise ReleaseError(f"{path} is damaged: its columns are not geocode and then a count for each answer")
-        geocodes = []
-        counts = np.empty((file.metadata.num_rows, len(labels)), dtype=np.int64)
-        margins = np.empty(counts.shape) if with_margins else None
-        start = 0
-        for part in read_row_groups(file, path):
-            stop = start + part.num_rows
-            geocodes.append(np.asarray(part.column(0).to_numpy(), dtype=np.str_))
+        parts = read_row_groups(file, path) if file.metadata.num_row_groups else iter([file.read()])
+        for part in parts:
+            counts = np.empty((part.num_rows, len(labels)), dtype=np.int64)
+            margins = np.empty(counts.shape) if with_margins else None
             for index in range(len(labels)):
-                counts[start:stop, index] = part.column(1 + step * index).to_numpy()
+                counts[:, index] = part.column(1 + step * index).to_numpy()
                 if margins is not None:
-                    margins[start:stop, index] = part.column(2 + step * index).to_numpy()
-            start = stop
-        return ReleasedTable(
-            name=str(header["name"]),
-            level=str(header["level"]),
-            query=str(header["query"]),
-            geocodes=np.concatenate(geocodes) if geocodes else np.array([], dtype=np.str_),
-            labels=labels,
-            counts=counts,
-            margins=margins,
-        )
+                    margins[:, index] = part.column(2 + step * index).to_numpy()
+            yield ReleasedTable(
+                name=str(header["name"]),
+                level=str(header["level"]),
+                query=str(header["query"]),
+                geocodes=np.asarray(part.column(0).to_numpy(), dtype=np.str_),
+                labels=labels,
+                counts=counts,
+                margins=margins,
+            )

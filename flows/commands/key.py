@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-keys = typer.Typer(name="key", help="The master key of a release.", no_args_is_help=True, rich_markup_mode=None)
+_HELP = """The master key of a release: make one, show its commitment, destroy it.
+
+Example:
+
+    spinewise key new /secure/little-state.key
+
+    spinewise run little-state.toml --key-file /secure/little-state.key
+"""
+
+keys = typer.Typer(name="key", help=_HELP, no_args_is_help=True, rich_markup_mode=None)
 
 ReleaseArgument = Annotated[
     Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
@@ -26,6 +35,10 @@ def new(
     """Draw a key from the operating system's entropy and write it to a file with mode 0600, to be kept in a vault.
 
     Prints its commitment, which may be published.
+
+    Example:
+
+        spinewise key new /secure/little-state.key
     """
     from pipeline.privacy.keys import MasterKey
 
@@ -36,7 +49,12 @@ def new(
 
 @keys.command("show-commitment")
 def show_commitment(release: ReleaseArgument) -> None:
-    """Print the commitment that the manifest holds, and check it against the key where the run kept it."""
+    """Print the commitment that the manifest holds, and check it against the key where the run kept it.
+
+    Example:
+
+        spinewise key show-commitment releases/little-state
+    """
     from flows.custody import KeySource, key_of_release
     from flows.verify import release_at
     from pipeline.manifest import read_manifest
@@ -56,6 +74,10 @@ def destroy(
 
     Afterwards nobody can take the noise off again, and nobody can rerun the release; it can still be verified. Copies
     of the key, in backups or a vault, have to be destroyed where they are.
+
+    Example:
+
+        spinewise key destroy releases/little-state --yes
     """
     from flows.custody import destroy_key
     from flows.verify import release_at

@@ -10,9 +10,20 @@ import typer
 if TYPE_CHECKING:
     from pipeline.privacy.ledger import Ledger
 
+_HELP = """The privacy-loss budgets of datasets, and what was spent of them.
+
+A run whose spec names a dataset is charged to it before anything is drawn, and refused where it does not fit.
+
+Example:
+
+    spinewise ledger open census-2030 --rho 4 --population "residents of Little State on 1 April 2030"
+
+    spinewise ledger show census-2030
+"""
+
 app = typer.Typer(
     name="ledger",
-    help="The privacy-loss budgets of datasets, and what was spent of them.",
+    help=_HELP,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -40,7 +51,12 @@ def open_dataset(
     neighbours: Annotated[str, typer.Option(help="change-one or add-remove.")] = "change-one",
     ledger: LedgerOption = None,
 ) -> None:
-    """Give a dataset its budget, once and for all. The ledger is made if there is none."""
+    """Give a dataset its budget, once and for all. The ledger is made if there is none.
+
+    Example:
+
+        spinewise ledger open census-2030 --rho 4 --population "residents of Little State on 1 April 2030"
+    """
     from pipeline.errors import InputError
     from pipeline.exact import parse_exact
     from pipeline.privacy.ledger import amount_text
@@ -66,7 +82,12 @@ def show(
     json: JsonOption = False,
     ledger: LedgerOption = None,
 ) -> None:
-    """What each dataset has, has spent and has left, and its runs."""
+    """What each dataset has, has spent and has left, and its runs.
+
+    Example:
+
+        spinewise ledger show census-2030
+    """
     from pipeline.errors import InputError
     from pipeline.exact import parse_exact
     from pipeline.privacy.ledger_report import dataset_report
@@ -89,7 +110,12 @@ def show(
 
 @app.command()
 def events(dataset: SomeDataset = None, json: JsonOption = False, ledger: LedgerOption = None) -> None:
-    """Every event, in order."""
+    """Every event, in order.
+
+    Example:
+
+        spinewise ledger events census-2030 --json
+    """
     with _opened(ledger) as opened:
         if dataset is not None:
             opened.dataset(dataset)
@@ -113,7 +139,12 @@ def export(
     file: Annotated[Path, typer.Argument(help="Where to write it; - for the standard output.")],
     ledger: LedgerOption = None,
 ) -> None:
-    """Write the whole ledger as JSON; `verify --file` checks it anywhere."""
+    """Write the whole ledger as JSON; `verify --file` checks it anywhere.
+
+    Example:
+
+        spinewise ledger export ledger.json
+    """
     from pipeline.errors import InputError
     from pipeline.privacy.ledger_report import export_text
 
@@ -139,7 +170,12 @@ def verify(
     file: Annotated[Path | None, typer.Option(help="Check this exported ledger instead.")] = None,
     ledger: LedgerOption = None,
 ) -> None:
-    """Check the chain of hashes, every cost and every total; ends with status 1 if anything is wrong."""
+    """Check the chain of hashes, every cost and every total; ends with status 1 if anything is wrong.
+
+    Example:
+
+        spinewise ledger verify --runs releases
+    """
     from pipeline.privacy.ledger_notes import read_notes
     from pipeline.privacy.ledger_report import check_export
 
@@ -160,7 +196,12 @@ def close_dataset(
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     ledger: LedgerOption = None,
 ) -> None:
-    """Refuse every further charge to a dataset, for ever. Runs charged before can still be repeated."""
+    """Refuse every further charge to a dataset, for ever. Runs charged before can still be repeated.
+
+    Example:
+
+        spinewise ledger close census-2030
+    """
     with _opened(ledger) as opened:
         state = opened.dataset(dataset)
         if not yes:

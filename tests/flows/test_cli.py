@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer.main
 from releases.small import write_town
+
+from flows.cli import app
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -38,6 +43,26 @@ def test_help_is_fast_and_has_examples() -> None:
         text = spinewise(command, "--help").stdout
         assert f"spinewise {command}" in text
         assert "Example:" in text
+
+
+def test_every_command_and_group_stands_alone_with_an_example() -> None:
+    """Each help says what the command does and shows a call of it, with options that it has."""
+    waiting: list[tuple[str, Any]] = [("spinewise", typer.main.get_command(app))]
+    seen = 0
+    while waiting:
+        name, command = waiting.pop()
+        below = getattr(command, "commands", {})
+        waiting += [(f"{name} {each}", found) for each, found in below.items() if not found.hidden]
+        told = command.help or ""
+        lines = [line.strip() for line in told.splitlines() if line.strip().startswith(name)]
+        assert lines, f"{name}: no example"
+        if not below:
+            known = {option for parameter in command.params for option in parameter.opts}
+            for line in lines:
+                used = {word for word in shlex.split(line)[1:] if word.startswith("--")}
+                assert used <= known, f"{name}: {line}"
+        seen += 1
+    assert seen > 15
 
 
 def test_help_imports_nothing_slow() -> None:

@@ -26,8 +26,10 @@ def test_files(example: Path) -> None:
     assert example.name == "release.toml"
     assert sorted(path.name for path in example.parent.iterdir()) == [
         "blocks.parquet",
+        "counties.geojson",
         "persons.parquet",
         "release.toml",
+        "tracts.geojson",
     ]
     persons = pq.read_schema(example.parent / "persons.parquet")
     assert {field.name: str(field.type) for field in persons} == dict.fromkeys(["block", "votingage", "race"], "string")

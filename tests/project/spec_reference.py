@@ -31,6 +31,8 @@ ANCHORS = {
     "TableSection": "tablesname",
     "PostprocessSection": "postprocess",
     "PublishSection": "publish",
+    "ReportSection": "report",
+    "PolygonSection": "reportpolygonslevel",
     "CompanionSection": "companionsname",
     "CompanionPrivacySection": "companionsnameprivacy",
 }

@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import pytest
 from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, pages
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
+from releases.command import spinewise
 
 from flows.request import Request, check_request
 from flows.run import run_release
@@ -25,6 +26,10 @@ from pipeline.spec import ReleaseSpec, parse_spec
 PAGES = pages()
 #: The comment above a block of a spec that stands for itself.
 PARSED_ONLY = "parsed only"
+#: The comment above a block that is a file, whole or a part that replaces tables of another.
+FILE = re.compile(r"file: (?P<name>[\w.]+)(?:, from (?P<other>[\w.]+))?")
+#: Pages whose blocks are run one after the other in one folder, as a reader would; the tutorial's come first.
+WALKED = [PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "howto").glob("*.md"))]
 #: Files and folders whose text is the project's own.
 TEXTS = ("Makefile", ".ci", "pyproject.toml", "benchmarks", "docs", "examples", "README.md", "tests")
 PACKAGES = ("geography", "pipeline", "postprocess", "flows")
@@ -137,7 +142,7 @@ def test_commands_of_readme() -> None:
     assert sorted(listed) == sorted(_program_options())
 
 
-@pytest.mark.parametrize("page", sorted({block.page for block in code_blocks("python")}), ids=name_of)
+@pytest.mark.parametrize("page", sorted({block.page for block in code_blocks("python")} - set(WALKED)), ids=name_of)
 def test_python(page: Path, release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python of a page runs from its first block to its last, where `make release` has left its release."""
     monkeypatch.chdir(release)
@@ -145,6 +150,46 @@ def test_python(page: Path, release: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for block in (block for block in code_blocks("python") if block.page == page):
         with redirect_stdout(io.StringIO()):
             exec(compile("\n" * block.line + block.text, name_of(page), "exec"), namespace)
+
+
+@pytest.mark.slow
+def test_the_tutorial_and_the_how_tos_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every block of them, in their order, in one folder: shell is run, files are written, Python is executed."""
+    monkeypatch.chdir(tmp_path)
+    for page in WALKED:
+        namespace: dict[str, object] = {}
+        for block in (block for block in code_blocks("python", "toml", "sh") if block.page == page):
+            if block.language == "python":
+                with redirect_stdout(io.StringIO()):
+                    exec(compile("\n" * block.line + block.text, name_of(page), "exec"), namespace)
+            elif block.language == "toml":
+                _write_file(block, tmp_path)
+            else:
+                for line in block.text.splitlines():
+                    _run_line(shlex.split(line, comments=True), block, tmp_path)
+
+
+def _write_file(block: CodeBlock, folder: Path) -> None:
+    """Write the file that a block stands for."""
+    mark = FILE.fullmatch(block.mark)
+    assert mark, f"{block}: no comment above says which file this is"
+    text = block.text
+    if mark["other"]:
+        replaced = {f"[{table}]" for table in tomllib.loads(text)}
+        tables = re.split(r"^(?=\[)", (folder / mark["other"]).read_text("utf-8"), flags=re.MULTILINE)
+        text = "".join([*(table for table in tables if table.partition("\n")[0].split(" ")[0] not in replaced), text])
+    (folder / mark["name"]).write_text(text, "utf-8")
+
+
+def _run_line(words: list[str], block: object, folder: Path) -> None:
+    """Run a line of shell that is for spinewise."""
+    if not words or words[0] == "make":
+        return
+    done = spinewise(*words[1:], timeout=900, cwd=folder, PREFECT_HOME=str(folder / "prefect"))
+    assert done.returncode == 0, f"{block}: {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    spec = folder / "demo" / "release.toml"
+    if words[1] == "example":  # a few simulated runs are enough here
+        spec.write_text(spec.read_text("utf-8").replace("replicates = 20", "replicates = 2"), "utf-8")
 
 
 def test_own_data(tmp_path: Path) -> None:
@@ -215,7 +260,7 @@ def test_no_other_place_is_named() -> None:
     here = f"{PROJECT.parent}/"
     files = [path for name in (*TEXTS, *PACKAGES) for path in [PROJECT / name, *(PROJECT / name).rglob("*")]]
     for path in files:
-        if not path.is_file() or "__pycache__" in path.parts or path.suffix in {".parquet", ".pyc"}:
+        if not path.is_file() or "__pycache__" in path.parts or path.suffix in {".parquet", ".pyc", ".png"}:
             continue
         text = path.read_text("utf-8")
         assert len(PROJECT.parents) < 2 or here not in text, f"{name_of(path)} names {here}"

@@ -15,9 +15,17 @@ def environment(**more: str) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PROJECT), str(PROJECT / "tests")]), **more}
 
 
-def spinewise(*arguments: object, timeout: float = 300, **more: str) -> subprocess.CompletedProcess[str]:
+def spinewise(
+    *arguments: object, timeout: float = 300, cwd: Path | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
     """Run `spinewise` with these arguments; `more` is for the environment."""
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     return subprocess.run(
-        command, env=environment(COLUMNS="120", **more), capture_output=True, text=True, timeout=timeout, check=False
+        command,
+        env=environment(COLUMNS="120", **more),
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
     )

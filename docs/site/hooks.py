@@ -1,0 +1,77 @@
+"""What the site needs beside the pages: README and the example specs as pages, and links to them that lead there."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+_PROJECT = Path(__file__).resolve().parents[2]
+_LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
+#: Folders and files outside docs/ -> the page that stands for them.
+_PAGES = {"README.md": "readme.md", "examples": "examples.md", "LICENSE": "license.md"}
+
+
+def on_config(config: Any) -> Any:
+    """All decisions, and pages that another part of the project adds, find their place by themselves."""
+    decisions = ["decisions/index.md", *sorted(f"decisions/{p.name}" for p in _docs("decisions") if p.stem != "index")]
+    _replace(config["nav"], "decisions/", decisions)
+    known = set(_texts(config["nav"]))
+    others = sorted(p.name for p in _docs(".") if p.name not in known)
+    config["nav"] += [{"More": others}] if others else []
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Pages that are made from files outside docs/."""
+    specs = sorted((_PROJECT / "examples").glob("*.toml"))
+    shown = "\n\n".join(f"## {path.name}\n\n```toml\n{path.read_text('utf-8')}```" for path in specs)
+    made = {
+        "readme.md": (_PROJECT / "README.md").read_text("utf-8"),
+        "examples.md": f"# Example specs\n\nThey run as they are, beside the data that they name.\n\n{shown}\n",
+        "license.md": f"# Licence\n\n```\n{(_PROJECT / 'LICENSE').read_text('utf-8')}```\n",
+    }
+    for name, text in made.items():
+        files.append(File.generated(config, name, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links out of docs/ lead to the pages that stand for what they name."""
+    source = "" if page.file.src_uri in _PAGES.values() else "docs"
+    here = posixpath.dirname(page.file.src_uri)
+
+    def link(match: re.Match[str]) -> str:
+        target = posixpath.normpath(posixpath.join(source, here, match["target"]))
+        first = target.split("/")[0]
+        if target.startswith("docs/"):
+            found = target.removeprefix("docs/")
+        elif first in _PAGES:
+            found = _PAGES[first]
+        else:
+            return match[0]
+        return posixpath.relpath(found, here or ".") + (match["anchor"] or "")
+
+    return _LINK.sub(link, markdown)
+
+
+def _docs(folder: str) -> list[Path]:
+    return list((_PROJECT / "docs" / folder).glob("*.md"))
+
+
+def _replace(nav: Any, name: str, pages: list[str]) -> None:
+    for entry in nav if isinstance(nav, list) else []:
+        for title, found in entry.items() if isinstance(entry, dict) else ():
+            if found == name:
+                entry[title] = pages
+            else:
+                _replace(found, name, pages)
+
+
+def _texts(nav: Any) -> list[str]:
+    if isinstance(nav, str):
+        return [nav]
+    return [text for entry in (nav.values() if isinstance(nav, dict) else nav) for text in _texts(entry)]

@@ -1,0 +1,145 @@
+// The pictures of the page, drawn by Vega-Lite without evaluating text as code.
+"use strict";
+window.charts = (() => {
+  const FONT = getComputedStyle(document.body).fontFamily;
+  // Okabe and Ito's palette: told apart with every kind of colour vision.
+  const QUERIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442"];
+  const RAMPS = {
+    light: ["#e3eff0", "#b9dbdd", "#86c1c6", "#4ca0a7", "#1d7982", "#08505a"],
+    dark: ["#1c3538", "#21535a", "#2a747c", "#45999f", "#79c0c4", "#bfe8e8"],
+  };
+  const dark = () => matchMedia("(prefers-color-scheme: dark)").matches && !matchMedia("print").matches;
+  const ramp = () => RAMPS[dark() ? "dark" : "light"];
+  const accent = () => (dark() ? "#6cc5ca" : "#0a6a73");
+
+  const config = {
+    font: FONT,
+    background: null,
+    view: { stroke: null },
+    axis: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500, grid: false, domain: false, tickSize: 4 },
+    axisX: { grid: true },
+    legend: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500, symbolType: "square" },
+    header: { labelFontSize: 12, labelFontWeight: 600, title: null },
+  };
+
+  async function draw(place, spec, tooltip) {
+    const result = await vegaEmbed(place, { config, ...spec }, {
+      actions: false, ast: true, logLevel: 1, renderer: "svg", defaultStyle: false, tooltip: tooltip || false,
+      loader: { load: () => Promise.reject(new Error("this page loads nothing")) },
+    });
+    return result.view;
+  }
+
+  // As wide as its place, so many points high for each of its rows.
+  function size(place, rows, step) {
+    const width = (typeof place === "string" ? document.querySelector(place) : place).clientWidth;
+    return { width, height: Math.max(1, rows) * step, autosize: { type: "fit-x", contains: "padding" } };
+  }
+
+  function budget(place, parts, levels) {
+    const queries = [...new Set(parts.map((part) => part.query))];
+    const shown = queries.slice(0, queries.length > QUERIES.length ? QUERIES.length - 1 : QUERIES.length);
+    const values = new Map();
+    for (const part of parts) {
+      const query = shown.includes(part.query) ? part.query : "other queries";
+      const key = part.level + "\n" + query;
+      const before = values.get(key) || { level: part.level, query, share: 0 };
+      values.set(key, { ...before, share: before.share + part.share });
+    }
+    const domain = [...new Set([...values.values()].map((value) => value.query))];
+    return draw(place, {
+      ...size(place, levels.length, 30),
+      data: { values: [...values.values()] },
+      mark: { type: "bar", cornerRadius: 2, height: { band: 0.72 } },
+      encoding: {
+        y: { field: "level", type: "nominal", sort: levels, title: null },
+        x: { field: "share", type: "quantitative", stack: "zero", axis: { format: "%", title: "share of the whole budget", tickCount: 5 } },
+        color: { field: "query", type: "nominal", scale: { domain, range: QUERIES.slice(0, domain.length) },
+                 legend: { title: "query", orient: "bottom", columns: 4, labelLimit: 240 } },
+        order: { field: "share", sort: "descending" },
+      },
+    });
+  }
+
+  function margins(place, rows, sizes, levels) {
+    const values = rows.flatMap((row) => row.sizes.filter((one) => one[2] !== null).map(
+      ([size, areas, low, median, high]) => ({ level: row.level, size: sizes[size], order: size, areas, low, median, high })));
+    const wide = values.some((value) => value.high > 40);
+    const x = { type: "quantitative", scale: wide ? { type: "symlog", constant: 2 } : { type: "linear", zero: true } };
+    return draw(place, {
+      ...size(place, values.length, 19),
+      data: { values },
+      encoding: {
+        y: { field: "key", type: "nominal", sort: { field: "rank" }, title: null, axis: { labelLimit: 280 } },
+      },
+      transform: [
+        { calculate: "replace(datum.level, /_/g, ' ') + ', ' + datum.size", as: "key" },
+        { calculate: JSON.stringify(levels) + ".length ? indexof(" + JSON.stringify(levels) + ", datum.level) * 100 + datum.order : 0", as: "rank" },
+      ],
+      layer: [
+        { mark: { type: "rule", strokeWidth: 6, strokeCap: "round", opacity: 0.3, color: accent() },
+          encoding: { x: { field: "low", ...x, axis: { title: "margin of error, in persons", tickCount: 6, format: "," } }, x2: { field: "high" } } },
+        { mark: { type: "point", filled: true, size: 70, color: accent(), opacity: 1 },
+          encoding: { x: { field: "median", ...x } } },
+      ],
+    });
+  }
+
+  function map(place, features, options) {
+    let [west, east, south, north] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (const feature of features) for (const polygon of feature.geometry.coordinates) for (const [x, y] of polygon[0]) {
+      west = Math.min(west, x); east = Math.max(east, x); south = Math.min(south, y); north = Math.max(north, y);
+    }
+    const width = Math.max(240, document.getElementById("picture").clientWidth - 4);
+    const height = Math.round(Math.min(560, Math.max(220, (width * (north - south)) / Math.max(1e-9, east - west))));
+    return draw(place, {
+      width, height, autosize: { type: "none" }, padding: 0,
+      data: { values: features },
+      projection: { type: "identity", reflectY: true },
+      mark: { type: "geoshape", strokeWidth: 0.5, aria: false },
+      encoding: {
+        color: { field: "value", type: "quantitative",
+                 scale: { type: "threshold", domain: options.breaks, range: colours(options.breaks.length + 1) },
+                 legend: null },
+        fillOpacity: { condition: { test: "datum.weak", value: 0.3 }, value: 1 },
+        stroke: { condition: { test: "datum.chosen", value: dark() ? "#ffd166" : "#b3261e" }, value: dark() ? "#14171a" : "#ffffff" },
+        strokeWidth: { condition: { test: "datum.chosen", value: 2.5 }, value: 0.5 },
+        tooltip: { field: "row", type: "quantitative" },
+      },
+    }, options.tooltip);
+  }
+
+  function ranked(place, values, options) {
+    return draw(place, {
+      ...size(place, values.length, 18),
+      data: { values },
+      encoding: {
+        y: { field: "label", type: "nominal", sort: null, title: null, axis: { labelLimit: 220 } },
+        tooltip: { field: "row", type: "quantitative" },
+      },
+      layer: [
+        { mark: { type: "rule", strokeWidth: 5, opacity: 0.3, color: accent(), strokeCap: "round" },
+          encoding: { x: { field: "low", type: "quantitative", axis: { title: options.title, format: ",", tickCount: 6 } }, x2: { field: "high" } } },
+        { mark: { type: "point", filled: true, size: 60, color: accent() }, encoding: {
+          x: { field: "value", type: "quantitative" },
+          opacity: { condition: { test: "datum.weak", value: 0.45 }, value: 1 } } },
+      ],
+    }, options.tooltip);
+  }
+
+  // So many colours of the ramp, evenly from all of it.
+  function colours(n) {
+    const all = ramp();
+    return Array.from({ length: n }, (_, i) => all[n === 1 ? 3 : Math.round((i * (all.length - 1)) / (n - 1))]);
+  }
+
+  // Where the colours of a map change: quantiles of its values, each once.
+  function breaks(values) {
+    const sorted = [...values].sort((a, b) => a - b);
+    const n = ramp().length;
+    const found = Array.from({ length: n - 1 }, (_, i) => sorted[Math.floor(((i + 1) * sorted.length) / n)]);
+    return [...new Set(found)].filter((value) => value > sorted[0]);
+  }
+
+  return { budget, margins, map, ranked, breaks, colours };
+})();

@@ -1,0 +1,443 @@
+// Search for an area, pick a table, see counts with margins on a map and in a table, take the view along as CSV.
+"use strict";
+(async () => {
+  const content = JSON.parse(document.getElementById("content").textContent);
+  const $ = (id) => document.getElementById(id);
+  const ROWS = 25, RANKED = 30, FOUND = 12;
+  const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
+  const tenth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+  const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
+  const spoken = (name) => name.replaceAll("_", " ");
+  const tableTitle = (table) => spoken(table.name) + (table.universe ? ` (${spoken(table.universe)})` : "");
+
+  function element(tag, properties = {}, ...children) {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(properties)) {
+      if (name.startsWith("aria-") || name === "role" || name === "scope") made.setAttribute(name, value);
+      else made[name] = value;
+    }
+    made.append(...children);
+    return made;
+  }
+
+  // ---------------------------------------------------------------- data, read when it is first needed
+  const once = (read) => { const kept = new Map(); return (...key) => {
+    const name = key.join("/");
+    if (!kept.has(name)) kept.set(name, read(...key));
+    return kept.get(name);
+  }; };
+
+  const levelOf = once(async (number) => {
+    const stated = content.levels[number];
+    if (stated.codes === null) return null;
+    const [codes, children, names] = await Promise.all([
+      decode.lines(stated.codes), decode.numbers(stated.children),
+      stated.names === undefined ? [] : decode.lines(stated.names),
+    ]);
+    const parents = new Int32Array(stated.n).fill(-1);
+    let at = 0;
+    children.forEach((n, parent) => { parents.fill(parent, at, at + n); at += n; });
+    if (stated.prefixed) {
+      const above = await levelOf(number - 1);
+      codes.forEach((code, i) => { codes[i] = above.codes[parents[i]] + code; });
+    }
+    return { number, name: stated.name, n: stated.n, codes, parents, names };
+  });
+
+  const numbersOf = once(async (table, level) => {
+    const where = content.tables[table].levels[content.levels[level].name];
+    const [counts, margins] = await Promise.all([
+      decode.numbers(where.counts), where.margins === null ? null : decode.numbers(where.margins)]);
+    return { n: content.levels[level].n, width: content.tables[table].labels.length, counts, margins };
+  });
+
+  const shapesOf = once((level) => decode.shapes(content.levels[level].map));
+
+  const count = (numbers, row, column) => numbers.counts[column * numbers.n + row];
+  // Tenths of a person; null where it is not known or not published.
+  function margin(numbers, row, column) {
+    if (numbers.margins === null) return null;
+    const stored = numbers.margins[column * numbers.n + row];
+    return stored === 0 ? null : stored - 1;
+  }
+  function classOf(value, margin) {
+    if (margin === null) return "sum";
+    if (margin <= value) return "good";
+    return 2 * margin <= 10 * value ? "care" : "sum";
+  }
+  const rowTotal = (numbers, row) => {
+    let sum = 0;
+    for (let column = 0; column < numbers.width; column++) sum += count(numbers, row, column);
+    return sum;
+  };
+  const marginText = (tenths) => tenths === null ? "margin not known"
+    : "\u00b1" + (tenths >= 100 ? whole.format(Math.ceil(tenths / 10)) : tenth.format(tenths / 10));
+  const nameOf = (level, row) => level.names[row] || level.codes[row];
+  const titleOf = (level, row) => level.names[row] ? `${level.names[row]} (${spoken(level.name)} ${level.codes[row]})`
+    : `${spoken(level.name)} ${level.codes[row]}`;
+
+  // ---------------------------------------------------------------- what is shown
+  const shownLevels = (table) => content.levels.map((level, number) => number)
+    .filter((number) => content.tables[table].levels[content.levels[number].name] !== undefined);
+  const firstTable = content.tables.findIndex((_, number) => shownLevels(number).length > 0);
+  if (firstTable < 0 || typeof DecompressionStream === "undefined") {
+    $("explorer").hidden = true;
+    $("no-explorer").hidden = false;
+  }
+  const state = { table: firstTable, level: 0, cell: 0, measure: "count", inside: null, area: null, page: 0, sort: "code" };
+
+  function startLevel(table) {
+    const levels = shownLevels(table);
+    const mapped = levels.filter((number) => content.levels[number].map !== null);
+    if (mapped.length) return mapped[mapped.length - 1];
+    return levels.find((number) => content.levels[number].n > 4) ?? levels[levels.length - 1];
+  }
+
+  function fill(select, options, chosen) {
+    select.replaceChildren(...options.map(([value, text]) => element("option", { value: String(value), textContent: text })));
+    select.value = String(chosen);
+  }
+
+  function controls() {
+    const table = content.tables[state.table];
+    fill($("table"), content.tables.map((one, number) => [number, tableTitle(one)]).filter(([number]) => shownLevels(number).length), state.table);
+    fill($("level"), shownLevels(state.table).map((number) => [number, `${spoken(content.levels[number].name)} (${whole.format(content.levels[number].n)})`]), state.level);
+    fill($("cell"), table.labels.map((label, number) => [number, spoken(label)]), state.cell);
+    const measures = [["count", "Number"]];
+    if (table.labels.length > 1) measures.push(["share", "Share of the area, in %"]);
+    measures.push(["margin", "Margin of error"]);
+    if (!measures.some(([value]) => value === state.measure)) state.measure = "count";
+    fill($("measure"), measures, state.measure);
+    $("cell").closest("label").hidden = table.labels.length === 1;
+  }
+
+  async function ancestor(level, row, number) {
+    let [at, here] = [row, level];
+    while (here.number > number) {
+      at = here.parents[at];
+      here = await levelOf(here.number - 1);
+    }
+    return at;
+  }
+  async function rowsInside(level) {
+    if (state.inside === null) return Array.from({ length: level.n }, (_, row) => row);
+    let [first, end] = [state.inside.row, state.inside.row + 1];
+    for (let number = state.inside.level + 1; number <= level.number; number++) {
+      const { parents } = await levelOf(number);
+      first = parents.findIndex((parent) => parent >= first);
+      let last = first;
+      while (last < parents.length && parents[last] < end) last++;
+      [first, end] = [first, last];
+    }
+    return Array.from({ length: end - first }, (_, i) => first + i);
+  }
+
+  function valueOf(numbers, row) {
+    if (state.measure === "margin") return (margin(numbers, row, state.cell) ?? 0) / 10;
+    const value = count(numbers, row, state.cell);
+    if (state.measure === "count") return value;
+    const all = rowTotal(numbers, row);
+    return all ? (100 * value) / all : 0;
+  }
+
+  let drawing = 0;
+  async function show() {
+    const mine = ++drawing;
+    if (!shownLevels(state.table).includes(state.level)) state.level = startLevel(state.table);
+    if (state.inside && state.inside.level >= state.level) state.inside = null;
+    state.cell = Math.min(state.cell, content.tables[state.table].labels.length - 1);
+    controls();
+    const [level, numbers] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level)]);
+    const rows = await rowsInside(level);
+    if (mine !== drawing) return;
+    await Promise.all([picture(level, numbers, rows), counts(level, numbers, rows), card()]);
+    document.documentElement.dataset.ready = String(mine);
+  }
+
+  // ---------------------------------------------------------------- the picture: a map, or ranked dots
+  const tip = $("tip");
+  function tooltip(level, numbers) {
+    return (_, event, __, row) => {
+      if (row === undefined || row === null || row === "") { tip.hidden = true; return; }
+      const [value, error] = [count(numbers, row, state.cell), margin(numbers, row, state.cell)];
+      const all = rowTotal(numbers, row);
+      const kind = content.classes.find((one) => one.key === classOf(value, error));
+      const label = content.tables[state.table].labels[state.cell];
+      tip.replaceChildren(
+        element("strong", { textContent: titleOf(level, row) }),
+        element("span", { textContent: `${spoken(label)}: ${whole.format(value)} ${marginText(error)}` }),
+        ...(numbers.width > 1 && all ? [element("span", { textContent: `${tenth.format((100 * value) / all)} % of ${whole.format(all)}` })] : []),
+        element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` }));
+      tip.hidden = false;
+      const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
+      tip.style.left = Math.max(8, left) + "px";
+      tip.style.top = Math.min(event.clientY + 14, innerHeight - tip.offsetHeight - 8) + "px";
+    };
+  }
+
+  async function picture(level, numbers, rows) {
+    const table = content.tables[state.table];
+    const what = `${spoken(table.labels[state.cell])}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
+    const stated = content.levels[state.level];
+    const weak = (row) => $("fade").checked && classOf(count(numbers, row, state.cell), margin(numbers, row, state.cell)) === "sum";
+    let view;
+    if (stated.map !== null) {
+      const there = new Set(rows);
+      const features = (await shapesOf(state.level)).filter((one) => there.has(one.row)).map((one) => ({
+        ...one, value: valueOf(numbers, one.row), weak: weak(one.row),
+        chosen: state.area !== null && state.area.level === state.level && state.area.row === one.row }));
+      const breaks = charts.breaks(features.map((one) => one.value));
+      view = await charts.map("#picture", features.sort((a, b) => a.chosen - b.chosen), { breaks, tooltip: tooltip(level, numbers) });
+      legend(breaks, features);
+      $("picture-title").textContent = `${what}, by ${spoken(level.name)}`;
+    } else {
+      const best = [...rows].sort((a, b) => valueOf(numbers, b) - valueOf(numbers, a) || a - b).slice(0, RANKED);
+      const values = best.map((row) => {
+        const value = valueOf(numbers, row);
+        const error = state.measure === "count" ? (margin(numbers, row, state.cell) ?? 0) / 10 : 0;
+        return { row, label: nameOf(level, row), value, low: Math.max(0, value - error), high: value + error, weak: weak(row) };
+      });
+      view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
+      $("legend").replaceChildren(element("li", { textContent: "Dot: the number. Bar: its 90 % interval." }));
+      $("picture-title").textContent = `${what}, by ${spoken(level.name)}` +
+        (rows.length > best.length ? ` (the ${best.length} largest of ${whole.format(rows.length)})` : "");
+    }
+    $("picture").setAttribute("aria-label", `${$("picture-title").textContent}. The same numbers are in the table below.`);
+    $("fade").closest("label").hidden = numbers.margins === null;
+    view.addEventListener("click", (_, item) => {
+      const row = item && item.datum && item.datum.row;
+      if (row !== undefined) choose(state.level, row);
+    });
+  }
+
+  function legend(breaks, features) {
+    const values = features.map((one) => one.value);
+    const ends = [Math.min(...values), ...breaks, Math.max(...values)];
+    const colours = charts.colours(breaks.length + 1);
+    const text = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
+    $("legend").replaceChildren(...colours.map((colour, i) => {
+      const swatch = element("span", { className: "swatch" });
+      swatch.style.background = colour;
+      return element("li", {}, swatch, `${text(ends[i])} to ${text(ends[i + 1])}`);
+    }));
+  }
+
+  // ---------------------------------------------------------------- the table
+  function number(numbers, row, column) {
+    const [value, error] = [count(numbers, row, column), margin(numbers, row, column)];
+    const cell = element("td", {}, whole.format(value));
+    if (numbers.margins !== null) {
+      const kind = content.classes.find((one) => one.key === classOf(value, error));
+      cell.append(" ", element("small", { textContent: marginText(error) }), " ",
+        element("span", { className: kind.key, textContent: SYMBOLS[kind.key], title: kind.label, role: "img", "aria-label": kind.label }));
+    }
+    return cell;
+  }
+
+  let sortedRows = [];
+  async function counts(level, numbers, rows) {
+    const table = content.tables[state.table];
+    sortedRows = [...rows];
+    if (state.sort !== "code") {
+      const sign = state.sort === "most" ? -1 : 1;
+      sortedRows.sort((a, b) => sign * (valueOf(numbers, a) - valueOf(numbers, b)) || a - b);
+    }
+    const pages = Math.max(1, Math.ceil(sortedRows.length / ROWS));
+    state.page = Math.min(state.page, pages - 1);
+    const part = sortedRows.slice(state.page * ROWS, (state.page + 1) * ROWS);
+    $("counts-head").replaceChildren(element("tr", {}, element("th", { scope: "col", textContent: spoken(level.name) }),
+      ...table.labels.map((label) => element("th", { scope: "col", textContent: spoken(label) }))));
+    $("counts-body").replaceChildren(...part.map((row) => {
+      const chosen = state.area !== null && state.area.level === state.level && state.area.row === row;
+      const button = element("button", { type: "button", className: "link", textContent: nameOf(level, row), onclick: () => choose(state.level, row) });
+      return element("tr", { className: chosen ? "chosen" : "" }, element("th", { scope: "row" }, button),
+        ...table.labels.map((_, column) => number(numbers, row, column)));
+    }));
+    const inside = state.inside === null ? "" : ` in ${titleOf(await levelOf(state.inside.level), state.inside.row)}`;
+    $("counts-caption").textContent = `Table ${tableTitle(table)}: ${whole.format(rows.length)} areas of level ${spoken(level.name)}${inside}`;
+    $("page").textContent = `page ${whole.format(state.page + 1)} of ${whole.format(pages)}`;
+    $("previous").disabled = state.page === 0;
+    $("next").disabled = state.page >= pages - 1;
+    $("everywhere").hidden = state.inside === null;
+  }
+
+  function quoted(text) {
+    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  }
+
+  async function download() {
+    const table = content.tables[state.table];
+    const [level, numbers] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level)]);
+    const named = level.names.length > 0;
+    const head = ["geocode", ...(named ? ["name"] : [])];
+    for (const label of table.labels) head.push(label, ...(numbers.margins === null ? [] : [label + ":moe90"]));
+    const lines = sortedRows.map((row) => {
+      const cells = [level.codes[row], ...(named ? [level.names[row]] : [])];
+      table.labels.forEach((_, column) => {
+        cells.push(String(count(numbers, row, column)));
+        if (numbers.margins !== null) {
+          const error = margin(numbers, row, column);
+          cells.push(error === null ? "" : String(error / 10));
+        }
+      });
+      return cells.map(quoted).join(",");
+    });
+    const url = URL.createObjectURL(new Blob([[head.map(quoted).join(","), ...lines].join("\n") + "\n"], { type: "text/csv" }));
+    const link = element("a", { href: url, download: `${content.release}-${table.universe ? table.universe + "-" : ""}${table.name}-${level.name}.csv` });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(url), 10000);
+  }
+
+  // ---------------------------------------------------------------- one area
+  async function card() {
+    const place = $("area");
+    if (state.area === null) {
+      place.replaceChildren(element("p", { className: "hint", textContent: "Search for an area, or choose one on the map or in the table, to read its numbers here." }));
+      return;
+    }
+    const level = await levelOf(state.area.level);
+    const path = [];
+    for (let number = 0; number < state.area.level; number++) {
+      const above = await levelOf(number);
+      const row = await ancestor(level, state.area.row, number);
+      path.push(element("button", { type: "button", className: "link", textContent: above.names[row] || titleOf(above, row), onclick: () => choose(number, row) }), " \u203a ");
+    }
+    const table = content.tables[state.table];
+    const parts = [element("p", { className: "path" }, ...path), element("h3", { textContent: titleOf(level, state.area.row) })];
+    if (shownLevels(state.table).includes(state.area.level)) {
+      const numbers = await numbersOf(state.table, state.area.level);
+      const rows = table.labels.map((label, column) => {
+        const [value, error] = [count(numbers, state.area.row, column), margin(numbers, state.area.row, column)];
+        const kind = content.classes.find((one) => one.key === classOf(value, error));
+        return element("tr", {}, element("th", { scope: "row", textContent: spoken(label) }),
+          element("td", { textContent: whole.format(value) }),
+          element("td", { textContent: numbers.margins === null ? "" : marginText(error) }),
+          element("td", { className: kind.key, textContent: numbers.margins === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
+      });
+      parts.push(element("div", { className: "scroll" }, element("table", {},
+        element("caption", { textContent: `Table ${tableTitle(table)}` }),
+        element("thead", {}, element("tr", {}, ...["", "number", "90 % margin", "can I use it?"].map((text) => element("th", { scope: "col", textContent: text })))),
+        element("tbody", {}, ...rows))));
+    } else {
+      parts.push(element("p", { textContent: "This table is not in the page for this level; see \u201cFiles\u201d." }));
+    }
+    const below = shownLevels(state.table).filter((number) => number > state.area.level);
+    parts.push(element("p", { className: "actions" }, ...below.slice(0, 3).map((number) => element("button", {
+      type: "button", textContent: `Show each ${spoken(content.levels[number].name)} in it`,
+      onclick: () => { Object.assign(state, { inside: { ...state.area }, level: number, page: 0 }); show(); } }))));
+    place.replaceChildren(...parts);
+  }
+
+  function choose(level, row) {
+    state.area = { level, row };
+    return show();
+  }
+
+  // ---------------------------------------------------------------- search: a list that opens while one types
+  const search = $("search"), list = $("found");
+  let found = [], active = -1, searching = 0;
+  // Areas whose code or name is what is typed, begins with it, or has it within; upper levels first.
+  async function matching(wanted) {
+    const mine = [];
+    const tests = [(text) => text === wanted, (text) => text.startsWith(wanted), (text) => text.includes(wanted)];
+    for (const test of tests) {
+      for (let number = 0; number < content.levels.length && mine.length < FOUND; number++) {
+        const level = await levelOf(number);
+        if (level === null) break;
+        for (let row = 0; row < level.n && mine.length < FOUND; row++) {
+          if (!test(level.codes[row].toLowerCase()) && !test((level.names[row] || "").toLowerCase())) continue;
+          if (!mine.some((one) => one.number === number && one.row === row)) mine.push({ number, row, text: titleOf(level, row) });
+        }
+      }
+    }
+    return mine;
+  }
+  async function find() {
+    const turn = ++searching;
+    const wanted = search.value.trim().toLowerCase();
+    const mine = wanted ? await matching(wanted) : [];
+    if (turn !== searching) return;
+    found = mine;
+    active = -1;
+    list.replaceChildren(...found.map((one, i) => element("li", { id: `found-${i}`, role: "option", "aria-selected": "false", textContent: one.text, onmousedown: (event) => { event.preventDefault(); take(i); } })));
+    const open = wanted !== "";
+    if (open && !found.length) list.replaceChildren(element("li", { className: "hint", textContent: "No such area in this page." }));
+    list.hidden = !open;
+    search.setAttribute("aria-expanded", String(open));
+    $("found-count").textContent = open ? `${found.length} areas found` : "";
+  }
+  function close() {
+    list.hidden = true;
+    search.setAttribute("aria-expanded", "false");
+    search.removeAttribute("aria-activedescendant");
+  }
+  function take(i) {
+    const one = found[i];
+    if (!one) return;
+    search.value = one.text;
+    close();
+    const levels = shownLevels(state.table);
+    if (levels.includes(one.number) && content.levels[one.number].n > 1) {
+      state.level = one.number;
+      state.inside = null;
+    }
+    choose(one.number, one.row);
+  }
+  search.addEventListener("input", find);
+  search.addEventListener("focus", () => { if (search.value) search.select(); });
+  search.addEventListener("blur", close);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
+    if (event.key === "Enter") { event.preventDefault(); take(Math.max(0, active)); }
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    if (!found.length) return;
+    active = (active + (event.key === "ArrowDown" ? 1 : found.length - 1) + (active < 0 && event.key === "ArrowUp" ? 1 : 0)) % found.length;
+    [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === active)));
+    list.children[active].scrollIntoView({ block: "nearest" });
+    search.setAttribute("aria-activedescendant", `found-${active}`);
+  });
+
+  // ---------------------------------------------------------------- controls
+  $("table").addEventListener("change", () => { state.table = Number($("table").value); state.cell = 0; state.page = 0; show(); });
+  $("level").addEventListener("change", () => { state.level = Number($("level").value); state.page = 0; show(); });
+  $("cell").addEventListener("change", () => { state.cell = Number($("cell").value); show(); });
+  $("measure").addEventListener("change", () => { state.measure = $("measure").value; show(); });
+  $("sort").addEventListener("change", () => { state.sort = $("sort").value; state.page = 0; show(); });
+  $("fade").addEventListener("change", show);
+  $("previous").addEventListener("click", () => { state.page -= 1; show(); });
+  $("next").addEventListener("click", () => { state.page += 1; show(); });
+  $("everywhere").addEventListener("click", () => { state.inside = null; state.page = 0; show(); });
+  $("download").addEventListener("click", download);
+  $("picture").addEventListener("pointerleave", () => { tip.hidden = true; });
+
+  // ---------------------------------------------------------------- the other pictures
+  const names = content.levels.map((level) => level.name);
+  function still() {
+    for (const place of document.querySelectorAll("[data-budget]")) {
+      charts.budget(place, content.budget.filter((part) => part.universe === place.dataset.budget), names);
+    }
+    if (content.margins.length) {
+      const chosen = content.margins.filter((row) => `${row.universe}/${row.table}` === $("margins-table").value);
+      charts.margins("#margins-picture", chosen, content.sizes, names);
+    }
+  }
+  if (content.margins.length) {
+    const keys = [...new Set(content.margins.map((row) => `${row.universe}/${row.table}`))];
+    fill($("margins-table"), keys.map((key) => [key, spoken(key.replace(/^\//, ""))]), keys[0]);
+    $("margins-table").addEventListener("change", still);
+  }
+
+  async function all() {
+    still();
+    if (firstTable >= 0) await show();
+  }
+  addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
+  let resized;
+  addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
+  if (firstTable >= 0) state.level = startLevel(firstTable);
+  await all();
+})();

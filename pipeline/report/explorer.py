@@ -1,0 +1,172 @@
+"""The data that the page's explorer shows: geocodes, tables and polygons, each compressed on its own.
+
+Levels are taken from the top down, and at each level the tables in the order of the spec, while they fit into
+`LARGEST`: the page stays one that opens quickly and can be sent by mail. What is left out is named with its file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.spine import Level, Spine
+from pipeline.report.encoding import packed_lines, packed_numbers
+from pipeline.report.polygons import Area, flattening, read_public_areas
+from pipeline.report.reliability import UNKNOWN, tenths
+from pipeline.report.sources import ReportSources
+from pipeline.report.summaries import MarginSummary
+from pipeline.tables import ReleasedTable, read_table_parts
+from pipeline.universe import Table, Universe
+
+#: Characters of all data in the page.
+LARGEST = 3_000_000
+#: Numbers of one table and level beyond which its size need not be tried.
+_MOST_NUMBERS = 12_000_000
+#: Points of a polygon are whole steps of this many to a degree.
+_STEPS = 10**6
+
+
+@dataclass
+class Explorer:
+    """What goes into the page, and what the same reading of the tables has told of their margins.
+
+    Attributes:
+        content: JSON: levels, universes with their tables, and which chunk holds what.
+        chunks: compressed data in base64, by number.
+        summaries: (universe, table, level) -> margins.
+        left_out: paths under public/ of tables that did not fit.
+        totals: universe -> number of persons of the whole release, released.
+    """
+
+    content: dict[str, object] = field(default_factory=dict)
+    chunks: list[str] = field(default_factory=list)
+    summaries: dict[tuple[str, str, str], MarginSummary] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    totals: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        return sum(map(len, self.chunks))
+
+    def add(self, chunk: str) -> int:
+        """The number of the chunk that now holds this."""
+        self.chunks.append(chunk)
+        return len(self.chunks) - 1
+
+
+def explorer_of(sources: ReportSources) -> Explorer:
+    """Read every published table once; what fits goes into the page."""
+    explorer = Explorer()
+    tables = {
+        (universe.name, table.name): {
+            "universe": universe.name,
+            "name": table.name,
+            "query": table.query.name,
+            "labels": list(table.query.answer_labels()),
+            "levels": {},
+        }
+        for universe in sources.universes
+        for table in universe.tables
+    }
+    levels = []
+    for number, level in enumerate(sources.spine.levels):
+        shown = _level(explorer, sources, number)
+        fits = bool(shown["codes"] is not None)
+        for universe in sources.universes:
+            for table in universe.tables:
+                if level.name in table.levels:
+                    chunk = _table(explorer, sources, universe, table, level, fits=fits)
+                    if chunk is not None:
+                        tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
+        levels.append(shown)
+    explorer.content = {"levels": levels, "tables": list(tables.values())}
+    return explorer
+
+
+def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:
+    """A level's geocodes and parents in the page, and its polygons; "codes" is None where they do not fit."""
+    level = sources.spine.levels[number]
+    shown: dict[str, object] = {"name": level.name, "n": len(level), "codes": None, "prefixed": False, "map": None}
+    if len(level) > _MOST_NUMBERS:
+        return shown
+    codes, prefixed = _suffixes(sources.spine, number)
+    children = np.zeros(0, dtype=np.int64) if number == 0 else np.diff(sources.spine.child_offsets(number - 1))
+    lines, parents = packed_lines(codes), packed_numbers(children)
+    if explorer.size + len(lines) + len(parents) > LARGEST:
+        return shown
+    shown |= {"codes": explorer.add(lines), "children": explorer.add(parents), "prefixed": prefixed}
+    if level.name in sources.spec.report.polygons:
+        _add_map(explorer, shown, level, read_public_areas(sources.polygons_file(level.name)))
+    return shown
+
+
+def _suffixes(spine: Spine, number: int) -> tuple[list[str], bool]:
+    """The geocodes of a level, without their parents' where every one begins with it."""
+    level = spine.levels[number]
+    if number == 0:
+        return level.geocodes.tolist(), False
+    above = spine.levels[number - 1].geocodes[level.parents]
+    if not np.strings.startswith(level.geocodes, above).all():
+        return level.geocodes.tolist(), False
+    pairs = zip(level.geocodes.tolist(), np.strings.str_len(above).tolist(), strict=True)
+    return [code[length:] for code, length in pairs], True
+
+
+def _add_map(explorer: Explorer, shown: dict[str, object], level: Level, areas: list[Area]) -> None:
+    place = {code: number for number, code in enumerate(level.geocodes.tolist())}
+    shapes = list(_shapes(areas, place))
+    packed = packed_numbers(np.concatenate(shapes) if shapes else np.zeros(0, dtype=np.int64))
+    names = [""] * len(level)
+    for area in areas:
+        names[place[area.geocode]] = area.name
+    if any(names):
+        shown["names"] = explorer.add(packed_lines([name.replace("\n", " ") for name in names]))
+    if explorer.size + len(packed) <= LARGEST:
+        shown["map"] = {"shapes": explorer.add(packed), "flattening": flattening(areas), "areas": len(areas)}
+
+
+def _shapes(areas: list[Area], place: dict[str, int]) -> Iterator[NDArray[np.int64]]:
+    """Each area as whole numbers: its place, its polygons; of each its rings; of each its points.
+
+    The first point is absolute, the others are steps from the one before; signed numbers are folded to 0, -1, 1, -2 ...
+    -> 0, 1, 2, 3 ...
+    """
+    for area in areas:
+        yield np.array([place[area.geocode], len(area.polygons)], dtype=np.int64)
+        for polygon in area.polygons:
+            yield np.array([len(polygon)], dtype=np.int64)
+            for ring in polygon:
+                points = np.rint(ring[:-1] * _STEPS).astype(np.int64)
+                steps = np.diff(points, axis=0, prepend=np.zeros((1, 2), dtype=np.int64)).ravel()
+                yield np.array([len(points)], dtype=np.int64)
+                yield np.where(steps >= 0, 2 * steps, -2 * steps - 1)
+
+
+def _table(
+    explorer: Explorer, sources: ReportSources, universe: Universe, table: Table, level: Level, *, fits: bool
+) -> dict[str, object] | None:
+    """Read a table; the chunks with its counts and margins if they fit."""
+    path = sources.table_file(universe, table, level.name)
+    summary = explorer.summaries[universe.name, table.name, level.name] = MarginSummary()
+    keep = fits and len(level) * table.query.size <= _MOST_NUMBERS
+    parts: list[ReleasedTable] = []
+    total = 0
+    for part in read_table_parts(path):
+        summary.add(part)
+        total += int(part.counts.sum())
+        if keep:
+            parts.append(part)
+    explorer.totals.setdefault(universe.name, total)
+    if parts:
+        counts = packed_numbers(np.concatenate([part.counts for part in parts]).T)
+        margins = None
+        if parts[0].margins is not None:
+            known = [tenths(part.margins) - UNKNOWN for part in parts if part.margins is not None]
+            margins = packed_numbers(np.concatenate(known).T)
+        if explorer.size + len(counts) + len(margins or "") <= LARGEST:
+            return {"counts": explorer.add(counts), "margins": None if margins is None else explorer.add(margins)}
+    explorer.left_out.append(path.relative_to(sources.run.public).as_posix())
+    return None

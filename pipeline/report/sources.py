@@ -1,0 +1,40 @@
+"""What a report is made from: all of it public, none of it read yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from geography.spine import Spine
+from pipeline.layout import RunDirectory
+from pipeline.manifest import PrivacyStatement, Status
+from pipeline.privacy.accounts import PrivacyAccount
+from pipeline.spec import ReleaseSpec
+from pipeline.universe import Table, Universe
+
+
+@dataclass(frozen=True, eq=False)
+class ReportSources:
+    """The public inputs of a report.
+
+    Attributes:
+        run: whose public/ holds tables and polygons.
+        statements, accounts: of each universe, in their order.
+        notes: step -> what its solvers report, as the manifest has it.
+    """
+
+    run: RunDirectory
+    spec: ReleaseSpec
+    status: Status
+    universes: tuple[Universe, ...]
+    spine: Spine
+    statements: tuple[PrivacyStatement, ...]
+    accounts: tuple[PrivacyAccount, ...]
+    notes: Mapping[str, Mapping[str, object]]
+
+    def table_file(self, universe: Universe, table: Table, level: str) -> Path:
+        return self.run.universe(universe.name).table(table.name, level)
+
+    def polygons_file(self, level: str) -> Path:
+        return self.run.polygons(level)

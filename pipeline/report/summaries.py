@@ -1,0 +1,114 @@
+"""Margins of error in figures: by level, table and size of area, one pass over each table, some rows at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.report.reliability import CLASSES, TENTHS, UNKNOWN, classes_of, tenths
+from pipeline.tables import ReleasedTable
+
+#: Smallest number of people of each class of areas.
+SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
+SIZE_LABELS = (
+    "empty",
+    "1 to 9",
+    "10 to 99",
+    "100 to 999",
+    "1,000 to 9,999",
+    "10,000 to 99,999",
+    "100,000 to 999,999",
+    "1,000,000 and more",
+)
+#: Below this number of tenths, margins are told apart; above, to three digits.
+_EXACT = 2048
+#: The least margin of each bin, in tenths.
+_EDGES = np.array(
+    [*range(_EXACT), *(digits * 10**power for power in range(1, 13) for digits in range(100, 1000)
+                       if digits * 10**power >= _EXACT)],
+    dtype=np.int64,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SizeSummary:
+    """The numbers of the areas of one class of size.
+
+    Attributes:
+        size: number of the class in `SIZES`; -1 for all areas together.
+        areas: how many.
+        numbers: how many published numbers they have, which have a known margin.
+        low, median, high: 10 %, 50 % and 90 % of their margins are at most this, persons; None where none is known.
+        shares: of the numbers above zero, how many fall in each class of `reliability.CLASSES`.
+    """
+
+    size: int
+    areas: int
+    numbers: int
+    low: float | None
+    median: float | None
+    high: float | None
+    shares: tuple[int, ...]
+
+
+class MarginSummary:
+    """The margins of one table at one level, part by part."""
+
+    def __init__(self) -> None:
+        self._areas = np.zeros(len(SIZES), dtype=np.int64)
+        self._margins = np.zeros((len(SIZES), len(_EDGES)), dtype=np.int64)
+        self._classes = np.zeros((len(SIZES), len(CLASSES)), dtype=np.int64)
+
+    def add(self, part: ReleasedTable) -> None:
+        """Count some rows of the table; the size of an area is the sum of its row, which holds everybody once."""
+        if part.margins is None or not len(part.counts):
+            return
+        size = np.searchsorted(SIZES, part.counts.sum(axis=1), side="right") - 1
+        self._areas += np.bincount(size, minlength=len(SIZES))
+        margins = tenths(part.margins)
+        known = margins != UNKNOWN
+        bins = margins.copy()
+        large = margins >= _EXACT
+        bins[large] = np.searchsorted(_EDGES, margins[large], side="right") - 1
+        places = (size[:, None] * len(_EDGES) + bins)[known]
+        self._margins += np.bincount(places, minlength=self._margins.size).reshape(self._margins.shape)
+        some = part.counts > 0
+        classes = (size[:, None] * len(CLASSES) + classes_of(part.counts, margins))[some]
+        self._classes += np.bincount(classes, minlength=self._classes.size).reshape(self._classes.shape)
+
+    def all(self) -> SizeSummary:
+        """Of areas of any size."""
+        return _summary(-1, int(self._areas.sum()), self._margins.sum(axis=0), self._classes.sum(axis=0))
+
+    def by_size(self) -> list[SizeSummary]:
+        """Of each class of size that has areas."""
+        return [
+            _summary(number, int(self._areas[number]), self._margins[number], self._classes[number])
+            for number in range(len(SIZES))
+            if self._areas[number]
+        ]
+
+
+def _summary(size: int, areas: int, margins: NDArray[np.int64], classes: NDArray[np.int64]) -> SizeSummary:
+    low, median, high = (_quantile(margins, tenth) for tenth in (1, 5, 9))
+    return SizeSummary(size, areas, int(margins.sum()), low, median, high, tuple(classes.tolist()))
+
+
+def _quantile(margins: NDArray[np.int64], of_ten: int) -> float | None:
+    """The least margin that is not exceeded by `of_ten` tenths of the numbers, persons."""
+    total = int(margins.sum())
+    if not total:
+        return None
+    rank = -(-total * of_ten // 10)
+    return float(_EDGES[int(np.searchsorted(np.cumsum(margins), rank))]) / TENTHS
+
+
+def summarised(parts: Iterable[ReleasedTable]) -> MarginSummary:
+    """The margins of a whole table."""
+    summary = MarginSummary()
+    for part in parts:
+        summary.add(part)
+    return summary

@@ -1,0 +1,219 @@
+"""The release beside the truth, for the agency alone: errors by level, table and size of area.
+
+Everything here is computed from confidential counts. Its page is written to restricted/ and must not leave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.report.page import render
+from pipeline.report.summaries import SIZE_LABELS, SIZES
+from pipeline.tables import ReleasedTable
+
+#: Errors larger than this are counted as this, in persons, where quantiles are taken.
+_LARGEST = 100_000
+#: Errors listed of each table and level.
+LISTED = 5
+#: The target of 2020: the share of an area's largest group is within so many points ...
+FITNESS_POINTS = 5
+#: ... in so much of all areas of at least so many people.
+FITNESS_SHARE, FITNESS_PEOPLE = 0.95, 500
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Errors of the numbers of the areas of one class of size.
+
+    Attributes:
+        size: label of the class, by true number of people.
+        areas, numbers: how many.
+        l1: mean over the areas of the sum of the absolute errors, persons.
+        bias: mean error, persons; positive where too many are published.
+        rmse: root of the mean squared error, persons.
+        half, nine, ninetynine, largest: 50 %, 90 % and 99 % of the absolute errors are at most this, and the largest.
+        covered: share of the errors within the margin of error; None where none is published.
+    """
+
+    size: str
+    areas: int
+    numbers: int
+    l1: float
+    bias: float
+    rmse: float
+    half: int
+    nine: int
+    ninetynine: int
+    largest: int
+    covered: float | None
+
+
+@dataclass(frozen=True)
+class LargestError:
+    """One of the largest errors of a table at a level."""
+
+    geocode: str
+    label: str
+    truth: int
+    released: int
+    margin: float | None
+
+    @property
+    def error(self) -> int:
+        return self.released - self.truth
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """The fitness target of 2020.
+
+    Attributes:
+        areas, fit: areas of at least FITNESS_PEOPLE people, and those whose largest group's share is within
+            FITNESS_POINTS points of the truth.
+        all_areas, all_fit: the same of every area with anybody in it.
+    """
+
+    areas: int
+    fit: int
+    all_areas: int
+    all_fit: int
+
+    @property
+    def met(self) -> bool:
+        return self.fit >= FITNESS_SHARE * self.areas
+
+
+class _Class:
+    """Sums of one class of size."""
+
+    def __init__(self) -> None:
+        self.areas = self.numbers = self.covered = self.known = 0
+        self.signed = self.absolute = self.squared = self.largest = 0
+        self.errors = np.zeros(0, dtype=np.int64)
+
+    def add(self, error: NDArray[np.int64], margins: NDArray[np.float64] | None) -> None:
+        absolute = np.abs(error)
+        self.areas += len(error)
+        self.numbers += error.size
+        self.signed += int(error.sum())
+        self.absolute += int(absolute.sum())
+        self.squared += int((absolute.astype(np.float64) ** 2).sum())
+        self.largest = max(self.largest, int(absolute.max(initial=0)))
+        found = np.bincount(np.minimum(absolute, _LARGEST).ravel())
+        longest = max(len(found), len(self.errors))
+        self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(found, (0, longest - len(found)))
+        if margins is not None:
+            known = ~np.isnan(margins)
+            self.known += int(known.sum())
+            self.covered += int((absolute <= margins + 1e-9)[known].sum())
+
+    def told(self, size: str) -> Errors:
+        half, nine, ninetynine = (self._quantile(share) for share in (50, 90, 99))
+        return Errors(
+            size=size,
+            areas=self.areas,
+            numbers=self.numbers,
+            l1=self.absolute / max(1, self.areas),
+            bias=self.signed / max(1, self.numbers),
+            rmse=(self.squared / max(1, self.numbers)) ** 0.5,
+            half=half,
+            nine=nine,
+            ninetynine=ninetynine,
+            largest=self.largest,
+            covered=self.covered / self.known if self.known else None,
+        )
+
+    def _quantile(self, percent: int) -> int:
+        rank = -(-self.numbers * percent // 100)
+        return int(np.searchsorted(np.cumsum(self.errors), rank)) if self.numbers else 0
+
+
+@dataclass
+class TableErrors:
+    """The errors of one table at one level; filled part by part."""
+
+    table: str
+    level: str
+    largest: list[LargestError] = field(default_factory=list)
+    _classes: dict[int, _Class] = field(default_factory=dict)
+    _fitness: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    _cells: int = 0
+
+    def add(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
+        """Compare some rows of the table with the true answers `(n, size)` of the same areas."""
+        error = part.counts - truth
+        people = truth.sum(axis=1)
+        self._cells = error.shape[1]
+        sizes = np.searchsorted(SIZES, people, side="right") - 1
+        for size in np.unique(sizes).tolist():
+            rows = sizes == size
+            margins = None if part.margins is None else part.margins[rows]
+            for number in (size, -1):
+                self._classes.setdefault(number, _Class()).add(error[rows], margins)
+        self._add_largest(part, truth, error)
+        self._add_fitness(part.counts, truth, people)
+
+    def _add_largest(self, part: ReleasedTable, truth: NDArray[np.int64], error: NDArray[np.int64]) -> None:
+        flat = np.abs(error).ravel()
+        first = np.argsort(-flat, kind="stable")[:LISTED]
+        for place in first[flat[first] > 0].tolist():
+            row, column = divmod(place, error.shape[1])
+            margin = None if part.margins is None else float(part.margins[row, column])
+            self.largest.append(
+                LargestError(
+                    str(part.geocodes[row]),
+                    part.labels[column],
+                    int(truth[row, column]),
+                    int(part.counts[row, column]),
+                    None if margin is None or np.isnan(margin) else margin,
+                )
+            )
+        self.largest = sorted(self.largest, key=lambda one: -abs(one.error))[:LISTED]
+
+    def _add_fitness(self, released: NDArray[np.int64], truth: NDArray[np.int64], people: NDArray[np.int64]) -> None:
+        if self._cells < 2:
+            return
+        group = truth.argmax(axis=1)[:, None]
+        true_share = np.take_along_axis(truth, group, 1)[:, 0] / np.maximum(people, 1)
+        share = np.take_along_axis(released, group, 1)[:, 0] / np.maximum(released.sum(axis=1), 1)
+        fits = np.abs(share - true_share) <= FITNESS_POINTS / 100 + 1e-12
+        for number, which in ((0, people >= FITNESS_PEOPLE), (2, people > 0)):
+            self._fitness[number] += int(which.sum())
+            self._fitness[number + 1] += int((fits & which).sum())
+
+    @property
+    def whole(self) -> Errors:
+        """Of all areas."""
+        return self._classes[-1].told("all")
+
+    @property
+    def by_size(self) -> tuple[Errors, ...]:
+        """Of each class of size that has areas."""
+        return tuple(self._classes[size].told(SIZE_LABELS[size]) for size in sorted(self._classes) if size >= 0)
+
+    @property
+    def fitness(self) -> Fitness | None:
+        """None for a table of one number an area."""
+        return Fitness(*self._fitness) if self._cells > 1 else None
+
+
+def accuracy_page(release: str, status: str, universes: Sequence[tuple[str, Sequence[TableErrors]]]) -> str:
+    """The page for restricted/.
+
+    Args:
+        universes: what each counts, and the errors of its tables.
+    """
+    return render(
+        "accuracy.html.j2",
+        (),
+        release=release,
+        status=status,
+        universes=universes,
+        points=FITNESS_POINTS,
+        fitness_people=FITNESS_PEOPLE,
+        fitness_share=FITNESS_SHARE,
+    )
