@@ -46,6 +46,14 @@ def runtime() -> dict[str, Requirement]:
     return {canonicalize_name(requirement.name): requirement for requirement in map(Requirement, listed)}
 
 
+def optional() -> set[str]:
+    """What the extras for users bring."""
+    extras = project()["optional-dependencies"]
+    assert isinstance(extras, dict)
+    named = [text for extra, listed in extras.items() if extra not in ("test", "lint") for text in listed]
+    return {canonicalize_name(Requirement(text).name) for text in named}
+
+
 def imported_distributions() -> set[str]:
     """The distributions that the four packages import from, also inside functions."""
     modules = set()
@@ -63,7 +71,7 @@ def imported_distributions() -> set[str]:
 
 def test_everything_imported_is_declared() -> None:
     """What happens to be there, because something else needs it, can be gone tomorrow."""
-    assert imported_distributions() - set(runtime()) == set()
+    assert imported_distributions() - set(runtime()) - optional() == set()
 
 
 def test_everything_declared_is_needed() -> None:
@@ -79,6 +87,13 @@ def test_every_dependency_has_a_reason() -> None:
     rows.pop("package")
     assert {canonicalize_name(name) for name in rows} == set(runtime())
     assert all(len(reason) > 20 for reason in rows.values())
+
+
+def test_every_import_of_an_extra_has_a_reason() -> None:
+    """docs/dependencies.md has a row for what is imported from an extra."""
+    section = _PAGE.read_text("utf-8").split("## For extras")[1].split("\n## ")[0]
+    for name in imported_distributions() & optional() - set(runtime()):
+        assert re.search(rf"^\| {name} \| .+ \|$", section, re.MULTILINE), name
 
 
 def test_every_cap_is_explained() -> None:
