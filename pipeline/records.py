@@ -122,7 +122,9 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
     def chunks() -> Iterator[pa.RecordBatch]:
         try:
             with pq.ParquetFile(path, read_dictionary=list(columns)) as file:
-                yield from file.iter_batches(batch_size=chunk_rows, columns=list(columns))
+                for batch in file.iter_batches(batch_size=chunk_rows, columns=list(columns)):
+                    batch.validate(full=True)  # a damaged page can give text that is not UTF-8
+                    yield batch
         except (pa.ArrowException, OSError) as error:
             raise RecordsError(f"{path}: the file is corrupt: {_reason(error)}") from error
 

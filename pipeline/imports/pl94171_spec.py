@@ -53,7 +53,7 @@ def spec_text(*, state: str, state_code: str, year: str, n_blocks: int, with_qua
         f"levels = {{ {', '.join(f'{name} = {length}' for name, length in SPINE_LEVELS.items())} }}",
         "",
         commented(
-            "off_spine.parquet lists the blocks of each place and American Indian area (kind, code, name, geocode)."
+            "off_spine.parquet lists the blocks of each place and American Indian area, for [geography.regroup]."
         ),
         "",
         "[schema.attributes]",

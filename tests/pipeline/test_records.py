@@ -189,3 +189,13 @@ def test_corrupt_compressed_csv(tmp_path: Path) -> None:
     assert fails(path).startswith("a.csv.gz: not a readable CSV file: ")
     path.write_bytes(gzip.compress(b"a,b\n" + b"".join(b"%d,2\n" % i for i in range(100_000)))[:-100])
     assert fails(path).startswith("a.csv.gz: the file is corrupt: ")
+
+
+def test_parquet_with_text_that_is_not_utf8(tmp_path: Path) -> None:
+    """A page that is damaged within a text is found although its file is in order."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": ["secret-text"] * 10}), path, compression="none", use_dictionary=False)
+    whole = path.read_bytes()
+    assert b"secret-text" in whole
+    path.write_bytes(whole.replace(b"secret-text", b"secret-\xb1ext"))
+    assert fails(path).startswith("a.parquet: the file is corrupt: ")

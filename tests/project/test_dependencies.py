@@ -89,6 +89,13 @@ def test_every_dependency_has_a_reason() -> None:
     assert all(len(reason) > 20 for reason in rows.values())
 
 
+def test_every_import_of_an_extra_has_a_reason() -> None:
+    """docs/dependencies.md has a row for what is imported from an extra."""
+    section = _PAGE.read_text("utf-8").split("## For extras")[1].split("\n## ")[0]
+    for name in imported_distributions() & of_extras() - set(runtime()):
+        assert re.search(rf"^\| {name} \| .+ \|$", section, re.MULTILINE), name
+
+
 def test_every_cap_is_explained() -> None:
     """A version that is not allowed is a promise to look at it again; the page says when."""
     section = _PAGE.read_text("utf-8").split("## The caps, and why")[1].split("\n## ")[0]
