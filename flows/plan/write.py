@@ -6,16 +6,20 @@ import os
 import tempfile
 from collections.abc import MutableMapping
 from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import tomlkit
+from tomlkit.items import InlineTable
 
 from pipeline.errors import InputError
 from pipeline.files import write_problem
 from pipeline.spec import parse_spec
 from pipeline.universe import Universe
+
+_MOST_DECIMALS = 12
 
 
 def write_divided(spec: Path, target: Path, universe: Universe) -> None:
@@ -30,7 +34,8 @@ def write_divided(spec: Path, target: Path, universe: Universe) -> None:
         raise InputError(f"--write {target}: there is a file already; name another, nothing is overwritten")
     document = tomlkit.parse(spec.read_text("utf-8-sig"))
     _move_files(document, spec.parent.resolve(), target.parent.resolve())
-    section: MutableMapping[str, Any] = document["companions"][universe.name] if universe.name else document  # type: ignore[index,assignment]
+    companions: Any = document.get("companions", {})
+    section: MutableMapping[str, Any] = companions[universe.name] if universe.name else document
     _set_budget(section, universe)
     _set_strategy(section, universe)
     text = tomlkit.dumps(document)
@@ -50,11 +55,11 @@ def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:
 
 
 def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None:
-    inside = hasattr(section.get("strategy", None), "trivia") and not isinstance(section, tomlkit.TOMLDocument)
-    strategy = tomlkit.inline_table() if inside and isinstance(section, tomlkit.items.InlineTable) else tomlkit.table()
-    levels = tomlkit.table(is_super_table=True)
+    inline = isinstance(section, InlineTable)
+    strategy: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table(is_super_table=True)
+    levels: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
     for level in universe.strategy.levels:
-        one = tomlkit.table()
+        one = tomlkit.inline_table()
         one["share"] = exact_text(level.share)
         if level.queries:
             queries = tomlkit.inline_table()
@@ -63,16 +68,15 @@ def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None
             one["queries"] = queries
         levels[level.level] = one
     strategy["levels"] = levels
-    if universe.preset:
-        strategy["derived_from"] = universe.preset
     section.pop("strategy", None)
     section["strategy"] = strategy
 
 
 def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
     """State the file names of a spec in `old` relative to `new`."""
-    universes = [document, *document.get("companions", {}).values()]
-    sections = [document["geography"]]
+    companions: Any = document.get("companions", {})
+    universes: list[Any] = [document, *companions.values()]
+    sections: list[Any] = [document["geography"]]
     for universe in universes:
         sections += [universe["input"]] if "input" in universe else []
         sections += list(universe.get("bounds", []))
@@ -91,10 +95,10 @@ def exact_text(value: Fraction) -> str:
     >>> exact_text(Fraction(1, 8)), exact_text(Fraction(1, 3)), exact_text(Fraction(2))
     ('0.125', '1/3', '2')
     """
-    for digits in range(13):
+    for digits in range(_MOST_DECIMALS + 1):
         scaled = value * 10**digits
         if scaled.denominator == 1:
-            return f"{scaled.numerator / 10**digits:.{digits}f}" if digits else str(scaled.numerator)
+            return format(Decimal(scaled.numerator).scaleb(-digits), "f")
     return str(value)
 
 

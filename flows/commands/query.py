@@ -1,0 +1,3 @@
+"""stub."""
+import typer
+def add_to(app: typer.Typer) -> None: ...
