@@ -127,7 +127,9 @@ def compare(first: Release, second: Release) -> Comparison:
         tables += found
         left_out += missing
     for here, there, which in ((first, second, "first"), (second, first, "second")):
-        left_out += [f"companion {name} is in the {which} only" for name in here.companions if name not in there.companions]
+        left_out += [
+            f"companion {name} is in the {which} only" for name in here.companions if name not in there.companions
+        ]
     if not tables:
         raise InputError(
             f"{first.name} and {second.name} have no table in common: a table is one with the same name, labels and "
@@ -148,16 +150,16 @@ def _identity(release: Release) -> dict[str, Any]:
 
 def _measurements(release: Release) -> dict[str, str]:
     """The hashes of all measurements, by path."""
-    return {
-        name: entry.sha256 for name, entry in release.manifest.files.items() if "measurements" in name.split("/")
-    }
+    return {name: entry.sha256 for name, entry in release.manifest.files.items() if "measurements" in name.split("/")}
 
 
 def _statements(first: Release, second: Release) -> Iterator[Difference]:
     """What differs in the spec, and in the software."""
     parts = [(first.manifest.spec, second.manifest.spec, "")]
     here, there = first.manifest.software, second.manifest.software
-    parts.append(({"spinewise": here.version, **here.packages}, {"spinewise": there.version, **there.packages}, "software"))
+    parts.append(
+        ({"spinewise": here.version, **here.packages}, {"spinewise": there.version, **there.packages}, "software")
+    )
     for one, two, prefix in parts:
         left, right = dict(_flat(one, prefix)), dict(_flat(two, prefix))
         for key in dict.fromkeys([*left, *right]):

@@ -13,7 +13,7 @@ from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_ta
 from geography.codes import first_few, text_column
 from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError, ReleaseError, SpineError
-from pipeline.files import open_parquet, read_header, reading, write_parquet
+from pipeline.files import open_parquet, reading, write_parquet
 from pipeline.public_spine import read_public_spine as read_public_spine
 from pipeline.public_spine import write_spine as write_spine
 from pipeline.record_columns import CountReader

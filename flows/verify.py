@@ -15,7 +15,7 @@ from flows.manifests import statement_of
 from flows.stages import input_files, perform_steps, public_steps
 from flows.steps import Progress
 from flows.workers import Workers
-from pipeline.errors import InputError, SpinewiseError
+from pipeline.errors import SpinewiseError
 from pipeline.files import make_folder, make_restricted, sha256_file
 from pipeline.layout import RunDirectory
 from pipeline.manifest import Manifest, check_public_files, read_manifest, software

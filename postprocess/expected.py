@@ -109,7 +109,8 @@ def gradient(
             np.add.at(by_upward[0], one.own, by_final[0])
             continue
         above = found[level - 1]
-        assert above.pull is not None and above.children is not None
+        assert above.pull is not None
+        assert above.children is not None
         single = one.single[:, None, None, None]
         np.add.at(by_final[level - 1], one.parent, np.where(single, by_final[level], 0.0))
         wanted = np.where(single, 0.0, by_final[level])
@@ -126,11 +127,11 @@ def gradient(
     for level, one in enumerate(classes):
         by_precision = -found[level].upward @ by_upward[level] @ found[level].upward
         if one.children is not None:
-            said = found[level].children
-            assert said is not None
+            inverse = found[level].children
+            assert inverse is not None
             if estimator == "full":
                 by_children[level] += by_precision
-            by_sum = -said @ by_children[level] @ said
+            by_sum = -inverse @ by_children[level] @ inverse
             by_upward[level + 1] += summed_over(one.children.T.tocsr(), by_sum)
         out.append(by_precision.sum(axis=0))
     return tuple(out)
@@ -172,16 +173,12 @@ class ExpectedErrors:
         return np.sqrt(np.where(self.variances <= EXACT_VARIANCE, 0.0, self.variances))
 
 
-def expected_errors(
-    basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal
-) -> ExpectedErrors:
+def expected_errors(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> ExpectedErrors:
     """The expected errors of a query at the level of `classes`; normal errors are assumed."""
     return ExpectedErrors(answer_variances(basis, classes, found, marginal), classes.sizes)
 
 
-def answer_variances(
-    basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal
-) -> FloatArray:
+def answer_variances(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> FloatArray:
     """Variances `(n_downward, size)` of a query's answers; NaN where the measurements do not determine them."""
     variances = np.maximum(basis.answer_variances(found.final, marginal), 0.0)
     if classes.blind.any():

@@ -99,7 +99,9 @@ def _show(found: Comparison) -> None:
     for row in found.tables:
         if row.only_first or row.only_second:
             name = f"{row.universe} {row.table}".strip()
-            console.print(f"{name} at {row.level}: {row.only_first:,} areas in the first only, {row.only_second:,} in the second")
+            console.print(
+                f"{name} at {row.level}: {row.only_first:,} areas in the first only, {row.only_second:,} in the second"
+            )
     for text in found.left_out:
         console.print(f"Not compared: {text}")
     console.print(f"\n{found.remark}")

@@ -33,7 +33,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="WEIGHTS",
-            help='With --rho: what counts how much, "LEVEL: QUERY = WEIGHT; ...": finds the division with the least sum.',
+            help='With --rho: how much each error counts, "LEVEL: QUERY = WEIGHT; ..."; the sum will be least.',
         ),
     ] = None,
     rho: Annotated[

@@ -9,7 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from flows.plan.division import LEAST_SHARE, Division, Goal, Objective, check_objective, descend, equal_shares, own_shares
+from flows.plan.division import (
+    LEAST_SHARE,
+    Division,
+    Goal,
+    Objective,
+    check_objective,
+    descend,
+    equal_shares,
+    own_shares,
+)
 from flows.plan.document import UniversePlan, plan_universe
 from flows.plan.exact_shares import aimed_errors, exact_shares, least_budget, rounded_up
 from flows.plan.expectation import Expectation, Place
@@ -66,7 +75,12 @@ class Best:
             "rho": exact_text(self.universe.budget),
             "least_possible_within": self.gap,
             "aims": [
-                {"level": aim.level, "query": aim.query.name, key: aim.number, "of": "number" if aim.each else "geounit"}
+                {
+                    "level": aim.level,
+                    "query": aim.query.name,
+                    key: aim.number,
+                    "of": "number" if aim.each else "geounit",
+                }
                 for aim in aims
             ],
             "levels": [

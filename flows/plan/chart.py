@@ -65,12 +65,14 @@ def _errors(alt: Any, plan: Plan, one: UniversePlan) -> Any:
         for row in one.rows
         if row.per_number
     ]
-    errors = [row["error"] for row in rows]
+    errors = [row.per_number for row in one.rows if row.per_number]
     wide = max(errors) > _WIDE * min(errors) if errors else False
     queries = list(dict.fromkeys(row.query for row in one.rows))
     levels = [level.name for level in plan.spine.levels]
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=alt.X("error:Q", scale=alt.Scale(type="log" if wide else "linear"), title="expected error of a number (persons)"),
+        x=alt.X(
+            "error:Q", scale=alt.Scale(type="log" if wide else "linear"), title="expected error of a number (persons)"
+        ),
         y=alt.Y("level:N", sort=levels, title=None),
         color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), legend=None),
         shape=alt.Shape("measured:N", title=None),

@@ -76,11 +76,7 @@ def cost_of(spec: ReleaseSpec, spine: Spine, workers: int) -> Cost:
 
 def _pass_seconds(universe: Universe, spine: Spine) -> float:
     geounits = sum(len(level) for level in spine.levels)
-    return (
-        PER_GEOUNIT * geounits
-        + PER_NUMBER * _numbers(universe, spine)
-        + PER_CELL_CUBED * universe.schema.n_cells**3
-    )
+    return PER_GEOUNIT * geounits + PER_NUMBER * _numbers(universe, spine) + PER_CELL_CUBED * universe.schema.n_cells**3
 
 
 def _numbers(universe: Universe, spine: Spine) -> int:

@@ -14,7 +14,7 @@ the whole in cvxpy for small spines, as the reference.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -37,6 +37,8 @@ TOLERANCE = 1e-3
 _ITERATIONS = 300
 
 Goal = Literal["largest", "sum"]
+#: Shares -> the terms of the objective and their gradients.
+Terms = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,7 +194,7 @@ def _best_start(objective: Objective, least: float) -> FloatArray:
     return min(candidates, key=lambda found: found[0])[1]
 
 
-def _minimise(objective: Objective, terms, start: FloatArray, scale: float) -> FloatArray:  # type: ignore[no-untyped-def]
+def _minimise(objective: Objective, terms: Terms, start: FloatArray, scale: float) -> FloatArray:
     """Sequential quadratic programming over the simplex, with the largest term as a variable of its own."""
     n = len(start)
     largest = objective.goal == "largest"
@@ -233,9 +235,7 @@ def _minimise(objective: Objective, terms, start: FloatArray, scale: float) -> F
     return np.asarray(found.x[:n] / max(found.x[:n].sum(), 1e-300))
 
 
-def _bound(
-    objective: Objective, seen: Sequence[tuple[FloatArray, FloatArray, FloatArray]], least: float
-) -> float:
+def _bound(objective: Objective, seen: Sequence[tuple[FloatArray, FloatArray, FloatArray]], least: float) -> float:
     """A value that no division is below: convex functions lie above all their tangents."""
     n = len(objective.expectation.measured)
     shares, heights = cp.Variable(n), cp.Variable(len(objective.aims))

@@ -21,8 +21,8 @@ from postprocess.margins import NORMAL_QUANTILE
 
 #: What the errors of a plan leave out.
 REMARK = (
-    "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. Where "
-    "counts are small (below about three standard errors) the release is closer to the truth than that."
+    "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. "
+    "Where counts are small (below about three standard errors) the release is closer to the truth than that."
 )
 
 
@@ -118,9 +118,7 @@ def plan_universe(expectation: Expectation) -> UniversePlan:
     universe = expectation.universe
     found = expectation.planned()
     rows = [
-        _row(expectation, found, level, query)
-        for level in universe.level_names
-        for query in _queries(universe, level)
+        _row(expectation, found, level, query) for level in universe.level_names for query in _queries(universe, level)
     ]
     return UniversePlan(expectation, statement_of(universe), tuple(rows))
 

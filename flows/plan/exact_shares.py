@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -37,7 +38,7 @@ def exact_shares(expectation: Expectation, shares: FloatArray) -> dict[Place, Fr
     """Shares of the whole as products of exact level and query shares, in the order of `expectation.measured`."""
     levels = [level for level in expectation.universe.strategy.levels if level.queries]
     ends = np.cumsum([0, *(len(level.queries) for level in levels)])
-    of_level = [shares[first:last] for first, last in zip(ends[:-1], ends[1:], strict=True)]
+    of_level = [shares[first:last] for first, last in pairwise(ends)]
     out: dict[Place, Fraction] = {}
     for level, share, parts in zip(levels, in_parts([part.sum() for part in of_level]), of_level, strict=True):
         for one, part in zip(level.queries, in_parts(parts), strict=True):

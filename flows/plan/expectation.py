@@ -61,9 +61,7 @@ class Expectation:
     @cached_property
     def measured(self) -> tuple[Place, ...]:
         """Every measured (level, query), top level first."""
-        return tuple(
-            (level.level, one.query.name) for level in self.universe.strategy.levels for one in level.queries
-        )
+        return tuple((level.level, one.query.name) for level in self.universe.strategy.levels for one in level.queries)
 
     @cached_property
     def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:

@@ -97,8 +97,8 @@ def show_best(best: Best, console: Console) -> None:
 def _cost_line(cost: Cost) -> str:
     return (
         f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
-        f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of memory "
-        "(within a factor of 1.5 on the machine that this was calibrated on)."
+        f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "
+        "memory (within a factor of 1.5 on the machine that this was calibrated on)."
     )
 
 

@@ -1,8 +1,8 @@
 """The division of a budget stated whole in cvxpy, over the histograms of all leaves: the reference for `division`.
 
-In each block b of the basis, M_b(s) is the precision of all leaves' histograms, linear in the shares s. The variance of
-an answer that c picks, c' M_b(s)^-1 c, is at most 1 / h exactly where M_b(s) - h c c' is positive semidefinite, and the
-standard deviation over the blocks is the norm of sqrt(factor_b) h_b^(-1/2). Directions that are known are left out of M.
+In each block b of the basis, M_b(s) is the precision of all leaves' histograms, linear in the shares s. The variance
+of an answer that c picks, c' M_b(s)^-1 c, is at most 1 / h exactly where M_b(s) - h c c' is positive semidefinite, and
+the standard deviation over the blocks is the norm of sqrt(factor_b) h_b^(-1/2). Directions that are known are left out of M.
 It knows nothing of the recursions over the spine, and is for small spines: the matrices have a row for each leaf.
 """
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from flows.constraints import marginal_of
 from flows.plan.division import LEAST_SHARE, Division, Objective
-from flows.plan.expectation import Expectation
 from pipeline.errors import InputError
 from postprocess.errors import SolverError
 from postprocess.expected import EXACT_VARIANCE, MEAN_ABSOLUTE
@@ -110,9 +109,7 @@ def _error(objective: Objective, number: int, precisions: _Precisions, limits: l
     return objective.factors[number] * MEAN_ABSOLUTE * cp.sum(terms)
 
 
-def _said(
-    picked: FloatArray, block: int, precisions: _Precisions, limits: list[cp.Constraint]
-) -> cp.Variable | None:
+def _said(picked: FloatArray, block: int, precisions: _Precisions, limits: list[cp.Constraint]) -> cp.Variable | None:
     """A lower bound on the precision of an answer's part in one block; None where that part is known."""
     along = precisions.free[block].T @ picked
     if along @ along < EXACT_VARIANCE:

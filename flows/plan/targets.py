@@ -66,7 +66,9 @@ def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> 
             raise InputError(f"{option}: found {entry!r}; allowed is {form}")
         level = match["level"].strip()
         if level not in universe.level_names:
-            raise InputError(f"{option}: {entry!r}: no level {level!r}; the levels are {', '.join(universe.level_names)}")
+            raise InputError(
+                f"{option}: {entry!r}: no level {level!r}; the levels are {', '.join(universe.level_names)}"
+            )
         try:
             query = parse_query(match["query"].strip(), universe.schema, f"{option}: {entry!r}")
         except SpecError as error:

@@ -114,7 +114,9 @@ class Release:
         table = self._table(name)
         self.index_of(level)
         if level not in table.levels:
-            raise InputError(f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}")
+            raise InputError(
+                f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}"
+            )
         found = read_table(self.files.table(name, level))
         columns: dict[str, NDArray[np.generic]] = {}
         for number, label in enumerate(found.labels):
@@ -180,10 +182,14 @@ class Release:
             times += chosen[self.spine.leaf_ancestors(number)]
             wanted = wanted[~found]
         if wanted.size:
-            raise InputError(f"over: area {area!r}: {counted(len(wanted), 'geocode')} not in {self.name}: {first_few(wanted)}")
+            raise InputError(
+                f"over: area {area!r}: {counted(len(wanted), 'geocode')} not in {self.name}: {first_few(wanted)}"
+            )
         if (times > 1).any():
             twice = self.spine.leaf_level.geocodes[times > 1]
-            raise InputError(f"over: area {area!r} has {counted(len(twice), 'leaf', 'leaves')} twice: {first_few(twice)}")
+            raise InputError(
+                f"over: area {area!r} has {counted(len(twice), 'leaf', 'leaves')} twice: {first_few(twice)}"
+            )
         return times > 0
 
     def _table(self, name: str) -> Table:

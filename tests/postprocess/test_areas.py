@@ -60,7 +60,9 @@ def test_equals_dense_least_squares(seed: int) -> None:
 def test_a_geounit_as_an_area(estimator: str) -> None:
     """The leaves of a geounit have its own variance; what is unmeasured there is NaN in both."""
     for seed in range(8):
-        problem, _ = random_problem(seed, shape=(3, 2), n_levels=3, complete=estimator == "topdown", estimator=estimator)
+        problem, _ = random_problem(
+            seed, shape=(3, 2), n_levels=3, complete=estimator == "topdown", estimator=estimator
+        )
         spine, basis = problem.spine, basis_of(problem)
         classes = geounit_classes(problem, basis)
         own = [basis.precision([(one.marginal, one.variance) for one in level]) for level in problem.measured]

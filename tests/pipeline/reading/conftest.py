@@ -64,9 +64,7 @@ def country(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
     cells = [(age, sex) for age in ("child", "adult", "old") for sex in ("f", "m")]
-    frame = pd.DataFrame(
-        [(block, age, sex) for block in blocks for age, sex in cells], columns=["block", "age", "sex"]
-    )
+    frame = pd.DataFrame([(block, age, sex) for block in blocks for age, sex in cells], columns=["block", "age", "sex"])
     frame.assign(count=rng.integers(300, 3000, len(frame))).to_csv(folder / "persons.csv", index=False)
     (folder / "country.toml").write_text(SPEC)
     return run(folder / "country.toml", folder / "releases")

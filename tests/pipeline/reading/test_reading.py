@@ -116,8 +116,7 @@ def test_margins_of_areas_against_the_truth(country: Path) -> None:
     release = pipeline.open_release(country)
     leaves, tracts = release.spine.leaf_level, release.spine.levels[2]
     areas = {
-        code: leaves.geocodes[leaves.parents == number].tolist()[1:]
-        for number, code in enumerate(tracts.geocodes)
+        code: leaves.geocodes[leaves.parents == number].tolist()[1:] for number, code in enumerate(tracts.geocodes)
     }
     proper, independent, covered = scores(country, areas)
     n = proper.size
@@ -203,5 +202,5 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
 
 def test_no_provider_is_told(country: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(margins, "NAME", "nobody")
-    with pytest.raises(ReleaseError, match="no 'nobody' is installed in the entry points 'spinewise.margins'"):
+    with pytest.raises(ReleaseError, match="no 'nobody' is installed in the entry points"):
         pipeline.open_release(country).query("sex").where(age="old").at("tract")
