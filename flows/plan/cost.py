@@ -23,15 +23,15 @@ START = 11.0
 #: Seconds a geounit, a measured number, and the cube of the number of cells.
 PER_GEOUNIT, PER_NUMBER, PER_CELL_CUBED = 1.6e-4, 2.8e-7, 9.5e-10
 #: A simulated run, in passes.
-REPLICATE = 0.58
+REPLICATE = 0.47
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process and the engine's, and of each worker.
-MAIN_MB, WORKER_MB = 660.0, 210.0
+MAIN_MB, WORKER_MB = 660.0, 230.0
 #: MB a measured number, and the square of the number of cells.
 NUMBER_MB, CELL_SQUARED_MB = 6.0e-6, 5.4e-5
 #: MB that each worker needs to simulate: a measured number, a number of a published table.
-SIMULATED_MB, TABLE_MB = 8.0e-6, 0.115
+SIMULATED_MB, TABLE_MB = 1.5e-5, 0.115
 #: Leaf cells from which on workers are used from the start.
 SMALL = 200_000
 

@@ -2,7 +2,7 @@
 
 In each block b of the basis, M_b(s) is the precision of all leaves' histograms, linear in the shares s. The variance
 of an answer that c picks, c' M_b(s)^-1 c, is at most 1 / h exactly where M_b(s) - h c c' is positive semidefinite, and
-the standard deviation over the blocks is the norm of sqrt(factor_b) h_b^(-1/2). Directions that are known are left out of M.
+the standard deviation over the blocks is the norm of sqrt(factor_b) h_b^(-1/2). Directions that are known are left out.
 It knows nothing of the recursions over the spine, and is for small spines: the matrices have a row for each leaf.
 """
 
