@@ -11,12 +11,15 @@ import typer
 from flows.commands import (
     audit,
     check,
+    compare,
     estimate,
     example,
     export,
     imports,
     key,
     ledger,
+    plan,
+    query,
     rerun,
     run,
     schema,
@@ -53,7 +56,23 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (run, validate, verify, check, rerun, audit, key, example, schema, spine, export, estimate):
+for module in (
+    run,
+    plan,
+    validate,
+    query,
+    compare,
+    verify,
+    check,
+    rerun,
+    audit,
+    key,
+    example,
+    schema,
+    spine,
+    export,
+    estimate,
+):
     module.add_to(app)
 app.add_typer(ledger.app)
 app.add_typer(imports.app)

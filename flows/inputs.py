@@ -15,7 +15,9 @@ from geography.off_spine import OffSpineAreas
 from geography.regroup import regroup
 from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError, ReleaseError, SpineError
-from pipeline.files import open_parquet, read_header, reading, write_parquet
+from pipeline.files import open_parquet, reading, write_parquet
+from pipeline.public_spine import read_public_spine as read_public_spine
+from pipeline.public_spine import write_spine as write_spine
 from pipeline.record_columns import CountReader
 from pipeline.record_geocodes import LeafReader, text_array
 from pipeline.record_problems import ProblemLog
@@ -99,23 +101,6 @@ def _open(path: Path, columns: Sequence[str], what: str) -> RecordsFile:
         return open_records(path, columns, _CHUNK_ROWS, what=what)
     except RecordsError as error:
         raise InputError(str(error)) from None
-
-
-def write_spine(target: Path, staging: Path, spine: Spine) -> None:
-    """Write the spine as one row a leaf, one column a level."""
-    write_parquet(target, spine.to_table(), staging, {"kind": "spine"})
-
-
-def read_public_spine(path: Path, level_names: Sequence[str]) -> Spine:
-    """The spine written by `write_spine`; ReleaseError where the file is damaged."""
-    with open_parquet(path) as file, reading(path):
-        if read_header(file, path) != {"kind": "spine"}:
-            raise ReleaseError(f"{path} is not the spine of a release")
-        table = file.read()
-    try:
-        return spine_from_table(table, level_names)
-    except SpineError as error:
-        raise ReleaseError(f"{path} is damaged: {error}") from None
 
 
 def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:

@@ -16,27 +16,13 @@ from flows.manifests import statement_of
 from flows.stages import input_files, perform_steps, public_steps
 from flows.steps import Progress
 from flows.workers import Workers
-from pipeline.errors import InputError, SpinewiseError
+from pipeline.errors import SpinewiseError
 from pipeline.files import make_folder, sha256_file
 from pipeline.layout import RunDirectory
 from pipeline.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
+from pipeline.reading.place import release_at as release_at
 from pipeline.release_directory import make_run_folders
 from pipeline.spec import ReleaseSpec
-
-
-def release_at(folder: Path) -> RunDirectory:
-    """The release in `folder`, which is a run's directory or the public/ folder of one.
-
-    Raises:
-        InputError: there is no finished release.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: no such folder; the directory of a release is needed")
-    root = folder.parent if folder.name == "public" and not (folder / "public").exists() else folder
-    run = RunDirectory(root.resolve())
-    if not run.manifest.is_file():
-        raise InputError(f"{folder}: no finished release is here; {run.manifest} is missing")
-    return run
 
 
 def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[str]:

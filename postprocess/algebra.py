@@ -196,9 +196,7 @@ class Basis:
         outside = math.prod(n for n, kept in zip(self.symmetric_shape, keep, strict=True) if not kept)
         answers = Basis((len(recode), *small.shape[1:]), small.symmetric)
         matrices = answers.restricted(outside * (recode @ blocks[:, numbers] @ recode.T), np.arange(marginal.size))
-        sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
-        inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
-        order = np.arange(marginal.size).reshape(sizes).transpose([int(j) for j in inverse]).ravel()
+        order = self.answer_order(marginal)
         out: FloatArray = matrices[:, order[:, None], order[None, :]]
         return out
 
@@ -230,8 +228,18 @@ class Basis:
         The marginal may recode symmetric attributes: groups of g of n values have g^2/n on "constant" and
         g - g^2/n on "sums to zero".
         """
-        recode = self.recode(marginal)
+        recode, factors = self.answer_factors(marginal)
         diagonal = np.einsum("gi,nbij,gj->nbg", recode, blocks, recode)
+        folded = np.einsum("nbg,bf->ngf", diagonal, factors)
+        out: FloatArray = folded.reshape(len(blocks), -1)[:, self.answer_order(marginal)]
+        return out
+
+    def answer_factors(self, marginal: Marginal) -> tuple[FloatArray, FloatArray]:
+        """The marginal's matrix on the asymmetric attributes `(G, a)`, and the parts of its answers in each block.
+
+        The variance of the answer (g, f) is the sum over blocks b of `factors[b, f]` times g' V_b g; `factors` is
+        `(n_blocks, F)`, F the answers over the symmetric attributes.
+        """
         factors = []
         for b in range(self.n_blocks):
             factor: FloatArray = np.ones(1)
@@ -239,12 +247,11 @@ class Basis:
                 group = np.bincount(marginal.groups[j], minlength=marginal.sizes[j]).astype(np.float64)
                 factor = np.asarray(np.kron(factor, group - group**2 / n if inside else group**2 / n), dtype=float)
             factors.append(factor)
-        folded = np.einsum("nbg,bf->ngf", diagonal, np.array(factors))
-        shaped = folded.reshape(
-            len(blocks),
-            *(marginal.sizes[j] for j in self.asymmetric),
-            *(marginal.sizes[j] for j in self.symmetric),
-        )
+        return self.recode(marginal), np.array(factors)
+
+    def answer_order(self, marginal: Marginal) -> IntArray:
+        """For each answer in the schema's order, its place among the answers (g, f) of `answer_factors`."""
+        sizes = [marginal.sizes[j] for j in (*self.asymmetric, *self.symmetric)]
         inverse = np.argsort((*self.asymmetric, *self.symmetric)).astype(int)
-        out: FloatArray = shaped.transpose(0, *(1 + int(j) for j in inverse)).reshape(len(blocks), -1)
-        return out
+        places = np.arange(marginal.size).reshape(sizes).transpose([int(j) for j in inverse])
+        return places.ravel().astype(np.int64)

@@ -156,7 +156,7 @@ def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.nd
     return out
 
 
-def _zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
+def zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
     """Projectors `(n, n_blocks, a, a)` on the impossible cells of masks `(n, a)`."""
     zeros = np.zeros((len(masks), basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric))
     diagonal = np.arange(basis.n_asymmetric)
@@ -164,7 +164,7 @@ def _zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
     return zeros
 
 
-def _with_invariants(
+def with_invariants(
     basis: Basis, zeros: FloatArray, invariants: Sequence[GroupBounds], inherited: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Directions fixed by invariants, and by `inherited` ones, beyond the zeros.
@@ -206,9 +206,9 @@ def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
         rows = np.column_stack([np.maximum(kinds, 0), masks.astype(np.int8)])
         found, classes = np.unique(rows, axis=0, return_inverse=True)
         kind_of, patterns = found[:, 0].astype(np.int64), found[:, 1:].astype(bool)
-    known = _zero_projector(basis, patterns)
+    known = zero_projector(basis, patterns)
     if invariants := invariants_of(problem.constraints.bounds[level]):
-        known, _ = _with_invariants(basis, known, invariants)
+        known, _ = with_invariants(basis, known, invariants)
     return LevelEstimate(classes.ravel().astype(np.int64), own[0], information(own[kind_of], known, is_full(own)))
 
 
@@ -300,7 +300,7 @@ class LevelSums:
             fixed = _summed(basis, self.fixed[rows], keep)
         elif self.invariants:
             assert masks is not None
-            _, inverse = _with_invariants(basis, _zero_projector(basis, masks), self.invariants)
+            _, inverse = with_invariants(basis, zero_projector(basis, masks), self.invariants)
             answers = [answers[rows] for answers in self.invariant_answers]
             fixed = apply(inverse, _invariant_terms(basis, self.invariants, answers, keep))
         if fixed is None:
@@ -322,7 +322,7 @@ def _parents(
         return out
 
     identity = np.eye(basis.n_asymmetric)
-    inherited = _common_known(summed(identity - below.info.known), plain=fixed_sum is None)
+    inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
     excluded = inherited
     if below.info.any_unmeasured:
         excluded = range_projector(summed(below.info.unmeasured) + inherited)
@@ -338,11 +338,11 @@ def _parents(
         precision_of_children[above_all], mean[above_all] = 0.0, 0.0
         full = full and (is_full(own_of_kinds) or not above_all.any())
         full = full and (not below.info.any_unmeasured or not between.any())
-    zeros = _zero_projector(basis, zero_masks(problem, basis, level))
+    zeros = zero_projector(basis, zero_masks(problem, basis, level))
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None
     if invariants or fixed_sum is not None:
-        known, inverse = _with_invariants(basis, zeros, invariants, inherited - zeros @ inherited)
+        known, inverse = with_invariants(basis, zeros, invariants, inherited - zeros @ inherited)
         right = np.zeros((len(zeros), basis.n_asymmetric, *basis.symmetric_shape))
         if invariants:
             right += _invariant_terms(basis, invariants, [bound.lower for bound in invariants], everything(basis))
@@ -355,7 +355,7 @@ def _parents(
     return LevelEstimate(np.arange(len(zeros)), own_of_kinds[0], info, fixed, children)
 
 
-def _common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
+def common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
     """Projectors on the directions that every child knows, from the sums of the children's I - Q."""
     if not plain:
         return null_projector(sum_of_kept, size=1.0)

@@ -1,0 +1,117 @@
+"""`spinewise compare`: two releases side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from flows.compare import Comparison
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("compare")(compare)
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(help="The directory of a release.", metavar="FIRST", show_default=False)],
+    second: Annotated[Path, typer.Argument(help="The directory of another.", metavar="SECOND", show_default=False)],
+    html: Annotated[Path | None, typer.Option(help="Write it as one HTML page, too.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Compare two releases: of another estimator, another budget, another year.
+
+    Tells what differs in spec and software, and for every table and level that both publish how large the differences
+    are, beside the margins of error of the two. Areas that only one of them has are counted and left out. Only what is
+    public is read.
+
+    Example:
+
+        spinewise compare releases/rhode-island releases/rhode-island-topdown --html comparison.html
+    """
+    from flows.compare import compare as compare_releases
+    from flows.compare_page import write_page
+    from pipeline import open_release
+
+    found = compare_releases(open_release(first), open_release(second))
+    if html is not None:
+        write_page(html, found)
+    if json:
+        import json as library
+
+        typer.echo(library.dumps(found.data(), indent=2, ensure_ascii=False))
+        return
+    _show(found)
+    if html is not None:
+        typer.echo(f"The page is written: {html}")
+
+
+def _show(found: Comparison) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 140
+    console.print(f"First:  {found.first.run.root}\nSecond: {found.second.run.root}\n", soft_wrap=True)
+    stated = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("differs", "first", "second"):
+        stated.add_column(title)
+    for one in found.statements:
+        stated.add_row(one.key, _text(one.first), _text(one.second))
+    if found.statements:
+        console.print(stated)
+    else:
+        console.print("Spec and software are the same.")
+    console.print()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("table", no_wrap=True)
+    table.add_column("level", no_wrap=True)
+    for title in (
+        "geounits",
+        "equal",
+        "mean |difference|",
+        "mean difference",
+        "margin, first",
+        "margin, second",
+        "beyond the margin",
+    ):
+        table.add_column(title, justify="right")
+    before = ""
+    for row in found.tables:
+        name = f"{row.universe} {row.table}".strip()
+        table.add_row(
+            name if name != before else "",
+            row.level,
+            f"{row.geounits:,}",
+            f"{row.equal:.1%}",
+            f"{row.mean_absolute:,.2f}",
+            f"{row.bias:+,.3f}",
+            _margin(row.first_margin),
+            _margin(row.second_margin),
+            "" if row.beyond is None else f"{row.beyond:.1%}",
+        )
+        before = name
+    console.print(table)
+    for row in found.tables:
+        if row.only_first or row.only_second:
+            name = f"{row.universe} {row.table}".strip()
+            console.print(
+                f"{name} at {row.level}: {row.only_first:,} areas in the first only, {row.only_second:,} in the second"
+            )
+    for text in found.left_out:
+        console.print(f"Not compared: {text}")
+    console.print(f"\n{found.remark}")
+
+
+def _text(value: str | None) -> str:
+    if value is None:
+        return "-"
+    return value if len(value) <= 40 else f"{value[:37]}..."
+
+
+def _margin(value: float | None) -> str:
+    return "none" if value is None else f"±{value:,.2f}"

@@ -1,0 +1,184 @@
+"""`spinewise plan`: what a release will promise, get wrong and cost; and the best division of its budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from flows.plan.best import Best
+    from flows.plan.document import Plan, UniversePlan
+
+#: Columns where the output is no terminal.
+_PLAIN_WIDTH = 120
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("plan")(plan)
+
+
+def plan(
+    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGETS",
+            help='Errors not to be exceeded, "LEVEL: QUERY <= PERSONS; ...": finds the least budget and its division.',
+        ),
+    ] = None,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            metavar="WEIGHTS",
+            help='With --rho: how much each error counts, "LEVEL: QUERY = WEIGHT; ..."; the sum will be least.',
+        ),
+    ] = None,
+    rho: Annotated[
+        str | None,
+        typer.Option(help='Divide this budget, exact: "2.56" or "542/339"; with --target the largest miss is least.'),
+    ] = None,
+    least: Annotated[
+        float, typer.Option(min=0.0, help="Share of the budget that every query measured by the spec keeps.")
+    ] = 0.001,
+    universe: Annotated[str, typer.Option(help="Divide the budget of this companion, not the release's own.")] = "",
+    estimator: Annotated[str | None, typer.Option(help="full or topdown; by default the spec's.")] = None,
+    write: Annotated[
+        Path | None, typer.Option(help="Write a copy of the spec with the budget and division that were found.")
+    ] = None,
+    chart: Annotated[Path | None, typer.Option(help="Write a picture: .html, .svg or .png.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes of the run whose cost is told; all cores by default.")
+    ] = None,
+    solver: Annotated[
+        str, typer.Option(help="descent, or cvxpy: the whole programme stated in cvxpy, for small spines.")
+    ] = "descent",
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Tell what a release will promise, how wrong its numbers will be, and what it will cost. Spends nothing.
+
+    Reads the spec, the list of areas and public counts of facilities; no records. The error of a query is told for one
+    number, and added up over its numbers in a geounit; both are means over the level, in persons.
+
+    Targets are errors added up in a geounit, or of one number where "each" stands behind. A division that was found is
+    written in exact decimals. Every query that the spec measures goes on being measured.
+
+    Example:
+
+        spinewise plan examples/rhode_island.toml --chart plan.html
+
+        spinewise plan examples/rhode_island.toml --target "tract: total <= 2.0; county: race <= 5" --write better.toml
+
+        spinewise plan examples/rhode_island.toml --rho 2.56 --weights "tract: race = 1; block: total = 2"
+    """
+    from rich.console import Console
+
+    from flows.plan.document import plan_release
+    from flows.workers import default_workers
+
+    _check(target, weights, rho, estimator, solver, write, chart)
+    found = plan_release(spec, estimator, default_workers() if workers is None else workers)
+    best = None
+    if target is not None or weights is not None:
+        best = _best(found, universe, target, weights, rho, least, solver)
+    elif universe:
+        _universe_plan(found, universe)
+    if write is not None and best is not None:
+        from flows.plan.write import write_divided
+
+        write_divided(spec, write, best.universe)
+    if chart is not None:
+        from flows.plan.chart import write_chart
+
+        write_chart(chart, found, best)
+    if json:
+        _echo_json(found, best)
+        return
+    from flows.plan.show import show_best, show_plan
+
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = max(console.width, _PLAIN_WIDTH)
+    show_plan(found, console)
+    if best is not None:
+        show_best(best, console)
+    for path, what in ((write, "spec"), (chart, "picture")):
+        if path is not None:
+            console.print(f"The {what} is written: {path}", soft_wrap=True)
+
+
+def _check(
+    target: str | None,
+    weights: str | None,
+    rho: str | None,
+    estimator: str | None,
+    solver: str,
+    write: Path | None,
+    chart: Path | None,
+) -> None:
+    """Refuse what does not fit together, before anything is read."""
+    from pipeline.errors import InputError
+
+    if target is not None and weights is not None:
+        raise InputError("found --target and --weights; one of the two is allowed")
+    if weights is not None and rho is None:
+        raise InputError("--weights needs --rho, the budget that is to be divided")
+    if rho is not None and target is None and weights is None:
+        raise InputError("--rho needs what the budget is to be divided for: --target or --weights")
+    if write is not None and target is None and weights is None:
+        raise InputError("--write needs something to write: a division, found for --target or --weights")
+    if write is not None and write.exists():
+        raise InputError(f"--write {write}: there is a file already; name another, nothing is overwritten")
+    for option, value, allowed in (
+        ("--estimator", estimator or "full", ("full", "topdown")),
+        ("--solver", solver, ("descent", "cvxpy")),
+    ):
+        if value not in allowed:
+            raise InputError(f"{option}: found {value!r}; allowed are {' and '.join(allowed)}")
+    if chart is not None:
+        from flows.plan.chart import check_chart
+
+        check_chart(chart)
+
+
+def _best(
+    found: Plan, universe: str, target: str | None, weights: str | None, rho: str | None, least: float, solver: str
+) -> Best:
+    from flows.plan.best import find_best
+    from flows.plan.targets import parse_targets, parse_weights
+    from pipeline.errors import InputError
+    from pipeline.exact import parse_exact
+
+    expectation = _universe_plan(found, universe).expectation
+    budget = None
+    if rho is not None:
+        try:
+            budget = parse_exact(rho)
+        except ValueError as error:
+            raise InputError(f"--rho: {error}") from None
+        if budget <= 0:
+            raise InputError(f"--rho: found {rho}; it must be above 0")
+    if target is not None:
+        aims = parse_targets(target, expectation.universe)
+        return find_best(expectation, aims, "largest", budget, least, solver)
+    aims = parse_weights(weights or "", expectation.universe)
+    return find_best(expectation, aims, "sum", budget, least, solver)
+
+
+def _universe_plan(found: Plan, name: str) -> UniversePlan:
+    from pipeline.errors import InputError
+
+    names = [one.universe.name for one in found.universes]
+    if name not in names:
+        companions = ", ".join(repr(one) for one in names if one) or "none"
+        raise InputError(f"--universe: no companion {name!r}; the companions are {companions}")
+    return found.universes[names.index(name)]
+
+
+def _echo_json(found: Plan, best: Best | None) -> None:
+    import json
+
+    content = found.data() | ({} if best is None else {"best": best.data()})
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

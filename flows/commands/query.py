@@ -1,0 +1,191 @@
+"""`spinewise query`: numbers of a finished release with their margins of error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.reading.release import Release
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("query")(query)
+
+
+def query(
+    release: Annotated[
+        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
+    ],
+    question: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[QUERY]", help='Attributes and recodes joined by *, such as "votingage * race"; or total.'
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TERM=VALUE", help="Only this value; several values joined by a comma. Can be repeated."),
+    ] = None,
+    at: Annotated[str | None, typer.Option(metavar="LEVEL", help="For every geounit of this level.")] = None,
+    area: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=CODES", help="For an area of one's own: geocodes joined by a comma. Can be repeated."
+        ),
+    ] = None,
+    areas: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="For the areas of a CSV file with the columns area and geocode.")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="A published table, as it is; with --at.")] = None,
+    companion: Annotated[str, typer.Option(help="Of this companion, not of the release's own.")] = "",
+    rows: Annotated[int, typer.Option(min=1, help="Rows shown at most; --csv and --json have all.")] = 50,
+    csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Print numbers of a release with their margins of error: half the width of an interval that covers 90 %.
+
+    A margin of a sum takes account of how the errors of its parts go together; it is not the sum of margins. Areas need
+    not be on the spine. Only what is public of the release is read. Without a query, it is told what there is.
+
+    Example:
+
+        spinewise query releases/example
+
+        spinewise query releases/example --table race --at county
+
+        spinewise query releases/example "votingage * race" --where race=black --at county
+
+        spinewise query releases/example race --area north=99001,99003
+    """
+    from pipeline import open_release
+
+    opened = open_release(release)
+    if companion:
+        opened = opened.companion(companion)
+    _check(question, where, at, area, areas, table, csv, json)
+    if question is None and table is None:
+        typer.echo(repr(opened))
+        return
+    if table is not None:
+        found = opened.table(table, str(at))
+    else:
+        selection = opened.query(str(question)).where(**_conditions(where or []))
+        found = selection.at(at) if at is not None else selection.over(_areas(area or [], areas))
+    _show(opened, found, rows, csv, json)
+
+
+def _check(
+    question: str | None,
+    where: list[str] | None,
+    at: str | None,
+    area: list[str] | None,
+    areas: Path | None,
+    table: str | None,
+    csv: bool,
+    json: bool,
+) -> None:
+    """Refuse options that do not fit together."""
+    from pipeline.errors import InputError
+
+    places = [name for name, given in (("--at", at), ("--area", area), ("--areas", areas)) if given]
+    if csv and json:
+        raise InputError("found --csv and --json; one of the two is allowed")
+    if table is not None and question is not None:
+        raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
+    if table is not None and (at is None or where or area or areas):
+        raise InputError("--table is shown as it was published: it needs --at LEVEL, and nothing else")
+    if question is None and table is None and (places or where):
+        raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
+    if question is not None and len([name for name in places if name != "--area"]) + bool(area) != 1:
+        raise InputError(f"found {' and '.join(places) or 'no areas'}; one of --at, --area and --areas is needed")
+
+
+def _conditions(where: list[str]) -> dict[str, list[str]]:
+    from pipeline.errors import InputError
+
+    found: dict[str, list[str]] = {}
+    for text in where:
+        term, equals, values = text.partition("=")
+        if not equals or not term.strip() or not values.strip():
+            raise InputError(f"--where: found {text!r}; TERM=VALUE is needed, such as race=black")
+        if term.strip() in found:
+            raise InputError(f"--where: {term.strip()!r} stands twice; join its values by a comma")
+        found[term.strip()] = [value.strip() for value in values.split(",")]
+    return found
+
+
+def _areas(area: list[str], file: Path | None) -> dict[str, list[str]]:
+    from pipeline.errors import InputError
+
+    if file is not None:
+        return _areas_of_file(file)
+    found: dict[str, list[str]] = {}
+    for number, text in enumerate(area):
+        name, equals, codes = text.partition("=")
+        if not equals:
+            name, codes = f"area {number + 1}" if len(area) > 1 else "area", text
+        if name.strip() in found:
+            raise InputError(f"--area: {name.strip()!r} stands twice; each area needs a name of its own")
+        found[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
+    return found
+
+
+def _areas_of_file(file: Path) -> dict[str, list[str]]:
+    """Area -> geocodes of a CSV file, in the order of first appearance."""
+    import pandas as pd
+
+    from pipeline.errors import InputError
+
+    try:
+        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    except OSError as error:
+        raise InputError(f"--areas {file}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, UnicodeDecodeError):
+        raise InputError(f"--areas {file}: is no CSV file; one with the columns area and geocode is needed") from None
+    if missing := [name for name in ("area", "geocode") if name not in frame.columns]:
+        raise InputError(f"--areas {file}: no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")
+    return {str(name): part["geocode"].tolist() for name, part in frame.groupby("area", sort=False)}
+
+
+def _show(opened: Release, found: pd.DataFrame, rows: int, csv: bool, json: bool) -> None:
+    if csv:
+        typer.echo(found.to_csv(lineterminator="\n"), nl=False)
+        return
+    if json:
+        typer.echo(found.reset_index().to_json(orient="records", indent=2, force_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    from pipeline.tables import MARGIN_SUFFIX
+
+    shown = Table(box=None, pad_edge=False, header_style="bold")
+    shown.add_column(str(found.index.name), no_wrap=True)
+    labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX)]
+    for label in labels:
+        shown.add_column(label, justify="right")
+    for code, row in found.head(rows).iterrows():
+        shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX)) for label in labels))
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 1000
+    console.print(shown)
+    if len(found) > rows:
+        console.print(f"and {len(found) - rows:,} more; --csv has all")
+    console.print("± covers the error in 90 % of cases.")
+    if opened.manifest.status != "official":
+        console.print(opened.manifest.status)
+
+
+def _cell(count: float, margin: float | None) -> str:
+    if margin is None:
+        return f"{count:,.0f}"
+    if margin != margin:
+        return f"{count:,.0f} ± unknown"
+    return f"{count:,.0f} exact" if margin == 0 else f"{count:,.0f} ± {margin:,.0f}"

@@ -1,0 +1,154 @@
+"""The division of the budget that was asked for, beside the spec's own and the equal one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from flows.plan.division import (
+    LEAST_SHARE,
+    Division,
+    Goal,
+    Objective,
+    check_objective,
+    descend,
+    equal_shares,
+    own_shares,
+)
+from flows.plan.document import UniversePlan, plan_universe
+from flows.plan.exact_shares import aimed_errors, exact_shares, least_budget, rounded_up
+from flows.plan.expectation import Expectation, Place
+from flows.plan.statement import solve_statement
+from flows.plan.targets import Aim
+from flows.plan.write import exact_text
+from pipeline.errors import InputError
+from pipeline.universe import Universe
+from postprocess.problem import FloatArray
+
+SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": solve_statement}
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One way to divide the budget.
+
+    Attributes:
+        name: "found", "the spec's own" or "equal".
+        budget_needed: the least that meets all targets with this division; None where weights were given.
+        errors: of each aim, with `budget`; persons.
+    """
+
+    name: str
+    budget: Fraction
+    budget_needed: Fraction | None
+    errors: tuple[float, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Best:
+    """The best division.
+
+    Attributes:
+        universe: with the budget and the exact shares that were found.
+        gap: how far the division is, at most, from the best there is; relative.
+        planned: what to expect of the universe with it.
+        candidates: the division that was found, and two to compare it with.
+    """
+
+    objective: Objective
+    universe: Universe
+    shares: Mapping[Place, Fraction]
+    gap: float
+    planned: UniversePlan
+    candidates: tuple[Candidate, ...]
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        aims = self.objective.aims
+        key = "at_most" if self.objective.goal == "largest" else "weight"
+        return {
+            "universe": self.universe.name,
+            "rho": exact_text(self.universe.budget),
+            "least_possible_within": self.gap,
+            "aims": [
+                {
+                    "level": aim.level,
+                    "query": aim.query.name,
+                    key: aim.number,
+                    "of": "number" if aim.each else "geounit",
+                }
+                for aim in aims
+            ],
+            "levels": [
+                {
+                    "level": level.level,
+                    "share": exact_text(level.share),
+                    "queries": {one.query.name: exact_text(one.share) for one in level.queries},
+                }
+                for level in self.universe.strategy.levels
+            ],
+            "compared": [
+                {
+                    "division": one.name,
+                    "rho": exact_text(one.budget),
+                    "rho_needed": None if one.budget_needed is None else exact_text(one.budget_needed),
+                    "errors": {aim.name: error for aim, error in zip(aims, one.errors, strict=True)},
+                }
+                for one in self.candidates
+            ],
+            **{key: self.planned.data()[key] for key in ("privacy", "expected")},
+        }
+
+
+def find_best(
+    expectation: Expectation,
+    aims: tuple[Aim, ...],
+    goal: Goal,
+    budget: Fraction | None = None,
+    least: float = LEAST_SHARE,
+    solver: str = "descent",
+) -> Best:
+    """The best division for the aims; with `goal` "largest" and no `budget`, also the least budget.
+
+    Raises:
+        InputError: the aims cannot be divided for; see `check_objective`.
+    """
+    objective = Objective(expectation, aims, goal)
+    check_objective(objective)
+    found = SOLVERS[solver](objective, least)
+    shares = exact_shares(expectation, found.shares)
+    if budget is None:
+        if goal != "largest":
+            raise InputError("--weights needs --rho, the budget that is to be divided")
+        universe = least_budget(objective, shares)
+    else:
+        universe = expectation.divided(budget, shares)
+    others = {"the spec's own": own_shares(expectation), "equal": equal_shares(expectation)}
+    candidates = [_candidate(objective, "found", universe, np.array([float(one) for one in shares.values()]))]
+    for name, other in others.items():
+        exact = _exact_of(expectation, name)
+        candidates.append(_candidate(objective, name, expectation.divided(universe.budget, exact), other))
+    planned = plan_universe(replace(expectation, universe=universe))
+    return Best(objective, universe, shares, found.gap, planned, tuple(candidates))
+
+
+def _candidate(objective: Objective, name: str, universe: Universe, shares: FloatArray) -> Candidate:
+    needed = None
+    if objective.goal == "largest":
+        needed = rounded_up(objective.value(objective.terms(shares)[0]) ** 2)
+    return Candidate(name, universe.budget, needed, tuple(aimed_errors(objective, universe)))
+
+
+def _exact_of(expectation: Expectation, name: str) -> dict[Place, Fraction]:
+    levels = [level for level in expectation.universe.strategy.levels if level.queries]
+    if name == "equal":
+        return {
+            (level.level, one.query.name): Fraction(1, len(levels) * len(level.queries))
+            for level in levels
+            for one in level.queries
+        }
+    return {(level.level, one.query.name): level.share * one.share for level in levels for one in level.queries}

@@ -1,0 +1,154 @@
+"""The picture of a plan: errors by level and query, and what a larger or smaller budget would buy."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from flows.plan.best import Best
+from flows.plan.document import Plan, UniversePlan
+from pipeline.errors import InputError
+from pipeline.query import Query
+from pipeline.universe import Universe
+
+SUFFIXES = (".html", ".svg", ".png")
+#: Budgets of the trade-off, as multiples of the planned one.
+_MULTIPLES = tuple(Fraction(2) ** power for power in range(-4, 5))
+#: Queries shown in the trade-off.
+_MOST_QUERIES = 6
+#: Ratio of the largest to the smallest error from which on their axis is logarithmic.
+_WIDE = 20
+_PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+
+
+def check_chart(path: Path) -> None:
+    """Refuse what no chart can be written to, before anything is computed; InputError."""
+    if path.suffix not in SUFFIXES:
+        raise InputError(f"--chart {path}: found the ending {path.suffix!r}; allowed are {', '.join(SUFFIXES)}")
+    if not path.parent.is_dir():
+        raise InputError(f"--chart {path}: there is no folder {path.parent}")
+    _altair()
+
+
+def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
+    """Write the picture of the release's own universe (or of the one that was divided) as HTML, SVG or PNG."""
+    alt = _altair()
+    name = best.universe.name if best is not None else ""
+    one = next(found for found in plan.universes if found.universe.name == name)
+    parts = [_errors(alt, plan, one if best is None else best.planned), _tradeoff(alt, plan, one, best)]
+    title = f"Plan of {plan.spec.name}" + (f", {name}" if name else "")
+    chart = alt.vconcat(*parts).resolve_scale(color="independent", shape="independent", x="independent")
+    chart = chart.properties(title=alt.TitleParams(title, fontSize=16, anchor="start"))
+    chart = chart.configure_view(stroke=None).configure_axis(labelFontSize=11, titleFontSize=11)
+    try:
+        if path.suffix == ".html":
+            chart.save(str(path), inline=True)
+        else:
+            chart.save(str(path), scale_factor=2)
+    except OSError as error:
+        raise InputError(f"--chart {path}: cannot be written ({error.strerror or error})") from error
+
+
+def _errors(alt: Any, plan: Plan, one: UniversePlan) -> Any:
+    """Expected absolute error of a number, by level and query."""
+    rows = [
+        {
+            "level": row.level,
+            "query": row.query,
+            "error": row.per_number,
+            "margin90": row.margin90,
+            "measured": "measured here" if row.sigma is not None else "from other levels",
+        }
+        for row in one.rows
+        if row.per_number
+    ]
+    errors = [row.per_number for row in one.rows if row.per_number]
+    wide = max(errors) > _WIDE * min(errors) if errors else False
+    queries = list(dict.fromkeys(row.query for row in one.rows))
+    levels = [level.name for level in plan.spine.levels]
+    base = alt.Chart(alt.Data(values=rows)).encode(
+        x=alt.X(
+            "error:Q", scale=alt.Scale(type="log" if wide else "linear"), title="expected error of a number (persons)"
+        ),
+        y=alt.Y("level:N", sort=levels, title=None),
+        color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), legend=None),
+        shape=alt.Shape("measured:N", title=None),
+        tooltip=["level:N", "query:N", alt.Tooltip("error:Q", format=".2f"), alt.Tooltip("margin90:Q", format=".2f")],
+    )
+    points = base.mark_point(size=70, filled=True).properties(width=190, height=18 * len(levels))
+    return points.facet(
+        facet=alt.Facet("query:N", sort=queries, title=None, header=alt.Header(labelFontWeight="bold")),
+        columns=3,
+        title="Errors to expect, by query and level (margins of 90 % are about twice as wide)",
+    )
+
+
+def _tradeoff(alt: Any, plan: Plan, one: UniversePlan, best: Best | None) -> Any:
+    """Error against the whole budget, by level; the found division beside the spec's own."""
+    divisions: list[tuple[str, Universe]] = [("the spec's own division", one.universe)]
+    if best is not None:
+        divisions.append(("the found division", best.universe))
+    queries = _chosen(one, best)
+    centre = divisions[-1][1].budget
+    rows = []
+    for name, universe in divisions:
+        for multiple in _MULTIPLES:
+            moved = replace(universe, budget=centre * multiple)
+            found = one.expectation.planned(moved)
+            for level in one.universe.level_names:
+                for query in queries:
+                    error = one.expectation.errors(found, level, query).per_number
+                    if error > 0 and not math.isnan(error):
+                        rows.append(
+                            {
+                                "budget": float(moved.budget),
+                                "level": level,
+                                "query": query.name,
+                                "error": error,
+                                "division": name,
+                            }
+                        )
+    unit = "rho" if one.universe.framework == "zcdp" else "epsilon"
+    levels = [level.name for level in plan.spine.levels]
+    order = [query.name for query in queries]
+    log = alt.Scale(type="log", nice=False)
+    lines = (
+        alt.Chart()
+        .mark_line()
+        .encode(
+            x=alt.X("budget:Q", scale=log, title=f"whole budget ({unit})"),
+            y=alt.Y("error:Q", scale=alt.Scale(type="log"), title="error of a number (persons)"),
+            color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), title="level"),
+            strokeDash=alt.StrokeDash("division:N", sort=[name for name, _ in divisions[::-1]], title=None),
+            tooltip=["level:N", "query:N", "division:N", "budget:Q", alt.Tooltip("error:Q", format=".2f")],
+        )
+    )
+    planned = alt.Chart().mark_rule(color="#777777", strokeDash=[2, 3]).encode(x=alt.datum(float(centre)))
+    layers = alt.layer(lines, planned, data=alt.Data(values=rows)).properties(width=190, height=170)
+    return layers.facet(
+        facet=alt.Facet("query:N", sort=order, title=None, header=alt.Header(labelFontWeight="bold")),
+        columns=3,
+        title=f"What a budget buys (dotted: {unit} = {float(centre):.4g})",
+    ).resolve_scale(y="independent")
+
+
+def _chosen(one: UniversePlan, best: Best | None) -> list[Query]:
+    """The queries of the aims, else those measured, as many as can be looked at."""
+    measured = list(one.universe.strategy.distinct_queries())
+    aimed = [aim.query for aim in best.objective.aims] if best is not None else []
+    chosen = {query.terms: query for query in (*aimed, *(() if aimed else measured))}
+    return list(chosen.values())[:_MOST_QUERIES]
+
+
+def _altair() -> Any:
+    try:
+        import altair
+        import vl_convert  # noqa: F401
+    except ImportError:
+        raise InputError(
+            '--chart needs Vega-Altair and vl-convert-python; install them with pip install "spinewise[charts]"'
+        ) from None
+    return altair

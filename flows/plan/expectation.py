@@ -1,0 +1,145 @@
+"""What to expect of a universe, from the spec and the spine alone: no records are read, nothing is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.constraints import carried_constraints, facility_bounds, marginal_of
+from geography.spine import Spine
+from pipeline.privacy.budget import NoiseSpec, noise_for
+from pipeline.query import Query
+from pipeline.strategy import LevelStrategy, MeasuredQuery, Strategy
+from pipeline.universe import Universe
+from postprocess.algebra import Basis
+from postprocess.classes import LevelClasses, geounit_classes
+from postprocess.constraints import declare
+from postprocess.expected import ExpectedErrors, LevelCovariances, covariances, expected_errors
+from postprocess.problem import Constraints, FloatArray, GroupBounds, IntArray, Marginal, Measured, Problem
+from postprocess.upward import basis_of
+
+#: A level and a query, both by name.
+Place = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """One universe's errors as a function of its budget and the division of it.
+
+    Attributes:
+        universe: with the queries that may be measured; all of them keep a part of the budget.
+        spine: the geography.
+        estimator: "full" or "topdown".
+        basis, classes: of its geounits.
+    """
+
+    universe: Universe
+    spine: Spine
+    estimator: str
+    basis: Basis
+    classes: tuple[LevelClasses, ...]
+
+    @classmethod
+    def of(
+        cls, universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
+    ) -> Expectation:
+        """The expectation of a universe.
+
+        Args:
+            facilities: of each of its bounds, `(n_geounits, n_columns)`.
+            estimator: "full" or "topdown".
+        """
+        problem = unmeasured_problem(universe, spine, facilities, estimator)
+        basis = basis_of(problem)
+        return cls(universe, spine, estimator, basis, geounit_classes(problem, basis))
+
+    @cached_property
+    def measured(self) -> tuple[Place, ...]:
+        """Every measured (level, query), top level first."""
+        return tuple((level.level, one.query.name) for level in self.universe.strategy.levels for one in level.queries)
+
+    @cached_property
+    def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:
+        """For each of `measured`: the number of its level, and the precision that a variance of 1 gives."""
+        return tuple(
+            (number, self.basis.precision([(marginal_of(one.query), 1.0)]))
+            for number, level in enumerate(self.universe.strategy.levels)
+            for one in level.queries
+        )
+
+    def noise(self, universe: Universe | None = None) -> dict[Place, NoiseSpec]:
+        """The noise on every measured query; InputError where there is none for its part of the budget."""
+        found = universe or self.universe
+        return {
+            (level.level, one.query.name): noise_for(
+                found.framework, found.budget, level.share, one.share, found.neighbours
+            )
+            for level in found.strategy.levels
+            for one in level.queries
+        }
+
+    def covariances(self, precisions: Sequence[float] | FloatArray) -> tuple[LevelCovariances, ...]:
+        """The covariances of every level, for a precision (1 / variance) on each of `measured`."""
+        own = [np.zeros(self.basis.precision([]).shape) for _ in self.spine.levels]
+        for precision, (level, unit) in zip(precisions, self.unit_precisions, strict=True):
+            own[level] = own[level] + precision * unit
+        return covariances(self.classes, own, self.estimator)
+
+    def planned(self, universe: Universe | None = None) -> tuple[LevelCovariances, ...]:
+        """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
+        noise = self.noise(universe)
+        return self.covariances([1.0 / noise[place].variance for place in self.measured])
+
+    def errors(self, found: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedErrors:
+        """The expected errors of a query at a level."""
+        number = self.spine.index_of(level)
+        return expected_errors(self.basis, self.classes[number], found[number], marginal_of(query))
+
+    def divided(self, budget: Fraction, shares: Mapping[Place, Fraction]) -> Universe:
+        """The universe with another budget, and other shares of it on `measured`; they add up to 1."""
+        levels = []
+        for level in self.universe.strategy.levels:
+            parts = {one.query.name: shares[level.level, one.query.name] for one in level.queries}
+            share = sum(parts.values(), Fraction(0))
+            queries = tuple(MeasuredQuery(one.query, parts[one.query.name] / share) for one in level.queries)
+            levels.append(LevelStrategy(level.level, share, queries))
+        return replace(self.universe, budget=budget, strategy=Strategy(tuple(levels)))
+
+
+def unmeasured_problem(
+    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
+) -> Problem:
+    """The problem of a release without answers: what is measured, what is known, and where.
+
+    Invariants stand for what is known exactly at their level and above; their values, which only the records have, are
+    not needed for any variance.
+    """
+    nothing = np.zeros((0, 0), dtype=np.int8)
+    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
+    carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
+    bounds = [list(level) for level in carried.bounds]
+    for name, query in universe.invariants:
+        marginal = marginal_of(query)
+        for number in range(spine.index_of(name) + 1):
+            known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
+            bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
+    return Problem(
+        spine=spine,
+        shape=universe.schema.shape,
+        measured=tuple(
+            tuple(Measured(marginal_of(one.query), nothing, 1.0) for one in level.queries)
+            for level in universe.strategy.levels
+        ),
+        constraints=Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds)),
+        passes=tuple(_marginals(universe.passes)),
+        estimator=estimator,
+    )
+
+
+def _marginals(queries: Sequence[Query]) -> list[Marginal]:
+    return [marginal_of(query) for query in queries]

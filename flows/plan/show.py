@@ -1,0 +1,121 @@
+"""A plan on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from flows.plan.best import Best
+from flows.plan.cost import Cost
+from flows.plan.document import REMARK, Plan, UniversePlan
+from flows.plan.write import exact_text
+
+
+def show_plan(plan: Plan, console: Console) -> None:
+    """The plan of every universe, and its cost."""
+    levels = ", ".join(f"{level.name} {len(level):,}" for level in plan.spine.levels)
+    console.print(f"Plan of {plan.spec.name}: {levels}")
+    for one in plan.universes:
+        console.print()
+        _show_universe(one, console)
+    console.print()
+    console.print(REMARK)
+    console.print(_cost_line(plan.cost))
+
+
+def _show_universe(one: UniversePlan, console: Console) -> None:
+    name = f"Companion {one.universe.name}" if one.universe.name else "The release"
+    console.print(f"{name}. {one.statement.words}")
+    for invariant in one.statement.invariants:
+        console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
+    _show_expected(one, console)
+    console.print(
+        "Share of the budget; sigma of the noise, in persons. Errors are expected absolute errors in persons with the "
+        f"estimator {one.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
+        "A query without a share is not measured there; its error follows from what is."
+    )
+
+
+def _show_expected(one: UniversePlan, console: Console) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("level", no_wrap=True)
+    table.add_column("query", no_wrap=True)
+    for title in ("numbers", "share", "noise sigma", "error of a number", "error of a geounit", "margin (90 %)"):
+        table.add_column(title, justify="right")
+    before = ""
+    for row in one.rows:
+        table.add_row(
+            row.level if row.level != before else "",
+            row.query,
+            f"{row.numbers:,}",
+            _percent(row.share),
+            "" if row.sigma is None else f"{row.sigma:.2f}",
+            _persons(row.per_number),
+            _persons(row.per_geounit),
+            _persons(row.margin90, sign="±"),
+        )
+        before = row.level
+    console.print(table)
+
+
+def show_best(best: Best, console: Console) -> None:
+    """The division that was found, and how it compares."""
+    universe = best.universe
+    console.print()
+    name = f" of the companion {universe.name}" if universe.name else ""
+    console.print(
+        f"Best division{name}: rho = {exact_text(universe.budget)} (no division is better by more than "
+        f"{max(best.gap, 1e-4):.2%} in error)"
+    )
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("level")
+    table.add_column("share", justify="right")
+    table.add_column("queries and their shares of the level")
+    for level in universe.strategy.levels:
+        queries = ", ".join(f"{one.query.name} {exact_text(one.share)}" for one in level.queries)
+        table.add_row(level.level, exact_text(level.share), queries)
+    console.print(table)
+    console.print()
+    targets = best.objective.goal == "largest"
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("division")
+    if targets:
+        table.add_column("rho that meets the targets", justify="right")
+    for aim in best.objective.aims:
+        wanted = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
+        table.add_column(f"{aim.name}{' each' if aim.each else ''}{wanted}", justify="right")
+    for one in best.candidates:
+        needed = [] if not targets or one.budget_needed is None else [exact_text(one.budget_needed)]
+        table.add_row(one.name, *needed, *(f"{error:.2f}" for error in one.errors))
+    console.print(table)
+    console.print(f"Errors with rho = {exact_text(universe.budget)}, in persons. With the division that was found:")
+    console.print()
+    _show_expected(best.planned, console)
+    console.print(best.planned.statement.words)
+
+
+def _cost_line(cost: Cost) -> str:
+    return (
+        f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
+        f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "
+        "memory (within a factor of 1.5 on the machine that this was calibrated on)."
+    )
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _percent(share: str) -> str:
+    if not share:
+        return ""
+    top, _, bottom = share.partition("/")
+    return f"{100 * int(top) / int(bottom or 1):.2f} %"
+
+
+def _persons(value: float | None, sign: str = "") -> str:
+    if value is None:
+        return "not determined"
+    return "exact" if value == 0 else f"{sign}{value:,.2f}"

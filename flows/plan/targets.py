@@ -1,0 +1,92 @@
+"""What errors are wanted: `tract: total <= 2.0; county: race <= 5`."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+from pipeline.errors import InputError, SpecError
+from pipeline.query import Query
+from pipeline.resolve_strategy import parse_query
+from pipeline.universe import Universe
+
+TARGET_FORM = '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"'
+WEIGHT_FORM = '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'
+_ENTRY = {
+    "<=": re.compile(r"(?P<level>[^:]+):(?P<query>[^<=]+)<=\s*(?P<number>\S+?)(?P<each>\s+each)?"),
+    "=": re.compile(r"(?P<level>[^:]+):(?P<query>[^<=]+?)=\s*(?P<number>\S+?)(?P<each>\s+each)?"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Aim:
+    """One entry: an error that is wanted, or how much one counts.
+
+    Attributes:
+        number: persons (of a target), or the weight.
+        each: whether the error is that of a number, and not the sum over the query's numbers.
+    """
+
+    level: str
+    query: Query
+    number: float
+    each: bool
+
+    @property
+    def name(self) -> str:
+        """ "tract: total"."""
+        return f"{self.level}: {self.query.name}"
+
+    @property
+    def numbers(self) -> int:
+        """By how many the error of a geounit is divided."""
+        return self.query.size if self.each else 1
+
+
+def parse_targets(text: str, universe: Universe) -> tuple[Aim, ...]:
+    """The targets of `--target`: expected errors that are not to be exceeded.
+
+    Raises:
+        InputError: an entry is none, or names a level or query that the spec does not have.
+    """
+    return _parse(text, "<=", universe, "--target", TARGET_FORM)
+
+
+def parse_weights(text: str, universe: Universe) -> tuple[Aim, ...]:
+    """The weights of `--weights`; InputError as for `parse_targets`."""
+    return _parse(text, "=", universe, "--weights", WEIGHT_FORM)
+
+
+def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> tuple[Aim, ...]:
+    found: dict[tuple[str, tuple[str, ...]], Aim] = {}
+    for entry in filter(None, (part.strip() for part in text.split(";"))):
+        match = _ENTRY[sign].fullmatch(entry)
+        if match is None:
+            raise InputError(f"{option}: found {entry!r}; allowed is {form}")
+        level = match["level"].strip()
+        if level not in universe.level_names:
+            raise InputError(
+                f"{option}: {entry!r}: no level {level!r}; the levels are {', '.join(universe.level_names)}"
+            )
+        try:
+            query = parse_query(match["query"].strip(), universe.schema, f"{option}: {entry!r}")
+        except SpecError as error:
+            raise InputError(str(error)) from None
+        number = _positive(match["number"], f"{option}: {entry!r}")
+        if (level, query.terms) in found:
+            raise InputError(f"{option}: {level}: {query.name} stands twice; once is allowed")
+        found[level, query.terms] = Aim(level, query, number, match["each"] is not None)
+    if not found:
+        raise InputError(f"{option}: nothing is given; allowed is {form}")
+    return tuple(found.values())
+
+
+def _positive(text: str, where: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise InputError(f"{where}: found {text!r}; a number above 0 is needed")
+    return number

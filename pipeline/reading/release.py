@@ -1,0 +1,218 @@
+"""A finished release, opened: its tables as frames, and sums of any of its cells with their margins of error."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from geography.codes import counted, first_few
+from geography.spine import Spine
+from pipeline.errors import InputError
+from pipeline.histograms import read_histogram
+from pipeline.layout import RunDirectory, UniverseDirectory
+from pipeline.manifest import Manifest, read_manifest
+from pipeline.public_spine import read_public_spine
+from pipeline.query import Query
+from pipeline.reading.margins import Variances, provider
+from pipeline.reading.place import release_at
+from pipeline.reading.selection import Selection
+from pipeline.resolve_strategy import parse_query
+from pipeline.schema import Schema
+from pipeline.spec import ReleaseSpec
+from pipeline.tables import MARGIN_SUFFIX, read_table
+from pipeline.universe import Table, Universe
+
+
+def open_release(folder: Path | str) -> Release:
+    """The finished release in `folder`: a run's directory, or the public/ folder of one. Only public files are read.
+
+    Raises:
+        InputError: there is no finished release; ReleaseError: it is damaged.
+    """
+    run = release_at(Path(folder))
+    manifest = read_manifest(run.manifest)
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    spine = read_public_spine(run.spine, spec.geography.level_names)
+    return Release(run, manifest, spec, spine, spec.universes()[0])
+
+
+class Release:
+    """One universe of a finished release; `open_release` gives the release's own, `companion` the others.
+
+    Attributes:
+        run: where its files are.
+        manifest: what it says of itself.
+        spec: the public spec.
+        spine: the geography.
+        universe: whose tables these are.
+    """
+
+    def __init__(
+        self, run: RunDirectory, manifest: Manifest, spec: ReleaseSpec, spine: Spine, universe: Universe
+    ) -> None:
+        self.run = run
+        self.manifest = manifest
+        self.spec = spec
+        self.spine = spine
+        self.universe = universe
+        self._histograms: dict[str, sp.csr_array] = {}
+
+    @property
+    def name(self) -> str:
+        """The release's name, and the companion's."""
+        return self.manifest.release + (f", {self.universe.name}" if self.universe.name else "")
+
+    @property
+    def schema(self) -> Schema:
+        return self.universe.schema
+
+    @property
+    def files(self) -> UniverseDirectory:
+        """Where the universe's files are."""
+        return self.run.universe(self.universe.name)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels' names, top first."""
+        return self.spine.level_names
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the published tables."""
+        return tuple(table.name for table in self.universe.tables)
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The names of the release's companions."""
+        return tuple(self.spec.companions)
+
+    @property
+    def promise(self) -> str:
+        """What is guaranteed of the universe, in words."""
+        return next(one.words for one in self.manifest.privacy if one.universe == self.universe.name)
+
+    def companion(self, name: str) -> Release:
+        """The companion of that name; InputError where there is none."""
+        for universe in self.spec.universes()[1:]:
+            if universe.name == name:
+                return Release(self.run, self.manifest, self.spec, self.spine, universe)
+        raise InputError(f"{self.name}: no companion {name!r}; there are {', '.join(self.companions) or 'none'}")
+
+    def table(self, name: str, level: str) -> pd.DataFrame:
+        """A published table: one row a geounit, each count with its margin of error in "<label>:moe90" beside it.
+
+        Raises:
+            InputError: there is no such table, or it is not published at the level.
+        """
+        table = self._table(name)
+        self.index_of(level)
+        if level not in table.levels:
+            raise InputError(
+                f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}"
+            )
+        found = read_table(self.files.table(name, level))
+        columns: dict[str, NDArray[np.generic]] = {}
+        for number, label in enumerate(found.labels):
+            columns[label] = found.counts[:, number]
+            if found.margins is not None:
+                columns[label + MARGIN_SUFFIX] = found.margins[:, number]
+        return pd.DataFrame(columns, index=pd.Index(found.geocodes.astype(object), name="geocode"))
+
+    def query(self, text: str) -> Selection:
+        """The numbers of a query ("votingage * race", "total"), measured or not, to be narrowed and had for areas.
+
+        Raises:
+            InputError: it names what the schema does not have.
+        """
+        return Selection(
+            self, parse_query(text, self.schema, "query"), tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
+        )
+
+    def index_of(self, level: str) -> int:
+        """The number of a level, 0 at the top; InputError where there is none."""
+        if level not in self.levels:
+            raise InputError(f"{self.name}: no level {level!r}; the levels are {', '.join(self.levels)}")
+        return self.spine.index_of(level)
+
+    def histogram(self, level: str) -> sp.csr_array:
+        """The released counts `(n_geounits, n_cells)` of a level; kept once read."""
+        if level not in self._histograms:
+            geocodes = self.spine.levels[self.index_of(level)].geocodes
+            self._histograms[level] = read_histogram(self.files.histogram(level), geocodes, self.schema)
+        return self._histograms[level]
+
+    @cached_property
+    def variances(self) -> Variances:
+        """The variances of sums; computed from spec and spine when first needed."""
+        return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
+
+    def published_margins(self, query: Query, level: str) -> NDArray[np.float64] | None:
+        """The margins `(n, size)` of a published table with the same numbers; None where there is none."""
+        if self.spec.publish.margins:
+            for table in self.universe.tables:
+                if table.query.terms == query.terms and level in table.levels:
+                    return read_table(self.files.table(table.name, level)).margins
+        return None
+
+    def leaves_of(self, codes: Sequence[str], area: str) -> NDArray[np.bool_]:
+        """`(n_leaves,)` which leaves are in an area, given as geocodes of leaves or of geounits of any level.
+
+        Raises:
+            InputError: a code is not in the release, or a leaf is in the area twice.
+        """
+        if isinstance(codes, str):
+            raise InputError(f"over: area {area!r}: found the text {codes!r}; a list of geocodes is needed")
+        wanted = np.array([str(code) for code in codes], dtype=np.str_)
+        if not wanted.size:
+            raise InputError(f"over: area {area!r} has no geocodes; at least one is needed")
+        times = np.zeros(self.spine.n_leaves, dtype=np.int64)
+        for number in reversed(range(self.spine.n_levels)):
+            geocodes = self.spine.levels[number].geocodes
+            order = np.argsort(geocodes, kind="stable")
+            near = order[np.minimum(np.searchsorted(geocodes, wanted, sorter=order), len(geocodes) - 1)]
+            found = geocodes[near] == wanted
+            chosen = np.bincount(near[found], minlength=len(geocodes))
+            times += chosen[self.spine.leaf_ancestors(number)]
+            wanted = wanted[~found]
+        if wanted.size:
+            raise InputError(
+                f"over: area {area!r}: {counted(len(wanted), 'geocode')} not in {self.name}: {first_few(wanted)}"
+            )
+        if (times > 1).any():
+            twice = self.spine.leaf_level.geocodes[times > 1]
+            raise InputError(
+                f"over: area {area!r} has {counted(len(twice), 'leaf', 'leaves')} twice: {first_few(twice)}"
+            )
+        return times > 0
+
+    def _table(self, name: str) -> Table:
+        for table in self.universe.tables:
+            if table.name == name:
+                return table
+        raise InputError(f"{self.name}: no table {name!r}; the tables are {', '.join(self.tables)}")
+
+    def _facts(self) -> list[tuple[str, str]]:
+        levels = ", ".join(f"{level.name} {len(level):,}" for level in self.spine.levels)
+        facts = [("levels", levels), ("tables", ", ".join(self.tables)), ("attributes", ", ".join(self.schema.names))]
+        if self.companions and not self.universe.name:
+            facts.append(("companions", ", ".join(self.companions)))
+        return [("status", self.manifest.status), *facts, ("promise", self.promise)]
+
+    def __repr__(self) -> str:
+        lines = [f"Release {self.name}", *(f"  {key}: {text}" for key, text in self._facts())]
+        return "\n".join([*lines, '  .table(name, level), .query("a * b").where(a="x").at(level) or .over(geocodes)'])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f'<tr><th style="text-align:left">{html.escape(key)}</th><td style="text-align:left">{html.escape(text)}'
+            "</td></tr>"
+            for key, text in self._facts()
+        )
+        return f"<p><strong>Release {html.escape(self.name)}</strong></p><table>{rows}</table>"

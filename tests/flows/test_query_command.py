@@ -1,0 +1,87 @@
+"""`spinewise query` prints what the reader gives."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from flows.cli import app
+from geography.errors import SpinewiseError
+from pipeline import open_release
+
+
+def invoke(*arguments: object) -> str:
+    done = CliRunner().invoke(app, ["query", *map(str, arguments)])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_what_there_is(town: Path) -> None:
+    shown = invoke(town)
+    assert shown.rstrip() == repr(open_release(town))
+
+
+def test_table_and_query(town: Path) -> None:
+    """As text, CSV and JSON: the reader's counts and margins."""
+    release = open_release(town)
+    table = pd.read_csv(io.StringIO(invoke(town, "--table", "sex", "--at", "tract", "--csv")), index_col="geocode")
+    pd.testing.assert_frame_equal(table, release.table("sex", level="tract"), check_index_type=False)
+    expected = release.query("age * sex").where(quarters=["dorm", "prison"]).at("county")
+    arguments = (town, "age*sex", "--where", "quarters=dorm,prison", "--at", "county")
+    found = json.loads(invoke(*arguments, "--json"))
+    assert [row["adult * f"] for row in found] == expected["adult * f"].tolist()
+    assert [row["sum:moe90"] for row in found] == expected["sum:moe90"].tolist()
+    shown = invoke(*arguments)
+    for code, row in expected.iterrows():
+        line = next(line for line in shown.splitlines() if line.startswith(str(code)))
+        assert f"{row['sum']:,.0f} ± {row['sum:moe90']:,.0f}" in line
+    assert "NOT FOR RELEASE" in shown
+
+
+def test_areas(town: Path, tmp_path: Path) -> None:
+    """Areas on the command line and in a file; a long answer says how much is left."""
+    release = open_release(town)
+    first, second, third = release.spine.leaf_level.geocodes[[0, 1, -1]].tolist()
+    expected = release.query("sex").over({"here": [first, third], "there": [second]})
+    found = invoke(town, "sex", "--area", f"here={first},{third}", "--area", f"there={second}", "--csv")
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(found), index_col="area"), expected, check_index_type=False)
+    file = tmp_path / "areas.csv"
+    file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
+    assert invoke(town, "sex", "--areas", file, "--csv") == found
+    assert "more; --csv has all" in invoke(town, "sex", "--at", "block", "--rows", "3")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sex"], "found no areas; one of --at, --area and --areas is needed"),
+        (["sex", "--at", "tract", "--area", "A01"], "found --at and --area"),
+        (["sex", "--table", "sex", "--at", "tract"], "one of the two is allowed"),
+        (["--table", "sex"], "it needs --at LEVEL"),
+        (["--at", "tract"], "found --at and no query"),
+        (["sex", "--at", "tract", "--where", "age"], "found 'age'; TERM=VALUE is needed"),
+        (["sex", "--at", "tract", "--where", "age=old", "--where", "age=child"], "'age' stands twice"),
+        (["sex", "--area", "a=1", "--area", "a=2"], "'a' stands twice"),
+        (["sex", "--areas", "nowhere.csv"], "cannot be read"),
+        (["sex", "--at", "tract", "--csv", "--json"], "one of the two is allowed"),
+    ],
+)
+def test_refusals(town: Path, arguments: list[str], told: str) -> None:
+    with pytest.raises(SpinewiseError) as caught:
+        invoke(town, *arguments)
+    assert told in str(caught.value)
+    assert caught.value.exit_status == 2
+
+
+def test_areas_file_without_columns(town: Path, tmp_path: Path) -> None:
+    file = tmp_path / "areas.csv"
+    file.write_text("name,code\nx,1\n")
+    with pytest.raises(SpinewiseError, match="no column 'area'; its columns are name, code"):
+        invoke(town, "sex", "--areas", file)

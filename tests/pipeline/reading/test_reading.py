@@ -1,0 +1,206 @@
+"""What a release says through the reader: the published tables, sums of any cells, and margins that hold."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pipeline
+from pipeline.errors import InputError, ReleaseError
+from pipeline.reading import margins
+from pipeline.reading.margins import half_widths
+from pipeline.tables import MARGIN_SUFFIX
+
+
+def truth(directory: Path, level: str) -> pd.DataFrame:
+    frame = pd.read_parquet(directory / "restricted" / "histograms" / f"{level}.parquet")
+    return frame.astype({name: str for name in frame.columns if name != "count"})
+
+
+def test_three_lines(country: Path) -> None:
+    """The example of the documentation: open, a table, a sum."""
+    release = pipeline.open_release(country)
+    table = release.table("sex", level="tract")
+    found = release.query("age * sex").where(sex="f").at("county")
+    assert table.columns.tolist() == ["f", "f:moe90", "m", "m:moe90"]
+    assert table.index.name == "geocode"
+    assert len(table) == 36
+    assert found.columns[::2].tolist() == ["child * f", "adult * f", "old * f", "sum"]
+    assert (found["sum"] == release.table("sex", level="county")["f"]).all()
+
+
+def test_public_folder_alone(country: Path, tmp_path: Path) -> None:
+    """Nothing restricted is needed: a copy of public/ gives the same."""
+    shutil.copytree(country / "public", tmp_path / "public")
+    ours = pipeline.open_release(tmp_path / "public").query("sex").where(age="old").at("tract")
+    pd.testing.assert_frame_equal(ours, pipeline.open_release(country).query("sex").where(age="old").at("tract"))
+
+
+def test_counts_are_those_of_the_histogram(town: Path) -> None:
+    """Every query, condition, recode and level of the town, against pandas over the published histogram."""
+    release = pipeline.open_release(town)
+    for level in release.levels:
+        histogram = pd.read_parquet(town / "public" / "histograms" / f"{level}.parquet")
+        histogram = histogram.astype({name: str for name in histogram.columns if name != "count"})
+        histogram["grown"] = np.where(histogram["age"] == "child", "young", "grown")
+        codes = release.spine.levels[release.spine.index_of(level)].geocodes
+        for terms, conditions in [
+            (["age"], {}),
+            (["age", "sex"], {"quarters": ["house", "dorm"]}),
+            (["grown", "sex"], {"age": "old"}),
+            (["sex"], {"grown": "grown", "quarters": "prison"}),
+            (["quarters"], {"quarters": ["dorm", "prison"], "sex": "m"}),
+        ]:
+            found = release.query(" * ".join(terms)).where(**conditions).at(level)
+            kept = histogram
+            for name, values in conditions.items():
+                kept = kept[kept[name].isin([values] if isinstance(values, str) else values)]
+            expected = kept.groupby(["geocode", *terms])["count"].sum()
+            for label in [name for name in found.columns if not name.endswith(MARGIN_SUFFIX) and name != "sum"]:
+                for code in codes:
+                    assert found.loc[code, label] == expected.get((code, *label.split(" * ")), 0)
+            together = kept.groupby("geocode")["count"].sum().reindex(codes, fill_value=0)
+            assert (found.get("sum", found.iloc[:, 0]) == together).all()
+
+
+def test_a_companion(town: Path) -> None:
+    release = pipeline.open_release(town)
+    units = release.companion("units")
+    assert units.name == "town, units"
+    total = units.query("status").at("block")
+    assert (total["sum:moe90"] == 0).all(), "the companion's total is exact in every block"
+    assert (total["occupied:moe90"] > 0).any()
+    with pytest.raises(InputError, match="no companion 'cars'; there are units"):
+        release.companion("cars")
+
+
+def test_same_numbers_same_margins(country: Path) -> None:
+    """The numbers of a published table have its margins, however they are asked for."""
+    release = pipeline.open_release(country)
+    table, query = release.table("sex", level="block"), release.query("sex").at("block")
+    pd.testing.assert_frame_equal(table, query[table.columns.tolist()])
+
+
+def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Errors over areas in standard errors; and, as a fault, as if the leaves' errors were independent."""
+    release = pipeline.open_release(directory)
+    found = release.query("grown * sex").over(areas)
+    labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX) and name != "sum"]
+    frame = truth(directory, "block")
+    frame["answer"] = np.where(frame["age"] == "child", "young", "grown") + np.array(" * ") + frame["sex"]
+    exact = frame.groupby(["geocode", "answer"])["count"].sum().unstack(fill_value=0)
+    groups = release.query("grown * sex").query.groups
+    single = pd.DataFrame(
+        release.variances.of_level(3, groups), index=release.spine.leaf_level.geocodes, columns=labels
+    )
+    proper, independent, covered = [], [], []
+    for name, codes in areas.items():
+        inside = release.leaves_of(codes, name)
+        error = found.loc[name, labels].to_numpy(float) - exact.loc[codes, labels].sum().to_numpy()
+        proper.append(error / np.sqrt(release.variances.of_area(inside, groups)))
+        independent.append(error / np.sqrt(single.loc[codes].sum().to_numpy()))
+        margin = found.loc[name, [label + MARGIN_SUFFIX for label in labels]].to_numpy(float)
+        covered.append(np.abs(error) <= margin)
+    return np.array(proper), np.array(independent), np.array(covered)
+
+
+def test_margins_of_areas_against_the_truth(country: Path) -> None:
+    """Errors over areas off the spine have the stated variance and are covered in 90 %; independence would not do.
+
+    The areas are whole tracts but for one block: nearly all of their error is the tract's, far less than the sum.
+    """
+    release = pipeline.open_release(country)
+    leaves, tracts = release.spine.leaf_level, release.spine.levels[2]
+    areas = {
+        code: leaves.geocodes[leaves.parents == number].tolist()[1:] for number, code in enumerate(tracts.geocodes)
+    }
+    proper, independent, covered = scores(country, areas)
+    n = proper.size
+    assert abs((proper**2).mean() - 1) < 4 * np.sqrt(2 / n) * 1.5
+    assert covered.mean() > 0.9 - 3 * np.sqrt(0.09 / n) * 1.5
+    assert (independent**2).mean() < 0.6, "the power of this test: independent leaves would be told apart"
+
+
+def test_margins_of_scattered_areas_against_the_truth(country: Path) -> None:
+    """Areas of leaves from everywhere, each leaf in one of them."""
+    release = pipeline.open_release(country)
+    codes = np.random.default_rng(2).permutation(release.spine.leaf_level.geocodes)
+    areas = {f"area {i}": codes[i::60].tolist() for i in range(60)}
+    proper, _, covered = scores(country, areas)
+    assert abs((proper**2).mean() - 1) < 4 * np.sqrt(2 / proper.size) * 1.5
+    assert covered.mean() > 0.9 - 3 * np.sqrt(0.09 / proper.size) * 1.5
+
+
+def test_margin_of_a_sum_is_not_the_sum_of_margins(country: Path) -> None:
+    """Ages add up to a total that was measured itself: its margin is far below that of independent ages."""
+    found = pipeline.open_release(country).query("age * sex").at("tract")
+    parts = [name for name in found.columns if name.endswith(MARGIN_SUFFIX) and not name.startswith("sum")]
+    assert (found["sum:moe90"] < 0.9 * np.sqrt((found[parts] ** 2).sum(axis=1))).all()
+    assert (found["sum:moe90"] < 0.5 * found[parts].sum(axis=1)).all()
+
+
+def test_area_of_a_whole_geounit(country: Path) -> None:
+    """A tract given by its leaves, by its own code, and asked for at its level: the same counts and margins."""
+    release = pipeline.open_release(country)
+    question = release.query("age").where(sex="m")
+    leaves, tracts = release.spine.leaf_level, release.spine.levels[2]
+    code = str(tracts.geocodes[7])
+    at = question.at("tract").loc[code]
+    by_leaves = question.over(leaves.geocodes[leaves.parents == 7].tolist()).loc["area"]
+    by_code = question.over({"one": [code]}).loc["one"]
+    assert at.tolist() == by_leaves.tolist() == by_code.tolist()
+    everywhere = release.query("total").over(["S"]).iloc[0]
+    assert everywhere["total:moe90"] == 0, "the state's total is exact"
+
+
+def test_half_widths() -> None:
+    found = half_widths(np.array([0.0, 1e-12, 1.0, 100.0, np.nan]))
+    np.testing.assert_array_equal(found, [0, 0, 2, 17, np.nan])
+
+
+def test_notebooks(country: Path) -> None:
+    """What a notebook shows is markup with everything escaped; what a terminal shows names the next step."""
+    release = pipeline.open_release(country)
+    markup = release._repr_html_()
+    assert "<script" not in markup
+    assert "zero-concentrated differential privacy" in markup
+    assert "state 1, county 6, tract 36" in repr(release)
+    assert "NOT FOR RELEASE" in repr(release)
+    told = repr(release.query("age * sex").where(sex="f"))
+    assert told.startswith("age * sex where sex = f, of country; .at(level) with 'state', 'county'")
+
+
+def test_wrong_questions(country: Path, tmp_path: Path) -> None:
+    release = pipeline.open_release(country)
+    leaf = str(release.spine.leaf_level.geocodes[0])
+    for ask, told in [
+        (lambda: pipeline.open_release(tmp_path / "nowhere"), "no such folder"),
+        (lambda: release.table("race", level="tract"), "no table 'race'; the tables are sex, detail"),
+        (lambda: release.table("detail", level="block"), "is published for county, tract, not for 'block'"),
+        (lambda: release.table("sex", level="village"), "no level 'village'; the levels are state, county"),
+        (lambda: release.query("colour"), "'colour' in the query 'colour' is no attribute"),
+        (lambda: release.query("sex").at("village"), "no level 'village'"),
+        (lambda: release.query("sex").where(colour="red"), "'colour' is no attribute or recode; allowed are age, sex"),
+        (lambda: release.query("sex").where(age="baby"), "where: age: found 'baby'; its values are child, adult, old"),
+        (lambda: release.query("sex").where(age=[]), "where: age: found no value"),
+        (lambda: release.query("sex").where(age="child", grown="grown"), "no value of age is all of these"),
+        (lambda: release.query("sex").over([]), "has no geocodes"),
+        (lambda: release.query("sex").over({}), "no area is given"),
+        (lambda: release.query("sex").over(leaf), "a list of geocodes is needed"),
+        (lambda: release.query("sex").over([leaf, "9"]), "1 geocode not in country: '9'"),
+        (lambda: release.query("sex").over([leaf, leaf]), "has 1 leaf twice"),
+        (lambda: release.query("sex").over([leaf, leaf[:2]]), "has 1 leaf twice"),
+    ]:
+        with pytest.raises(InputError) as caught:
+            ask()
+        assert told in str(caught.value)
+
+
+def test_no_provider_is_told(country: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(margins, "NAME", "nobody")
+    with pytest.raises(ReleaseError, match="no 'nobody' is installed in the entry points"):
+        pipeline.open_release(country).query("sex").where(age="old").at("tract")
