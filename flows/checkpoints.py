@@ -27,7 +27,6 @@ from pipeline.layout import RunDirectory
 from pipeline.manifest import software
 from pipeline.release_directory import recorded_identity, recorded_input
 
-
 #: The arrays of one batch's result, by name.
 Arrays = Mapping[str, NDArray[Any]]
 

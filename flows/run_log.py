@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import resource
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO
 
+from flows.memory import peak_memory
 from flows.steps import Progress, Step
 from pipeline.layout import RunDirectory
-
-#: Unit of the operating system's figure for memory, in bytes.
-_MEMORY_UNIT = 1 if sys.platform == "darwin" else 1024
 
 
 class RunLog:
@@ -42,11 +38,6 @@ class RunLog:
     def write(self, text: str) -> None:
         self._file.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {text}\n")
         self._file.flush()
-
-
-def peak_memory() -> int:
-    """The most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT
 
 
 class Logged:

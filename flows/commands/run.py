@@ -27,7 +27,9 @@ def add_to(app: typer.Typer) -> None:
 
 def run(
     spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder in which the release's directory is made.")] = Path("releases"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder in which the release's directory is made. [default: releases]")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
@@ -59,23 +61,26 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.console import make_progress, tell_end
-    from flows.custody import KeySource
+    from flows.custody import KeySource, configured_key
     from flows.request import Request, check_request
+    from flows.settings import load_settings
     from flows.workers import default_workers
 
-    key = KeySource(key_file, key_fd, key_command).read()
-    request = Request(spec, out, data, default_workers() if workers is None else workers, key_file, key)
+    settings = load_settings(out=out, workers=workers)
+    source = KeySource(key_file, key_fd, key_command)
+    key = source.read() if source != KeySource() else configured_key(spec, settings)
+    request = Request(spec, settings.out, data, settings.workers or default_workers(), key_file, key)
     checked = check_request(request)  # before an engine is started
     from flows.release import key_of_run, progress_of_run, release
 
     tokens = progress_of_run.set(make_progress()), key_of_run.set(key)
     try:
         root = release(
-            spec=str(spec),
-            out=str(out),
-            data=None if data is None else str(data),
+            spec=spec,
+            out=request.out,
+            data=data,
             workers=request.workers,
-            key_file=None if key_file is None else str(key_file),
+            key_file=key_file,
         )
     finally:
         progress_of_run.reset(tokens[0])
