@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from flows.commands import audit, check, deploy, example, key, ledger, rerun, run, schema, verify
+from flows.commands import audit, check, deploy, doctor, example, key, ledger, rerun, run, schema, verify
 from flows.threads import limit_threads
 from geography.errors import SpinewiseError
 
@@ -38,7 +38,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for module in (run, verify, check, rerun, audit, deploy, key, example, schema):
+for module in (run, verify, check, rerun, audit, deploy, doctor, key, example, schema):
     module.add_to(app)
 app.add_typer(ledger.app)
 

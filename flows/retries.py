@@ -100,7 +100,7 @@ def message_of(flow: str, run: FlowRun, state: State[Any]) -> dict[str, object]:
         "state": state.name,
         "message": state.message or "",
         "parameters": {name: None if value is None else str(value) for name, value in (run.parameters or {}).items()},
-        "runs": run.run_count,
+        "tries": run.run_count,
     }
 
 
