@@ -134,14 +134,9 @@ def _packages() -> Iterator[Examined]:
 def _solvers() -> Iterator[Examined]:
     """Each solver solves a small problem whose solution is known."""
     broken = []
-    for name, solve in (
-        ("SCS", _by_cvxpy),
-        ("CLARABEL", _by_cvxpy),
-        ("minimum-cost flow", _by_flow),
-        ("HiGHS", _by_milp),
-    ):
+    for name, solve in _SOLVERS.items():
         try:
-            distance = solve(name)
+            distance = solve()
         except Exception as error:  # a library that cannot be loaded is what is looked for
             broken.append(f"{name}: {type(error).__name__}: {error}")
             continue

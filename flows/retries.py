@@ -61,13 +61,18 @@ def on_crash(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None
         tell_operator(flow.name, flow_run, state, settings)
 
 
+def tries_before(flow_run: FlowRun) -> int:
+    """How many runs whose process was lost this run follows."""
+    return max([0, *(int(tag[len(_RETRY) :]) for tag in flow_run.tags if re.fullmatch(_RETRY + r"\d+", tag))])
+
+
 def schedule_again(flow_run: FlowRun, delays: Sequence[float]) -> bool:
     """Schedule a run of the same deployment with the same parameters; False where it was tried often enough.
 
     It is a run of its own: the worker reports the crash once more after this, and would end a run that was scheduled
     again. How often it was tried stands in a tag.
     """
-    tries = max([0, *(int(tag.removeprefix(_RETRY)) for tag in flow_run.tags if re.fullmatch(_RETRY + r"\d+", tag))])
+    tries = tries_before(flow_run)
     if flow_run.deployment_id is None or tries >= len(delays):
         return False
     from prefect.client.orchestration import get_client
@@ -100,7 +105,7 @@ def message_of(flow: str, run: FlowRun, state: State[Any]) -> dict[str, object]:
         "state": state.name,
         "message": state.message or "",
         "parameters": {name: None if value is None else str(value) for name, value in (run.parameters or {}).items()},
-        "tries": run.run_count,
+        "tries": tries_before(run) + 1,
     }
 
 
