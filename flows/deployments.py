@@ -113,6 +113,8 @@ async def deploy(flow: Flow[..., Any], plan: Plan) -> str:
     """
     try:
         async with get_client() as client:
+            if (problem := await client.api_healthcheck()) is not None:
+                raise ServerError(f"Prefect's server at {client.api_url} cannot be used: {problem}")
             await _pool(client, plan.pool)
             await _queue(client, plan)
             await _watch(client)

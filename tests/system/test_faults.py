@@ -142,7 +142,7 @@ def test_altered_batches_are_computed_again(
 ) -> None:
     directory = stop(quick_spec, tmp_path, "estimate block", within=True)
     kept = sorted((directory.main.checkpoints / "batches").rglob("*.npz"))
-    assert [path.name for path in kept] == ["0-0.npz", "1-1.npz"]
+    assert len(kept) == 2
     for path in kept:
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
