@@ -63,6 +63,6 @@ def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> No
         assert shown.stderr == "Error: deploy: give either a spec or --audit\n"
     away = spinewise("deploy", spec, **{**home, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
     assert away.returncode == 1
-    assert away.stderr.startswith("Error: Prefect's server at http://127.0.0.1:9/api cannot be used")
+    assert away.stderr.startswith("Error: Prefect's server at http://127.0.0.1:9/api/ cannot be used: ")
     assert "Traceback" not in away.stderr
     assert os.environ.get("PREFECT_API_URL") != "http://127.0.0.1:9/api"
