@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 from flows.job import Job
+from flows.settings import load_settings
 from pipeline.allocation import allocations
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.universe import Universe
-
-#: Environment variable with the ledger's place; a place may hold a password, so it is no parameter of the flow.
-LEDGER_VARIABLE = "SPINEWISE_LEDGER"
 
 
 def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
@@ -49,13 +46,14 @@ def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> s
     found = "the spec names no dataset (privacy.dataset), so nothing is charged"
     if asked_for:
         raise InputError(f"--ledger: {found}; name a dataset in the spec, or leave --ledger out")
-    return f"{LEDGER_VARIABLE} is set, but {found}"
+    return f"SPINEWISE_LEDGER is set, but {found}"
 
 
 def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, drawn: bool = False) -> None:
     """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, say so.
 
-    The same run again costs nothing. Without datasets in the spec nothing is charged.
+    The same run again costs nothing. Without datasets in the spec nothing is charged. The ledger's place may hold a
+    password, so it is a setting and no parameter of the flow.
 
     Args:
         fingerprints: of each universe's records, keyed.
@@ -87,7 +85,7 @@ def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, dra
         for universe in job.universes
     ]
     restricted = job.run.restricted
-    with Ledger.open(os.environ.get(LEDGER_VARIABLE)) as ledger:
+    with Ledger.open(load_settings().ledger) as ledger:
         own = read_note(restricted)
         beside = read_notes(job.run.root.parent, ledger.id).values()
         reservation = ledger.reserve(*charges, noted=[*([] if own is None else [own]), *beside])

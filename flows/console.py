@@ -9,8 +9,9 @@ from contextlib import suppress
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from flows.memory import shown_memory
 from flows.refusals import RefusedError
-from flows.steps import Step
+from flows.steps import Counted, Step, shown_time
 from geography.errors import SpinewiseError
 from pipeline.layout import RunDirectory
 from pipeline.manifest import read_manifest, status
@@ -30,48 +31,11 @@ def make_progress() -> Bar | Lines:
     return Bar(console) if console.is_terminal else Lines(console)
 
 
-class _Counted:
-    """Adds up the work that is done; work not told by a step counts when it ends."""
-
-    def __init__(self) -> None:
-        self.total = 0.0
-        self.before = 0.0
-        self.step: Step | None = None
-        self.geounits = 0
-
-    def begin(self, steps: tuple[Step, ...]) -> None:
-        self.total = sum(step.work for step in steps) or 1.0
-        self.before = 0.0
-
-    def start(self, step: Step) -> None:
-        self.step, self.geounits = step, 0
-
-    def advance(self, geounits: int) -> None:
-        if self.step is not None:
-            self.geounits = min(self.geounits + geounits, self.step.geounits)
-
-    def finish(self) -> None:
-        if self.step is not None:
-            self.before += self.step.work
-        self.step, self.geounits = None, 0
-
-    @property
-    def done(self) -> float:
-        return self.before + (self.geounits * self.step.effort if self.step is not None else 0.0)
-
-    @property
-    def shown(self) -> str:
-        """ "12,000 of 25,181 geounits"; "" for a step that has none."""
-        if self.step is None or self.step.geounits < 2:
-            return ""
-        return f"{self.geounits:,} of {self.step.geounits:,} geounits"
-
-
 class Bar:
     """One bar for the whole run, with the step, the geounits done, and the time that is left."""
 
     def __init__(self, console: Console) -> None:
-        self._count = _Counted()
+        self._count = Counted()
         self._progress = Progress(
             TextColumn("{task.description:<24}"),
             BarColumn(bar_width=None),
@@ -80,14 +44,16 @@ class Bar:
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
+            TextColumn("{task.fields[memory]}"),
             console=console,
             transient=True,
         )
         self._task: TaskID | None = None
+        self._memory, self._measured = "", 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         self._count.begin(steps)
-        self._task = self._progress.add_task("", total=self._count.total, geounits="")
+        self._task = self._progress.add_task("", total=self._count.total, geounits="", memory="")
         self._progress.start()
 
     def start(self, step: Step) -> None:
@@ -99,16 +65,23 @@ class Bar:
         self._show(None)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
-        self._count.finish()
+        self._count.finish(skipped=skipped)
         self._show(f"{step.name} (done before)" if skipped else None)
 
     def close(self) -> None:
         self._progress.stop()
 
     def _show(self, description: str | None) -> None:
+        if time.monotonic() - self._measured > 1.0:
+            self._memory, self._measured = shown_memory(), time.monotonic()
         if self._task is not None:
             self._progress.update(
-                self._task, completed=self._count.done, geounits=self._count.shown, description=description
+                self._task,
+                total=self._count.total,
+                completed=self._count.done,
+                geounits=self._count.shown,
+                memory=self._memory,
+                description=description,
             )
 
 
@@ -117,12 +90,11 @@ class Lines:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._count = _Counted()
-        self._began = self._step_began = self._said = time.monotonic()
+        self._count = Counted()
+        self._step_began = self._said = time.monotonic()
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         self._count.begin(steps)
-        self._began = time.monotonic()
 
     def start(self, step: Step) -> None:
         self._count.start(step)
@@ -133,22 +105,21 @@ class Lines:
         now = time.monotonic()
         if self._count.step is not None and now - self._said >= _QUIET:
             self._said = now
-            self._say(f"{self._count.step.name}: {self._count.shown}, {self._left(now)}")
+            self._say(f"{self._count.step.name}: {self._count.shown}, {self._left()}, {shown_memory()}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
-        self._count.finish()
+        self._count.finish(skipped=skipped)
         geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
-        took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s"
+        took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s, {shown_memory()}"
         self._say(f"{step.name}: {geounits}{took}")
 
     def close(self) -> None:
         with suppress(OSError):
             self._console.file.flush()
 
-    def _left(self, now: float) -> str:
-        done = self._count.done
-        left = (now - self._began) * (self._count.total - done) / done if done else 0.0
-        return f"about {left:.0f} s left"
+    def _left(self) -> str:
+        left = self._count.seconds_left
+        return "time left not known yet" if left is None else f"about {shown_time(left)} left"
 
     def _say(self, text: str) -> None:
         self._console.print(text)

@@ -12,12 +12,14 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.settings import Settings
 from pipeline.errors import InputError, ReleaseError
 from pipeline.files import write_json, write_problem
 from pipeline.layout import RunDirectory
 from pipeline.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
 from pipeline.release_directory import held
+from pipeline.spec import load_spec
 
 #: Seconds that a vault has to answer.
 _PATIENCE = 300
@@ -52,6 +54,18 @@ class KeySource:
         if self.descriptor is not None:
             return _from_descriptor(self.descriptor)
         return None if self.command is None else _from_command(self.command)
+
+
+def configured_key(spec: Path, settings: Settings) -> MasterKey | None:
+    """The key that the settings name; None where they name none, or the spec has a test key of its own.
+
+    Raises:
+        InputError: both settings are given, or there is no key there.
+    """
+    source = KeySource(file=settings.key_file, command=settings.key_command)
+    if source == KeySource() or load_spec(spec).privacy.key is not None:
+        return None
+    return source.read()
 
 
 def _from_descriptor(descriptor: int) -> MasterKey:

@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 import os
-import resource
-import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import IO
 
+from flows.memory import peak_memory
 from flows.steps import Progress, Step
 from pipeline.layout import RunDirectory
 
-#: Unit of the operating system's figure for memory, in bytes.
-_MEMORY_UNIT = 1 if sys.platform == "darwin" else 1024
-
 
 class RunLog:
-    """Lines with a time, appended to a file that only its owner can read."""
+    """Lines with a time, appended to a file that only its owner can read.
 
-    def __init__(self, file: IO[str]) -> None:
-        self._file = file
+    A line that cannot be written is left out: a full disk is told by what the run needs to write.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
 
     @classmethod
     @contextmanager
     def open(cls, run: RunDirectory) -> Iterator[RunLog]:
         """The log of `run`, whose directory is held."""
         descriptor = os.open(run.log, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
-        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-            log = cls(file)
+        log = cls(descriptor)
+        try:
             log.write("run begins")
-            try:
-                yield log
-            except BaseException as error:
-                log.write(f"run stops: {type(error).__name__}")
-                raise
+            yield log
             log.write("run ends")
+        except BaseException as error:
+            log.write(f"run stops: {type(error).__name__}")
+            raise
+        finally:
+            os.close(descriptor)
 
     def write(self, text: str) -> None:
-        self._file.write(f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {text}\n")
-        self._file.flush()
-
-
-def peak_memory() -> int:
-    """The most memory that this process has had, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _MEMORY_UNIT
+        line = f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {text}\n"
+        with suppress(OSError):
+            os.write(self._descriptor, line.encode())
 
 
 class Logged:

@@ -57,6 +57,7 @@ def audit(
     from flows.audit_steps import audit_installed, audit_release
     from flows.console import error_console
     from flows.custody import KeySource
+    from flows.settings import load_settings
     from flows.verify import release_at
     from flows.workers import default_workers
     from pipeline.audit.report import write_audit
@@ -69,7 +70,7 @@ def audit(
         if errors.is_terminal:
             errors.print(f"{counts[True]} passed, {counts[False]} failed", end="\r")
 
-    processes = default_workers() if workers is None else workers
+    processes = load_settings(workers=workers).workers or default_workers()
     if release is None:
         folder = Path("audit") if out is None else out
         found = audit_installed(quick=quick, seed=seed, workers=processes, tell=tell)

@@ -211,9 +211,10 @@ def close_dataset(
 
 
 def _opened(url: str | None, *, create: bool = False) -> Ledger:
+    from flows.settings import load_settings
     from pipeline.privacy.ledger import Ledger
 
-    return Ledger.open(url, create=create)
+    return Ledger.open(load_settings(ledger=url).ledger, create=create)
 
 
 def _judge(what: str, extent: str, problems: list[str]) -> None:

@@ -46,12 +46,17 @@ def rerun(
     from flows.console import error_console, make_progress, tell_problems
     from flows.custody import KeySource, key_of_release
     from flows.rerun import universes_to_rerun
+    from flows.settings import load_settings
     from flows.verify import release_at
-    from flows.workers import default_workers
 
+    workers = load_settings(workers=workers).workers
     run = release_at(release)
     universes_to_rerun(run, data, spec)  # before an engine is started
-    key = key_of_release(run, KeySource(key_file, key_fd, key_command))
+    source = KeySource(key_file, key_fd, key_command)
+    if source == KeySource() and not run.key.exists():
+        settings = load_settings()
+        source = KeySource(settings.key_file, command=settings.key_command)
+    key = key_of_release(run, source)
     from flows.audit import key_of_rerun
     from flows.audit import rerun as rerun_flow
     from flows.release import progress_of_run
@@ -59,10 +64,10 @@ def rerun(
     tokens = progress_of_run.set(make_progress()), key_of_rerun.set(key)
     try:
         found = rerun_flow(
-            release=str(release),
-            data=None if data is None else str(data),
-            spec=None if spec is None else str(spec),
-            workers=default_workers() if workers is None else workers,
+            release=release,
+            data=data,
+            spec=spec,
+            workers=workers,
         )
     finally:
         progress_of_run.reset(tokens[0])

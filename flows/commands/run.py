@@ -28,7 +28,9 @@ def add_to(app: typer.Typer) -> None:
 def run(
     context: typer.Context,
     spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder in which the release's directory is made.")] = Path("releases"),
+    out: Annotated[
+        Path | None, typer.Option(help="Folder in which the release's directory is made. [default: releases]")
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
@@ -75,13 +77,16 @@ def run(
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.charging import check_ledger_is_used
     from flows.console import error_console, make_progress, tell_end
-    from flows.custody import KeySource
+    from flows.custody import KeySource, configured_key
     from flows.request import Engine, Request, check_request
+    from flows.settings import load_settings
     from flows.workers import default_workers
 
-    key = KeySource(key_file, key_fd, key_command).read()
-    count = default_workers() if workers is None else workers
-    request = Request(spec, out, data, count, key_file, key, Engine(engine, scheduler, scratch))
+    settings = load_settings(out=out, workers=workers)
+    given = KeySource(key_file, key_fd, key_command)
+    key = given.read() if given != KeySource() else configured_key(spec, settings)
+    count = settings.workers or default_workers()
+    request = Request(spec, settings.out, data, count, key_file, key, Engine(engine, scheduler, scratch))
     checked = check_request(request)  # before an engine is started
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
@@ -92,11 +97,11 @@ def run(
     tokens = progress_of_run.set(make_progress()), key_of_run.set(key)
     try:
         root = release(
-            spec=str(spec),
-            out=str(out),
-            data=None if data is None else str(data),
+            spec=spec,
+            out=request.out,
+            data=data,
             workers=request.workers,
-            key_file=None if key_file is None else str(key_file),
+            key_file=key_file,
             engine=engine,
             scheduler=scheduler,
             scratch=scratch,

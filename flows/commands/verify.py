@@ -29,13 +29,14 @@ def verify(
         spinewise verify releases/rhode-island
     """
     from flows.console import make_progress, tell_problems
+    from flows.settings import load_settings
     from flows.verify import release_at, verify_release
     from flows.workers import default_workers
 
     run = release_at(release)
     progress = make_progress()
     try:
-        problems = verify_release(run, default_workers() if workers is None else workers, progress)
+        problems = verify_release(run, load_settings(workers=workers).workers or default_workers(), progress)
     finally:
         progress.close()
     if problems:

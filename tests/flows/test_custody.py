@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -120,7 +122,8 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
     MasterKey.generate().write(key)
     secret = key.read_text().split()[1]
     home = tmp_path / "prefect"
-    env = environment(COLUMNS="120", PREFECT_HOME=str(home), TMPDIR=str(tmp_path))
+    logging = {"PREFECT_LOGGING_LEVEL": "DEBUG", "PREFECT_LOGGING_TO_API_ENABLED": "true"}
+    env = environment(COLUMNS="120", PREFECT_HOME=str(home), TMPDIR=str(tmp_path), **logging)
     found: set[str] = set()
     stop = threading.Event()
     watcher = threading.Thread(target=_watch_process_list, args=(found, [secret], stop))
@@ -144,7 +147,7 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
             file_.write(f"A0101,SECRETVALUE{planted},f,house\n")
         bad = spinewise(
             "run", tmp_path / "bad" / "release.toml", "--out", tmp_path / "refused", "--workers", 1, "--key-file", key,
-            PREFECT_HOME=str(home), TMPDIR=str(tmp_path),
+            PREFECT_HOME=str(home), TMPDIR=str(tmp_path), **logging,
         )  # fmt: skip
         assert bad.returncode == 2
     finally:
@@ -156,7 +159,11 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
     assert str(planted) not in shown
     assert "Traceback" not in shown + bad.stderr
     places = [path for folder in (home, root / "public") for path in folder.rglob("*") if path.is_file()]
-    assert any(path.suffix == ".db" for path in places), "the engine's database is among them"
+    (database,) = (path for path in places if path.suffix == ".db")
+    with closing(sqlite3.connect(database)) as connection:
+        for kind in ("log", "artifact", "flow_run", "task_run_state"):
+            (rows,) = connection.execute(f"SELECT count(*) FROM {kind}").fetchone()
+            assert rows, f"the engine's database has a {kind}, and so it is looked at"
     places += [root / "restricted" / "run.log", tmp_path / "refused" / "town" / "restricted" / "run.log"]
     for path in places:
         content = path.read_bytes()

@@ -20,6 +20,7 @@ from releases.command import spinewise
 
 from flows.request import Request, check_request
 from flows.run import run_release
+from flows.settings import Settings
 from flows.steps import Silent
 from pipeline.spec import ReleaseSpec, parse_spec
 
@@ -30,6 +31,8 @@ PARSED_ONLY = "parsed only"
 FILE = re.compile(r"file: (?P<name>[\w.]+)(?:, from (?P<other>[\w.]+))?")
 #: Pages whose blocks are run one after the other in one folder, as a reader would; the tutorial's come first.
 WALKED = [PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "howto").glob("*.md"))]
+#: The comment above a block of settings, and how that of a block of docs/operations.md begins, which a test types.
+SETTINGS, WALK = "settings", "walk:"
 #: Files and folders whose text is the project's own.
 TEXTS = ("Makefile", ".ci", "pyproject.toml", "benchmarks", "docs", "examples", "README.md", "tests")
 PACKAGES = ("geography", "pipeline", "postprocess", "flows")
@@ -82,6 +85,9 @@ def test_specs(block: CodeBlock) -> None:
         return
     if block.mark == PARSED_ONLY:
         return
+    if block.mark == SETTINGS:
+        assert Settings(**content)
+        return
     whole = next(other for other in code_blocks("toml") if other.page == block.page)
     spec = {**tomllib.loads(whole.text), **content}
     ReleaseSpec.model_validate(spec, context={"folder": PROJECT}).universes()
@@ -124,7 +130,8 @@ def _check_command(words: list[str], block: object) -> None:
 def test_commands(block: CodeBlock) -> None:
     """Shell is shown for make and spinewise, with targets, commands and options that exist."""
     for line in block.text.splitlines():
-        if words := shlex.split(line, comments=True):
+        words = shlex.split(line, comments=True)
+        if words and not (block.mark.startswith(WALK) and words[0] in ("prefect", "export")):
             _check_command(words, block)
 
 

@@ -79,6 +79,12 @@ invariants = { block = ["total"] }
 input = { file = "units.csv", form = "long", geocode = "block" }
 """
 
+#: Changes for a run that is to be quick: cvxpy's second opinion takes most of the time of so small a one.
+QUICK = (
+    ("replicates = 3", "replicates = 2"),
+    ("[companions.units]", '[postprocess]\nsolver = "batched"\n\n[companions.units]'),
+)
+
 
 def write_town(folder: Path, *changes: tuple[str, str], seed: int = 5, spec: str = SPEC) -> Path:
     """Write the town's files and spec; `changes` are texts of the spec and what stands in their place."""

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 from releases.command import environment, spinewise
 from releases.killed import kill_at
-from releases.small import public_bytes, run
+from releases.small import QUICK, public_bytes, run, write_town
 
 from pipeline.layout import RunDirectory
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger import Ledger
 
 
 def assert_nothing_half_written(root: Path, *, finished: bool = False) -> None:
@@ -61,6 +65,38 @@ def test_a_run_that_is_killed_many_times_ends_all_the_same(
         assert kills < 40, "the run does not get further"
     assert kills >= 3
     assert public_bytes(tmp_path / "town") == undisturbed
+
+
+#: Kills, and the least part of the steps that they have to be in, also those before the first step and after the last.
+KILLS, COVERED = 100, 0.8
+OF_A_DATASET = (
+    ('rho = "2"', 'rho = "2"\ndataset = "persons"'),
+    ('privacy = { rho = "1" }', 'privacy = { rho = "1", dataset = "units" }'),
+)
+
+
+@pytest.mark.slow
+def test_killed_at_100_random_moments_over_all_steps(tmp_path: Path) -> None:
+    """Every run goes on to the bytes of an undisturbed one, and its budget is charged once."""
+    spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""), *OF_A_DATASET, *QUICK)
+    key, ledger = tmp_path / "key", tmp_path / "ledger.sqlite"
+    MasterKey.generate().write(key)
+    with Ledger.open(str(ledger), create=True) as opened:
+        for dataset in ("persons", "units"):
+            opened.open_dataset(
+                dataset, population="a town", framework="zcdp", budget=Fraction(10), neighbours="change-one"
+            )
+    command = [sys.executable, "-m", "releases.killed_often", spec, key, ledger, tmp_path, KILLS, 7]
+    done = subprocess.run(
+        [str(word) for word in command], env=environment(), capture_output=True, text=True, timeout=1800, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["problems"] == []
+    assert len(told["killed"]) == KILLS
+    assert told["status"] == "official"
+    reached = set(told["killed"]) & set(told["steps"])
+    assert len(reached) >= COVERED * len(told["steps"]), f"not reached: {set(told['steps']) - reached}"
 
 
 @pytest.mark.slow

@@ -1,0 +1,123 @@
+"""`spinewise deploy`: the release of a spec, or the audit, as a deployment on a Prefect server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("deploy")(deploy)
+
+
+def deploy(
+    spec: Annotated[
+        Path | None, typer.Argument(help="The release spec; none with --audit.", metavar="[SPEC]", show_default=False)
+    ] = None,
+    audit: Annotated[bool, typer.Option("--audit", help="Deploy the audit of what is installed instead.")] = False,
+    cron: Annotated[
+        str | None, typer.Option(help='When it runs by itself, such as "0 2 * * *"; by default only when told to.')
+    ] = None,
+    timezone: Annotated[str, typer.Option(help="Of --cron, such as Europe/Vienna.")] = "UTC",
+    name: Annotated[str | None, typer.Option(help="Name of the deployment; by default the release's.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the releases, or of the audit's reports. [default: releases; audit]")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Records to use instead of the spec's.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    key_file: Annotated[
+        Path | None, typer.Option(help="File with the master key, on the worker's machine; only its path is stored.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="With --audit: half a minute instead of several.")] = False,
+    tag: Annotated[list[str] | None, typer.Option(help="A tag of its runs; may be given several times.")] = None,
+    work_pool: Annotated[str | None, typer.Option(help="Work pool; made if need be. [default: spinewise]")] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, max=20, help="Retries of a step that failed for want of space, memory or a machine.")
+    ] = 2,
+    retry_delay: Annotated[
+        float, typer.Option(min=0, help="Seconds before the first retry, doubled for each further one.")
+    ] = 30.0,
+    timeout: Annotated[float | None, typer.Option(help="Seconds after which a run is stopped.")] = None,
+) -> None:
+    """Deploy a release or the audit on the Prefect server that PREFECT_API_URL names.
+
+    Runs are started by --cron, by `prefect deployment run`, or on the server's pages, where the parameters are a form.
+    One run of a dataset goes on at a time; a run that was stopped goes on where it was. The same command again changes
+    the deployment. A worker is needed: `prefect worker start --pool spinewise`. What is stored on the server are paths
+    and numbers; keys, the ledger's place and who is told of failures are settings of the worker's machine.
+
+    Example:
+
+        spinewise deploy release.toml --out /srv/releases --cron "0 2 * * *" --timezone Europe/Vienna
+
+        spinewise deploy --audit --cron "0 6 * * sun"
+    """
+    import asyncio
+
+    from flows.settings import load_settings
+    from pipeline.errors import InputError
+
+    if audit == (spec is not None):
+        raise InputError("deploy: give either a spec or --audit")
+    settings = load_settings(out=out if spec is not None else None, workers=workers, work_pool=work_pool)
+    if timeout is not None and timeout <= 0:
+        raise InputError(f"--timeout: found {timeout:g}; a number of seconds above 0 is needed")
+    import os
+
+    from flows.deployments import Plan, check_cron
+    from flows.deployments import deploy as deploy_flow
+
+    if not os.environ.get("PREFECT_API_URL"):
+        from prefect.settings import get_current_settings
+
+        if not get_current_settings().api.url:
+            raise InputError(
+                "PREFECT_API_URL: missing; it names the Prefect server, such as http://127.0.0.1:4200/api after "
+                "`prefect server start`"
+            )
+    if cron is not None:
+        check_cron(cron, timezone)
+    common = {
+        "cron": cron, "timezone": timezone, "pool": settings.work_pool, "retries": retries,
+        "retry_delay": retry_delay, "timeout": timeout,
+    }  # fmt: skip
+    processes = None if workers is None else settings.workers
+    if spec is not None:
+        from flows.deployments import queue_of
+        from flows.release import release as flow
+        from flows.request import Request, check_request
+
+        checked = check_request(Request(spec, settings.out, data, settings.workers or 1, key_file))
+        datasets = [universe.dataset for universe in checked.universes if universe.dataset]
+        plan = Plan(
+            name or checked.spec.name,
+            _paths(spec=spec, out=settings.out, data=data, key_file=key_file) | {"workers": processes},
+            queue_of(datasets, checked.run.root),
+            ("release", *(f"dataset:{one}" for one in sorted(set(datasets))), *(tag or ())),
+            description=f"The release {checked.spec.name} of {spec.resolve()}.",
+            **common,  # type: ignore[arg-type]
+        )
+    else:
+        from flows.audit import audit as flow  # type: ignore[assignment]
+
+        plan = Plan(
+            name or "installed",
+            _paths(out=out or Path("audit")) | {"quick": quick, "workers": processes},
+            "audit",
+            ("audit", *(tag or ())),
+            description="The audit of what is installed on the worker's machine.",
+            **common,  # type: ignore[arg-type]
+        )
+    full_name = asyncio.run(deploy_flow(flow, plan))
+    typer.echo(f"deployed: {full_name}")
+    typer.echo(f"  schedule     {'none' if cron is None else f'{cron} ({timezone})'}")
+    typer.echo(f"  run it now   prefect deployment run '{full_name}'")
+    typer.echo(f"  worker       prefect worker start --pool {plan.pool}")
+
+
+def _paths(**given: Path | None) -> dict[str, object]:
+    """Paths as every machine of the pool sees them."""
+    return {name: None if path is None else str(path.resolve()) for name, path in given.items()}

@@ -1,0 +1,135 @@
+"""What is tried again after a failure, and who is told when nothing more is tried."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import shlex
+import subprocess
+import urllib.request
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from flows.settings import Settings, load_settings
+from geography.errors import SpinewiseError
+from postprocess.errors import SolverError
+
+if TYPE_CHECKING:
+    from prefect import Flow
+    from prefect.client.schemas.objects import FlowRun, State
+
+logger = logging.getLogger("spinewise.flows")
+
+#: Seconds that the operator's command or webhook may take.
+_PATIENCE = 60
+_LONGEST_DELAY = 3600.0
+#: Tag of a run that follows one whose process was lost, with the number of the try.
+_RETRY = "retry:"
+
+
+def may_be_retried(error: BaseException) -> bool:
+    """Whether the same step may do better the next time.
+
+    A full disk, a lost worker or a busy ledger may pass. What is wrong with the input, a refused budget and a refusal
+    of the records (exit status 2 and 3) is final; so is a solve that did not converge, since it is the same each time,
+    and a defect of the program.
+    """
+    if isinstance(error, SpinewiseError):
+        return error.exit_status == 1 and not isinstance(error, SolverError)
+    return isinstance(error, OSError)
+
+
+def retry_delays(settings: Settings) -> list[float]:
+    """Seconds before each retry: doubled from one to the next."""
+    return [min(_LONGEST_DELAY, settings.retry_delay * 2**number) for number in range(settings.retries)]
+
+
+def on_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """A run has failed for good: tell the operator."""
+    tell_operator(flow.name, flow_run, state, load_settings())
+
+
+def on_crash(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """The process of a run is gone: schedule another run, which goes on where it was; or tell the operator.
+
+    The worker calls it, in a process of its own.
+    """
+    settings = load_settings()
+    if not schedule_again(flow_run, retry_delays(settings)):
+        tell_operator(flow.name, flow_run, state, settings)
+
+
+def tries_before(flow_run: FlowRun) -> int:
+    """How many runs whose process was lost this run follows."""
+    return max([0, *(int(tag[len(_RETRY) :]) for tag in flow_run.tags if re.fullmatch(_RETRY + r"\d+", tag))])
+
+
+def schedule_again(flow_run: FlowRun, delays: Sequence[float]) -> bool:
+    """Schedule a run of the same deployment with the same parameters; False where it was tried often enough.
+
+    It is a run of its own: the worker reports the crash once more after this, and would end a run that was scheduled
+    again. How often it was tried stands in a tag.
+    """
+    tries = tries_before(flow_run)
+    if flow_run.deployment_id is None or tries >= len(delays):
+        return False
+    from prefect.client.orchestration import get_client
+    from prefect.states import Scheduled
+    from prefect.types._datetime import now
+
+    with get_client(sync_client=True) as client:
+        client.create_flow_run_from_deployment(
+            flow_run.deployment_id,
+            parameters=flow_run.parameters,
+            state=Scheduled(
+                scheduled_time=now("UTC") + timedelta(seconds=delays[tries]),
+                message=f"Goes on where the run {flow_run.id} was, whose process was lost.",
+            ),
+            tags=[*(tag for tag in flow_run.tags if not tag.startswith(_RETRY)), f"{_RETRY}{tries + 1}"],
+            idempotency_key=f"{flow_run.id}-again",
+            job_variables=flow_run.job_variables,
+        )
+    return True
+
+
+def message_of(flow: str, run: FlowRun, state: State[Any]) -> dict[str, object]:
+    """What the operator is told: JSON, and nothing that Prefect's own pages do not show."""
+    return {
+        "event": "spinewise run failed",
+        "flow": flow,
+        "run": run.name,
+        "run_id": str(run.id),
+        "deployment_id": None if run.deployment_id is None else str(run.deployment_id),
+        "state": state.name,
+        "message": state.message or "",
+        "parameters": {name: None if value is None else str(value) for name, value in (run.parameters or {}).items()},
+        "tries": tries_before(run) + 1,
+    }
+
+
+def tell_operator(flow: str, run: FlowRun, state: State[Any], settings: Settings) -> None:
+    """Run the operator's command with the message on its standard input, and post it to the webhook.
+
+    Only for runs of deployments: who runs a release by hand sees what happened. What goes wrong here is logged, since
+    it must not hide the failure itself.
+    """
+    if run.deployment_id is None:
+        return
+    body = json.dumps(message_of(flow, run, state)).encode()
+    if settings.on_failure_command:
+        try:
+            words = shlex.split(settings.on_failure_command)
+            subprocess.run(words, input=body, check=True, timeout=_PATIENCE, stdout=subprocess.DEVNULL)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            logger.error("the command of on_failure_command failed: %s", type(error).__name__)
+    if settings.on_failure_webhook:
+        request = urllib.request.Request(
+            settings.on_failure_webhook, data=body, headers={"Content-Type": "application/json"}, method="POST"
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=_PATIENCE):
+                pass
+        except (OSError, ValueError) as error:
+            logger.error("the webhook of on_failure_webhook failed: %s", type(error).__name__)

@@ -1,0 +1,252 @@
+"""What goes wrong around a run: no space, no access, altered checkpoints, a clock set back, a second run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
+
+import pytest
+from releases.command import environment
+from releases.small import QUICK, public_bytes, run, write_town
+
+import flows.run_log
+import pipeline.privacy.ledger
+from flows.checkpoints import Batches
+from flows.refusals import RefusedError
+from flows.steps import Silent, Step
+from pipeline.errors import InputError, ReleaseError, SpinewiseError
+from pipeline.layout import RunDirectory
+from postprocess import level_task
+
+
+class StoppedError(Exception):
+    """The test has stopped the run."""
+
+
+class StoppedAt(Silent):
+    """Stops a run at a step; or within it, after its second batch."""
+
+    def __init__(self, step: str, *, within: bool = False) -> None:
+        self.step, self.within, self.now, self.batches = step, within, "", 0
+
+    def start(self, step: Step) -> None:
+        self.now = step.name
+        if step.name == self.step and not self.within:
+            raise StoppedError
+
+    def advance(self, geounits: int) -> None:  # noqa: ARG002
+        if self.now == self.step and self.within:
+            self.batches += 1
+            if self.batches > 2:
+                raise StoppedError
+
+
+class Performed(Silent):
+    """Keeps which steps were performed."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        if not skipped:
+            self.steps.append(step.name)
+
+
+def stop(spec: Path, out: Path, step: str, *, within: bool = False) -> RunDirectory:
+    """A run that is stopped at a step; its directory."""
+    with pytest.raises(StoppedError):
+        run(spec, out, progress=StoppedAt(step, within=within))
+    return RunDirectory(out / "town")
+
+
+@pytest.fixture(scope="module")
+def quick_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_town(tmp_path_factory.mktemp("quick"), *QUICK)
+
+
+@pytest.fixture(scope="module")
+def quick_bytes(quick_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    """The public files of a run that nothing interrupted."""
+    return public_bytes(run(quick_spec, tmp_path_factory.mktemp("quick-bytes")))
+
+
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch for each family."""
+    monkeypatch.setattr(level_task, "BATCH_OPERATIONS", 1.0)
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path, kilobytes: int) -> Iterator[Path]:
+    """A file system of that size; skips where none can be made."""
+    folder.mkdir()
+    if os.geteuid() or shutil.which("mount") is None:
+        pytest.skip("a file system in memory can be made by root alone")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", folder], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip(f"a file system in memory cannot be made here: {mounted.stderr.decode().strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def remount(folder: Path, options: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{options}", folder], check=True)
+
+
+@pytest.mark.parametrize("kilobytes", [40, 160, 320])
+def test_a_full_disk_is_told_and_the_run_goes_on_with_more(
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, kilobytes: int
+) -> None:
+    with small_disk(tmp_path / "disk", kilobytes) as disk:
+        with pytest.raises(SpinewiseError) as error:
+            run(quick_spec, disk)
+        told = str(error.value)
+        if isinstance(error.value, RefusedError) and error.value.details.exists():
+            told = error.value.details.read_text()
+        assert "no space left" in told
+        assert error.value.exit_status == 1
+        assert not RunDirectory(disk / "town").manifest.exists()
+        remount(disk, "size=20m")
+        assert public_bytes(run(quick_spec, disk)) == quick_bytes
+
+
+def test_a_read_only_file_system_is_told_and_the_run_goes_on_after(
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path
+) -> None:
+    with small_disk(tmp_path / "disk", 20_000) as disk:
+        stop(quick_spec, disk, "estimate tract")
+        remount(disk, "ro")
+        with pytest.raises((ReleaseError, InputError), match="read-only"):
+            run(quick_spec, disk)
+        remount(disk, "rw")
+        progress = Performed()
+        assert public_bytes(run(quick_spec, disk, progress=progress)) == quick_bytes
+        assert "estimate county" not in progress.steps
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("damage", ["none", "truncated", "flipped", "swapped", "empty"])
+def test_altered_batches_are_computed_again(
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = stop(quick_spec, tmp_path, "estimate block", within=True)
+    kept = sorted((directory.main.checkpoints / "batches").rglob("*.npz"))
+    assert len(kept) == 2
+    for path in kept:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        altered = {"truncated": bytes(content[:-40]), "flipped": bytes(content), "empty": b""}
+        if damage in altered:
+            path.write_bytes(altered[damage])
+    if damage == "swapped":
+        shutil.copy(kept[0], kept[1])
+        kept[0].unlink()
+    read: list[bool] = []
+    get = Batches.get
+
+    def watched(self: Batches, step: str, batch: str) -> object:
+        found = get(self, step, batch)
+        if step == "estimate block":
+            read.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Batches, "get", watched)
+    assert public_bytes(run(quick_spec, tmp_path)) == quick_bytes
+    assert any(read) == (damage == "none")
+    assert not list(directory.restricted.rglob("*.npz"))
+
+
+@pytest.mark.parametrize("damage", ["truncated", "flipped"])
+@pytest.mark.parametrize("what", ["steps.json", "histograms/tract.parquet"])
+def test_an_altered_checkpoint_or_file_is_made_again(
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, what: str, damage: str
+) -> None:
+    """Also where the alteration leaves valid JSON: a number that the solvers told."""
+    directory = stop(quick_spec, tmp_path, "tables tract")
+    path = directory.main.checkpoints / what if what.endswith(".json") else directory.public / what
+    content = path.read_bytes()
+    if damage == "truncated":
+        path.write_bytes(content[:-20])
+    elif what.endswith(".json"):
+        assert content.count(b'"families": ') > 1
+        path.write_bytes(content.replace(b'"families": ', b'"families": 9'))
+    else:
+        path.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
+    progress = Performed()
+    assert public_bytes(run(quick_spec, tmp_path, progress=progress)) == quick_bytes
+    assert "estimate tract" in progress.steps
+
+
+class YearAgo(datetime):
+    """A clock that is a year behind."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> datetime:  # type: ignore[override]
+        return datetime.now(tz) - timedelta(days=366)
+
+
+def test_a_clock_set_back_changes_nothing(
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run goes on a year before it began; what it left is of the future."""
+    directory = stop(quick_spec, tmp_path, "tables tract")
+    ahead = time.time() + 366 * 86_400
+    for path in directory.root.rglob("*"):
+        os.utime(path, (ahead, ahead))
+    for module in (flows.run_log, pipeline.privacy.ledger):
+        monkeypatch.setattr(module, "datetime", YearAgo)
+    now = time.time
+    monkeypatch.setattr(time, "time", lambda: now() - 366 * 86_400)
+    progress = Performed()
+    assert public_bytes(run(quick_spec, tmp_path, progress=progress)) == quick_bytes
+    assert "estimate tract" not in progress.steps
+    lines = directory.log.read_text().splitlines()
+    assert int(lines[-1][:4]) < datetime.now(UTC).year
+
+
+_RACER = """
+import sys
+from pathlib import Path
+from releases.small import run
+from pipeline.errors import InputError
+import flows.accuracy, cvxpy
+sys.stdout.write("ready"); sys.stdout.flush()
+sys.stdin.readline()
+try:
+    run(Path(sys.argv[1]), Path(sys.argv[2]))
+except InputError as error:
+    sys.stderr.write(str(error))
+    sys.exit(error.exit_status)
+"""
+
+
+def test_of_runs_started_at_once_in_one_directory_all_but_one_are_refused(
+    quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path
+) -> None:
+    command = [sys.executable, "-c", _RACER, str(quick_spec), str(tmp_path)]
+    pipe = subprocess.PIPE
+    racers = [
+        subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, stderr=pipe, text=True) for _ in range(3)
+    ]
+    for racer in racers:
+        assert racer.stdout is not None
+        assert racer.stdout.read(5) == "ready"
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("\n")
+        racer.stdin.flush()
+    ended = [(racer.communicate(timeout=300)[1], racer.returncode) for racer in racers]
+    assert sorted(status for _, status in ended) == [0, 2, 2]
+    assert all("another process is running in" in text for text, status in ended if status)
+    assert public_bytes(tmp_path / "town") == quick_bytes

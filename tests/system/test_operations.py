@@ -1,0 +1,274 @@
+"""The walk of docs/operations.md, typed as it stands there, with a real server and worker on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from oracles.postgresql import NoServerError
+from oracles.postgresql import server as postgresql
+from project.documents import PROJECT, code_blocks
+
+from pipeline.layout import RunDirectory
+from pipeline.manifest import read_manifest
+
+Found = TypeVar("Found")
+
+#: One county of the example, and few simulated runs.
+COUNTY, REPLICATES = "99001", 2
+#: What docs/operations.md says, and what stands for it here.
+PORT, DATABASE = "4200", "postgresql+asyncpg://spinewise@localhost/prefect"
+
+
+def walk_block(name: str) -> list[list[str]]:
+    """The words of each line of a block of the page."""
+    (block,) = (one for one in code_blocks("sh") if one.mark == f"walk: {name}")
+    assert block.page == PROJECT / "docs" / "operations.md"
+    return [shlex.split(line, comments=True) for line in block.text.splitlines()]
+
+
+@dataclass
+class Shell:
+    """Someone who types the page's commands in a folder."""
+
+    folder: Path
+    port: int
+    variables: dict[str, str]
+    database: str = ""
+    started: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def api(self) -> str:
+        return f"http://127.0.0.1:{self.port}/api"
+
+    def lines(self, *blocks: str) -> Iterator[list[str]]:
+        """The commands of blocks, once their exports are done."""
+        for block in blocks:
+            for words in walk_block(block):
+                words = [word.replace(PORT, str(self.port)).replace(DATABASE, self.database) for word in words]
+                if words[0] == "export":
+                    name, _, value = words[1].partition("=")
+                    self.variables[name] = value
+                else:
+                    yield words
+
+    def start(self, name: str, *blocks: str) -> None:
+        """Type what does not end."""
+        (words,) = self.lines(*blocks)
+        with (self.folder / f"{name}.log").open("wb") as log:
+            self.started.append(
+                subprocess.Popen(
+                    words, cwd=self.folder, env=self.variables, stdout=log, stderr=log, start_new_session=True
+                )
+            )
+
+    def type(self, words: list[str]) -> str:
+        """Type a command that ends, and well; what it printed."""
+        done = subprocess.run(
+            words, cwd=self.folder, env=self.variables, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert done.returncode == 0, (
+            f"{shlex.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}\n{self.logs()}"
+        )
+        return done.stdout
+
+    def ask(self, path: str, query: object = None) -> Any:
+        """What the server answers."""
+        data = None if query is None else json.dumps(query).encode()
+        request = urllib.request.Request(f"{self.api}/{path}", data=data, headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def runs(self, **tags: list[str]) -> list[dict[str, Any]]:
+        """Runs with these tags that have come to an end well."""
+        query = {"flow_runs": {"state": {"type": {"any_": ["COMPLETED"]}}, "tags": tags}}
+        found: list[dict[str, Any]] = self.ask("flow_runs/filter", query)
+        return found
+
+    def wait(self, what: str, look: Callable[[], Found], seconds: float) -> Found:
+        """The first answer that is true."""
+        until = time.monotonic() + seconds
+        while not (found := look()):
+            assert time.monotonic() < until, f"{what} within {seconds} s\n{self.logs()}"
+            time.sleep(0.2)
+        return found
+
+    def answers(self) -> bool:
+        try:
+            return self.ask("health") is True
+        except (urllib.error.URLError, OSError):
+            return False
+
+    def logs(self) -> str:
+        return "\n".join(f"== {path.name}\n{path.read_text()[-4000:]}" for path in self.folder.glob("*.log"))
+
+    def end(self) -> None:
+        """End what was started, with all that it has started."""
+        for process in reversed(self.started):
+            for process_id in [process.pid, *children(process.pid)]:
+                try:
+                    os.kill(process_id, signal.SIGKILL)
+                except ProcessLookupError:
+                    continue
+            process.wait()
+
+
+def children(parent: int) -> list[int]:
+    """Processes that a process has started, and theirs."""
+    import psutil
+
+    try:
+        return [child.pid for child in psutil.Process(parent).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+@contextmanager
+def shell(folder: Path, database: str = "") -> Iterator[Shell]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "SPINEWISE_"))}
+    variables |= {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]),
+        "PREFECT_HOME": str(folder / "home"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+        "XDG_STATE_HOME": str(folder / "state"),
+        "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "PREFECT_CLI_COLORS": "false",
+        "PYTHONUNBUFFERED": "1",
+    }
+    one = Shell(folder, port, variables, database)
+    try:
+        yield one
+    finally:
+        one.end()
+
+
+def make_small(folder: Path) -> None:
+    """Leave one county of the example."""
+    for name in ("blocks", "persons"):
+        table = pq.read_table(folder / f"{name}.parquet")
+        pq.write_table(table.filter(pc.starts_with(table["block"], COUNTY)), folder / f"{name}.parquet")
+    spec = folder / "release.toml"
+    text = spec.read_text("utf-8")
+    assert "replicates = 20" in text
+    spec.write_text(text.replace("replicates = 20", f"replicates = {REPLICATES}"), "utf-8")
+
+
+def begin(one: Shell, *server: str) -> None:
+    """Server, worker, example, and the deployments with their schedules."""
+    one.start("server", *server)
+    one.wait("the server answers", one.answers, 150)
+    one.start("worker", "worker")
+    for words in one.lines("deploy"):
+        printed = one.type(words)
+        if words[:2] == ["spinewise", "example"]:
+            make_small(one.folder / "demo")
+        if words[:2] == ["spinewise", "doctor"]:
+            assert "nothing is wrong" in printed
+
+
+@pytest.mark.slow
+def test_walk_on_sqlite(tmp_path: Path) -> None:
+    """All of the page: a run that cron has started, one by hand, the result, a rerun; and what the server keeps."""
+    with shell(tmp_path) as one:
+        begin(one, "server")
+        (first, *_) = one.wait("cron starts a run", lambda: one.runs(all_=["auto-scheduled", "release"]), 240)
+        assert first["auto_scheduled"]
+        for words in one.lines("run"):
+            one.type(words)
+        for words in one.lines("result"):
+            one.type(words)
+        assert_form(one)
+        assert_artifacts(one)
+        assert_one_at_a_time(one)
+        logged = {log["message"] for log in one.ask("logs/filter", {"limit": 200})}
+        assert any(text.startswith("estimate county: 1 geounits, ") and "memory" in text for text in logged)
+    run = RunDirectory(tmp_path / "releases" / "example")
+    secret = run.key.read_text().split()[1]
+    stored = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert any(path.name == "prefect.db" for path in stored)
+    for path in (*stored, *tmp_path.glob("*.log")):
+        content = path.read_bytes()
+        assert secret.encode() not in content, path
+        assert bytes.fromhex(secret) not in content, path
+
+
+@pytest.mark.slow
+def test_walk_on_postgresql(tmp_path: Path) -> None:
+    """The same begins on PostgreSQL; the process of a run is killed, and another run goes on where it was."""
+    with ExitStack() as stack:
+        try:
+            url = stack.enter_context(postgresql())
+        except NoServerError as reason:
+            pytest.skip(str(reason))
+        one = stack.enter_context(shell(tmp_path, url.replace("postgresql://", "postgresql+asyncpg://")))
+        begin(one, "postgresql", "server")
+        kept = tmp_path / "releases" / "example" / "restricted" / "histograms" / "block.parquet"
+        one.wait("cron starts a run", kept.exists, 240)
+        killed = [number for number in children(one.started[1].pid) if "prefect.engine" in command_of(number)]
+        for number in killed:
+            os.kill(number, signal.SIGKILL)
+        assert killed
+        (again, *_) = one.wait("the run is followed by another", lambda: one.runs(all_=["retry:1"]), 240)
+        assert again["deployment_id"]
+        assert not (tmp_path / "home" / "prefect.db").exists(), "the database is PostgreSQL's"
+    manifest = read_manifest(RunDirectory(tmp_path / "releases" / "example").manifest)
+    assert manifest.status == "official"
+
+
+def command_of(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
+
+
+def assert_form(one: Shell) -> None:
+    """The page's form has a field with a type and a text for each parameter, and none for a key."""
+    deployment = one.ask("deployments/name/spinewise%20release/example")
+    fields = deployment["parameter_openapi_schema"]["properties"]
+    assert set(fields) == {"spec", "out", "data", "workers", "key_file"}
+    assert all(shown["description"] for shown in fields.values())
+    assert fields["workers"]["anyOf"][0] == {"minimum": 1, "type": "integer"}
+    assert fields["spec"]["format"] == "path"
+    assert deployment["enforce_parameter_schema"]
+    assert set(deployment["tags"]) == {"spinewise", "release"}
+    assert [one["schedule"]["timezone"] for one in deployment["schedules"]] == ["Europe/Vienna"]
+
+
+def assert_artifacts(one: Shell) -> None:
+    """Public values of the run: plan, budget, solver, sizes, times, progress; and the last one says where it is."""
+    found = {artifact["key"]: artifact for artifact in one.ask("artifacts/filter", {"sort": "CREATED_DESC"})}
+    names = {"plan", "budget", "solver", "sizes", "times", "progress", "release"}
+    assert set(found) >= {f"example-{name}" for name in names}
+    assert float(found["example-progress"]["data"]) == 100
+    budget = json.loads(found["example-budget"]["data"])
+    assert {"level", "query", "share", "mechanism", "scale"} <= set(budget[0])
+    assert str(one.folder / "releases" / "example" / "public") in found["example-release"]["data"]
+
+
+def assert_one_at_a_time(one: Shell) -> None:
+    """The queue of the release's directory lets one run through."""
+    queues = one.ask("work_pools/spinewise/queues/filter", {})
+    limits = {queue["name"]: queue["concurrency_limit"] for queue in queues}
+    assert [limit for name, limit in limits.items() if name.startswith("directory ")] == [1]
+    assert limits["audit"] == 1
