@@ -38,8 +38,6 @@ class LevelEstimate:
         info: precision, covariance, known and unmeasured directions, per class.
         fixed: histograms `(n, n_cells)` on the known directions; None where only zeros are known, and at the leaves.
         children: what the children say; None at the leaves and in the topdown estimator.
-        silent: `(n,)` True where nothing was measured of a geounit nor below it, since one above stands for it; None
-            where there is no such geounit. What else stands here of it is not used.
     """
 
     classes: IntArray
@@ -47,7 +45,6 @@ class LevelEstimate:
     info: Information
     fixed: FloatArray | None = None
     children: ChildrenSum | None = None
-    silent: BoolArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,17 +119,18 @@ def own_precisions(basis: Basis, measured: Sequence[Measured]) -> FloatArray:
     )
 
 
-def _silent(problem: Problem, level: int, below: LevelEstimate | None) -> BoolArray | None:
-    """Which geounits of a level are silent, as `LevelEstimate` has it; `below` is None at the leaves."""
-    kinds = problem.kinds_of(level)
-    if kinds is None or not (kinds < 0).any():
-        return None
-    if below is None:
-        return np.asarray(kinds < 0)
-    if below.silent is None:
-        return None
-    offsets = problem.spine.child_offsets(level)
-    return np.asarray((kinds < 0) & (np.diff(offsets) == 1) & below.silent[offsets[:-1]])
+def silent_of(problem: Problem) -> list[BoolArray]:
+    """Per level, `(n,)` True where nothing was measured of a geounit nor below it, since one above stands for it."""
+    spine = problem.spine
+    found: list[BoolArray] = []
+    for level in range(spine.n_levels - 1, -1, -1):
+        kinds = problem.kinds_of(level)
+        silent = np.zeros(len(spine.levels[level].geocodes), dtype=bool) if kinds is None else kinds < 0
+        if found:
+            offsets = spine.child_offsets(level)
+            silent = silent & (np.diff(offsets) == 1) & found[-1][offsets[:-1]]
+        found.append(silent)
+    return found[::-1]
 
 
 def _kept_shape(basis: Basis, keep: BoolArray) -> tuple[int, ...]:
@@ -211,10 +209,7 @@ def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
     known = _zero_projector(basis, patterns)
     if invariants := invariants_of(problem.constraints.bounds[level]):
         known, _ = _with_invariants(basis, known, invariants)
-    info = information(own[kind_of], known, is_full(own))
-    is_leaf = level == problem.spine.n_levels - 1
-    silent = _silent(problem, level, None) if is_leaf else None
-    return LevelEstimate(classes.ravel().astype(np.int64), own[0], info, silent=silent)
+    return LevelEstimate(classes.ravel().astype(np.int64), own[0], information(own[kind_of], known, is_full(own)))
 
 
 def _sum_over_children(
@@ -314,8 +309,10 @@ class LevelSums:
         return fixed + apply(estimate.info.covariance[classes], term), fixed
 
 
-def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -> LevelEstimate:
-    """The level above `below`, from its own measurements and its children."""
+def _parents(
+    problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray]
+) -> LevelEstimate:
+    """The level above `below`, from its own measurements and its children; `silent` as from `silent_of`."""
     offsets = problem.spine.child_offsets(level)
     mean, fixed_sum = _sum_over_children(problem, basis, level + 1, below)
     starts = offsets[:-1]
@@ -333,17 +330,14 @@ def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -
     precision_of_children = inverse_off(covariance, excluded)
     own_of_kinds = own_precisions(basis, problem.measured[level])
     own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.any_unmeasured
-    silent = _silent(problem, level, below)
-    here = np.zeros(len(starts), dtype=bool) if silent is None else silent
     if (kinds := problem.kinds_of(level)) is not None:
-        between = (kinds < 0) & ~here
+        above_all = silent[level + 1][starts] & ~silent[level]
+        between = (kinds < 0) & ~silent[level]
         own = np.where(between[:, None, None, None], 0.0, own_of_kinds[np.maximum(kinds, 0)])
-        full = full and (not below.info.any_unmeasured or not between.any())
-    if below.silent is not None:
         # What is below a geounit that stands for all of it says nothing.
-        above_all = below.silent[starts] & ~here
         precision_of_children[above_all], mean[above_all] = 0.0, 0.0
         full = full and (is_full(own_of_kinds) or not above_all.any())
+        full = full and (not below.info.any_unmeasured or not between.any())
     zeros = _zero_projector(basis, zero_masks(problem, basis, level))
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None
@@ -358,7 +352,7 @@ def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -
     info = information(own + precision_of_children, known, full)
     term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean)))
     children = ChildrenSum(mean, precision_of_children, term)
-    return LevelEstimate(np.arange(len(zeros)), own_of_kinds[0], info, fixed, children, silent)
+    return LevelEstimate(np.arange(len(zeros)), own_of_kinds[0], info, fixed, children)
 
 
 def _common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
@@ -379,9 +373,10 @@ def upward_pass(problem: Problem, basis: Basis) -> list[LevelEstimate]:
     """
     n_levels = problem.spine.n_levels
     estimates = [_own_only(problem, basis, n_levels - 1)]
+    silent = silent_of(problem)
     for level in range(n_levels - 2, -1, -1):
         if problem.estimator == "full":
-            estimates.append(_parents(problem, basis, level, estimates[-1]))
+            estimates.append(_parents(problem, basis, level, estimates[-1], silent))
         else:
             estimates.append(_own_only(problem, basis, level))
     return estimates[::-1]
