@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from flows.engine import set_up_prefect
 from flows.threads import limit_threads
@@ -22,7 +22,7 @@ from pydantic import Field  # noqa: E402
 
 from flows.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.custody import configured_key  # noqa: E402
-from flows.request import Engine, Request, check_request  # noqa: E402
+from flows.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.retries import may_be_retried, on_crash, on_failure, retry_delays  # noqa: E402
 from flows.run import run_release  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
@@ -57,7 +57,7 @@ def release(
     data: Path | None = None,
     workers: WorkerCount | None = None,
     key_file: Path | None = None,
-    engine: Literal["local", "dask"] = "local",
+    engine: EngineName = "local",
     scheduler: str | None = None,
     scratch: str | None = None,
 ) -> str:

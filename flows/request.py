@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Literal, get_args
 
 from flows.charging import check_datasets
 from flows.manifests import statement_of
@@ -15,7 +16,8 @@ from pipeline.spec import ReleaseSpec, load_spec
 from pipeline.tables import check_labels
 from pipeline.universe import Universe
 
-ENGINES = ("local", "dask")
+EngineName = Literal["local", "dask"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,12 @@ import typer
 
 app = typer.Typer(
     name="import",
-    help="Make a release spec from files as they come: census summary files, tables, database queries.",
+    help="""Make a release spec from files as they come: census summary files, tables, database queries.
+
+    Example:
+
+        spinewise import pl94171 ri2020.pl.zip --out ri2020
+    """,
     no_args_is_help=True,
     rich_markup_mode=None,
 )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+
+if TYPE_CHECKING:
+    from flows.request import EngineName
 
 KeyFileOption = Annotated[
     Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
@@ -102,7 +105,7 @@ def run(
             data=data,
             workers=request.workers,
             key_file=key_file,
-            engine=engine,
+            engine=cast("EngineName", request.engine.name),
             scheduler=scheduler,
             scratch=scratch,
         )

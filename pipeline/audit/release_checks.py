@@ -21,7 +21,7 @@ from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_va
 from pipeline.errors import SpinewiseError
 from pipeline.manifest import check_public_files
 from pipeline.measurements import Measurement, read_measurement
-from pipeline.privacy.events import Event
+from pipeline.privacy.events import BYPASSED, Event
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise import sampler_for
 from pipeline.tabulate import roll_up
@@ -271,7 +271,8 @@ def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], cha
     wanted: dict[tuple[object, ...], list[tuple[str, Fraction]]] = {}
     for one in (one for one in expected if not one.also):
         geounits = len(release.geocodes(one.level)) if one.measured is None else len(one.measured)
-        group = (one.level, one.query.name, one.noise.mechanism, one.noise.scale, one.query.size * geounits)
+        query = one.query.name + (BYPASSED if one.universe.bypass else "")
+        group = (one.level, query, one.noise.mechanism, one.noise.scale, one.query.size * geounits)
         wanted.setdefault((one.universe.neighbours, *group), []).append((one.name, one.cost))
     for event in (event for event in charged if event.kind == "charge"):
         made = (event.neighbours, event.level, event.query, event.mechanism, Fraction(event.scale), event.count)

@@ -21,9 +21,12 @@ from pipeline.errors import InputError, SpinewiseError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS, Framework
 from pipeline.privacy.mechanisms import MOVED, MechanismName, mechanism
 
-__all__ = ["DatasetState", "Event", "Group", "LedgerError", "cost_of", "exact_text", "replay", "sealed"]
+__all__ = ["BYPASSED", "DatasetState", "Event", "Group", "LedgerError", "cost_of", "exact_text", "replay", "sealed"]
 
 EventKind = Literal["open", "charge", "commit", "close"]
+
+#: Ends the query of a charge whose scale is not that of every geounit, though every path costs the same.
+BYPASSED: Final = " (bypass)"
 
 _KINDS: Final = ("open", "charge", "commit", "close")
 _SEAL: Final = "spinewise ledger event 1"
@@ -38,7 +41,8 @@ class Group:
     """One mechanism on all geounits of a level: what is charged.
 
     Attributes:
-        level, query: what is measured; for a choice the query is `Select.stream_name`.
+        level, query: what is measured; for a choice the query is `Select.stream_name`. A query ends with `BYPASSED`
+            where geounits without siblings are bypassed: their share is spent above, with more budget at once.
         mechanism, scale: `discrete_gaussian` with sigma^2, `discrete_laplace` with b, `exponential` with epsilon.
         count: how many numbers are drawn, geounits times answers; for the record, the cost does not depend on it.
     """

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pipeline.errors import InputError
 from pipeline.privacy.accounting import zcdp_epsilon
-from pipeline.privacy.events import DatasetState, Event, replay
+from pipeline.privacy.events import BYPASSED, DatasetState, Event, replay
 from pipeline.privacy.mechanisms import MOVED, mechanism
 from pipeline.privacy.pld import pld_epsilon
 
@@ -26,14 +26,17 @@ def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
     """An epsilon that holds at `delta` for all that the dataset was charged for, together.
 
     The least of the bound from rho and that from the distribution of the privacy loss; in the pure framework the sum of
-    the epsilons, which holds at delta = 0 already.
+    the epsilons, which holds at delta = 0 already. Where a run bypassed geounits, the bound from rho: the distribution
+    depends on how the budget of a path is cut, and its charges tell that of one path only.
     """
     if state.framework == "pure":
         return float(state.spent)
     moved = MOVED[state.neighbours]
     groups = [event.group() for charges in state.runs.values() for event in charges]
-    losses = pld_epsilon([(mechanism(group.mechanism, group.scale), moved) for group in groups], delta)
     bound = zcdp_epsilon(state.spent, delta)
+    if any(group.query.endswith(BYPASSED) for group in groups):
+        return bound
+    losses = pld_epsilon([(mechanism(group.mechanism, group.scale), moved) for group in groups], delta)
     return bound if losses is None else min(bound, losses)
 
 

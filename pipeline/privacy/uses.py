@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from pipeline.privacy.budget import Framework, Neighbours, noise_for
-from pipeline.privacy.events import Group
+from pipeline.privacy.events import BYPASSED, Group
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import Charge, RunFingerprint
 from pipeline.privacy.mechanisms import DiscreteGaussian, DiscreteLaplace, mechanism
@@ -136,7 +136,13 @@ def charge_for(
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
     groups = tuple(
-        Group(m.level, m.query, m.use.name, m.use.scale, m.size * level_sizes[m.level])
+        Group(
+            m.level,
+            m.query + (BYPASSED if universe.bypass else ""),
+            m.use.name,
+            m.use.scale,
+            m.size * level_sizes[m.level],
+        )
         for m in measurements_of(universe)
     )
     return Charge(dataset, run, release, universe.neighbours, groups)

@@ -25,7 +25,11 @@ from pipeline.check_release import check_release
 from pipeline.layout import RunDirectory
 from pipeline.manifest import public_files, read_manifest, write_manifest
 from pipeline.measurements import MeasurementWriter, read_measurement
+from pipeline.privacy.accounting import zcdp_epsilon
+from pipeline.privacy.events import replay
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger import Ledger
+from pipeline.privacy.ledger_report import spent_epsilon
 from pipeline.privacy.statements import _most_on_queries
 
 LEVELS = "levels = { county = 1, tract = 3, block = 5 }"
@@ -132,6 +136,37 @@ def _recompute(directory: RunDirectory) -> list[str]:
     directory.manifest.unlink()
     write_manifest(directory, manifest.model_copy(update={"files": public_files(directory)}))
     return verify_release(directory, 1, Silent())
+
+
+def test_the_ledger_is_charged_the_price_of_any_path(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    with Ledger.open(url, create=True) as ledger:
+        for name, rho in (("people", "2"), ("homes", "1")):
+            ledger.open_dataset(
+                name, population="made up", framework="zcdp", budget=Fraction(rho), neighbours="change-one"
+            )
+    shutil.copytree(spec.parent, tmp_path / "in")
+    text = spec.read_text().replace('key = "insecure-test:1"', 'dataset = "people"')
+    text = text.replace('privacy = { rho = "1" }', 'privacy = { rho = "1", dataset = "homes" }')
+    text = text.replace("replicates = 3\nunbiased = true", "margins = false")
+    (tmp_path / "in" / "release.toml").write_text(text)
+    monkeypatch.setenv("SPINEWISE_LEDGER", url)
+    directory = RunDirectory(run(tmp_path / "in" / "release.toml", tmp_path / "out"))
+    with Ledger.open(url) as ledger:
+        states, problems = replay(ledger.id, ledger.events())
+        charged = list(ledger.events())
+    assert problems == []
+    assert (states["people"].spent, states["homes"].spent) == (2, 1)
+    counts = {(e.level, e.query): e.count for e in charged if e.kind == "charge" and e.dataset == "people"}
+    assert counts["county", "total (bypass)"] == 3
+    assert counts["tract", "total (bypass)"] == len(
+        read_measurement(directory.main.measurement("tract", "total")).geocodes
+    )
+    assert spent_epsilon(states["people"], Fraction(1, 10**10)) == zcdp_epsilon(2, Fraction(1, 10**10))
+    findings = release_findings(read_release(directory), MasterKey.read(directory.key), charged)
+    assert [finding for finding in findings if not finding.passed] == []
 
 
 def test_the_worst_path_counts_for_an_attribute() -> None:

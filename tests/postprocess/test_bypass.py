@@ -14,7 +14,7 @@ from postprocess.unbiased import unbiased_estimates, variances_of
 from postprocess.upward import basis_of, estimates_of, upward_pass
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     zeros=st.booleans(),

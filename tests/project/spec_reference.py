@@ -22,6 +22,7 @@ ANCHORS = {
     ROOT: "the-top-level",
     "PrivacySection": "privacy",
     "GeographySection": "geography",
+    "RegroupSection": "geographyregroup",
     "SchemaSection": "schema",
     "RecodeSection": "schemarecodesname",
     "StrategySection": "strategy",
