@@ -10,6 +10,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.setup-done
 PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
+# Two tests at a time; those of a file stay together, and share what they prepare.
+PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
 BENCHMARKS := $(filter-out %/bench_national.py,$(sort $(wildcard benchmarks/bench_*.py)))
 
 .PHONY: help setup release test test-slow test-all lint types imports check format docs site report-js bench bench-national clean
@@ -49,13 +51,13 @@ release: $(STAMP) example/release.toml
 	$(BIN)/spinewise run example/release.toml --out releases
 
 test: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow"
+	$(PYTEST) -m "not slow"
 
 test-slow: $(STAMP)
-	$(BIN)/python -m pytest -m slow
+	$(PYTEST) -m slow
 
 test-all: $(STAMP)
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -35,7 +35,7 @@ def spinewise(*arguments: object, **environment: str) -> subprocess.CompletedPro
 def test_help_is_fast_and_has_examples() -> None:
     began = time.monotonic()
     shown = spinewise("--help")
-    assert time.monotonic() - began < 5  # 0.2 s on an idle machine; the imports are what is tested below
+    assert time.monotonic() - began < 20  # 0.2 s on an idle machine; the imports are what is tested below
     assert shown.returncode == 0
     assert "spinewise example demo" in shown.stdout
     for command in ("run", "verify", "example", "schema"):

@@ -222,7 +222,7 @@ def test_the_check_is_fast_where_every_block_has_invariants_and_facilities() -> 
     )
     begin = time.perf_counter()
     check_feasible(spine, (8,), constraints)
-    assert time.perf_counter() - begin < 5
+    assert time.perf_counter() - begin < 30  # 1 s on an idle core
     tracts = level_sums(spine, histograms)[2]
     tracts[7, 0] += 1
     wrong = declare(spine, constraints.structural_zeros, [Invariant("tract", detail, tracts)])
@@ -230,4 +230,4 @@ def test_the_check_is_fast_where_every_block_has_invariants_and_facilities() -> 
     begin = time.perf_counter()
     with pytest.raises(InfeasibleError, match=r"\n  tract 007, by 1 person: hhgq \(answer 1\) is exactly"):
         check_feasible(spine, (8,), Constraints(constraints.structural_zeros, bounds))
-    assert time.perf_counter() - begin < 10
+    assert time.perf_counter() - begin < 60  # 3 s on an idle core
