@@ -106,7 +106,15 @@ class Validation:
                 lines[-1] += f"\n{line}"
             else:
                 lines.append(line)
-        self.findings += [Finding(part, f"{prefix}{line}") for line in lines]
+        self.findings += [_placed(part, f"{prefix}{line}") for line in lines]
+
+
+def _placed(part: Part, text: str) -> Finding:
+    """The finding of a message; one on a spec begins with its file and key."""
+    place = text.split(": ", 2)
+    if part != "spec" or len(place) < 3:
+        return Finding(part, text)
+    return Finding(part, text, file=place[0], where=place[1], problem=place[2])
 
 
 def validate(data: Path | None, spec_file: Path) -> Validation:

@@ -107,7 +107,8 @@ def test_every_line_of_a_wrong_spec(folder: Path) -> None:
     )
     found = validate(folder / "nothing", folder / "release.toml")
     assert [one.part for one in found.findings][-1] == "records"
-    assert any("publish.replicas: unknown key" in one.text for one in found.findings)
+    (unknown,) = (one for one in found.findings if one.where == "publish.replicas")
+    assert (unknown.file, unknown.problem[:12]) == (str(folder / "release.toml"), "unknown key;")
     assert "no such file or folder" in found.findings[-1].text
 
 
