@@ -19,9 +19,11 @@ from flows.request import with_data
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.query import Query
-from pipeline.record_cells import CellChunk, open_cells
+from pipeline.record_cells import CellChunk, needed_columns, open_cells
 from pipeline.record_problems import ProblemLog
+from pipeline.records import column_names
 from pipeline.spec import ReleaseSpec, load_spec
+from pipeline.spec_input import InputSpec
 from pipeline.tables import check_labels
 from pipeline.universe import Universe
 
@@ -106,7 +108,15 @@ class Validation:
                 lines[-1] += f"\n{line}"
             else:
                 lines.append(line)
-        self.findings += [Finding(part, f"{prefix}{line}") for line in lines]
+        self.findings += [_placed(part, f"{prefix}{line}") for line in lines]
+
+
+def _placed(part: Part, text: str) -> Finding:
+    """The finding of a message; one on a spec begins with its file and key."""
+    place = text.split(": ", 2)
+    if part != "spec" or len(place) < 3:
+        return Finding(part, text)
+    return Finding(part, text, file=place[0], where=place[1], problem=place[2])
 
 
 def validate(data: Path | None, spec_file: Path) -> Validation:
@@ -172,13 +182,18 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
             with result.noted("bounds"):
                 facilities.append(read_facilities(bound, spine))
     records = universe.input
-    answers = None if spine is None else _Answers.of(universe, spine)
+    missing = _missing_columns(universe, records)
+    answers = None if spine is None or missing else _Answers.of(universe, spine)
     log: ProblemLog | None = None
+    if missing:
+        with result.noted("records"):
+            open_cells(records, universe.schema, spine)
     with result.noted("records"):
-        opened = open_cells(records, universe.schema, spine)
+        opened = open_cells(records, universe.schema, spine, skip=missing)
         log = opened.log
         for chunk in opened.chunks():
-            _note_impossible(universe, chunk, log)
+            if not missing:
+                _note_impossible(universe, chunk, log)
             if answers is not None:
                 answers.add(chunk)
             result.n_rows += chunk.n_rows
@@ -192,6 +207,16 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
             )
         return
     _check_constraints(universe, spine, facilities, answers, result)
+
+
+def _missing_columns(universe: Universe, records: InputSpec) -> frozenset[str]:
+    """The needed columns that a readable file of rows does not have; the others can be looked at all the same."""
+    if records.form == "wide":
+        return frozenset()
+    try:
+        return frozenset(needed_columns(records, universe.schema)) - set(column_names(records.file))
+    except InputError:
+        return frozenset()
 
 
 def _called(universe: Universe) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,14 @@ class RecordCells:
     chunks: Callable[[], Iterator[CellChunk]]
 
 
-def open_cells(records: InputSpec, schema: Schema, spine: Spine | None, *, chunk_rows: int = CHUNK_ROWS) -> RecordCells:
+def open_cells(
+    records: InputSpec,
+    schema: Schema,
+    spine: Spine | None,
+    *,
+    chunk_rows: int = CHUNK_ROWS,
+    skip: Collection[str] = (),
+) -> RecordCells:
     """Open the records.
 
     Args:
@@ -65,15 +72,28 @@ def open_cells(records: InputSpec, schema: Schema, spine: Spine | None, *, chunk
         schema: the attributes.
         spine: the geography; None to leave the geocodes unread, all rows then count in leaf 0.
         chunk_rows: rows of a Parquet file in memory at a time.
+        skip: columns that are left unread, to look at the others where these are missing; not for the wide form.
 
     Raises:
         RecordsError: the file cannot be read, or lacks a column; also while the chunks are read.
         SpecError: the cells of the wide form do not fit the schema.
     """
-    return (_open_wide if records.form == "wide" else _open_rows)(records, schema, spine, chunk_rows)
+    if records.form == "wide":
+        return _open_wide(records, schema, spine, chunk_rows)
+    return _open_rows(records, schema, None if records.geocode in skip else spine, chunk_rows, skip)
 
 
-def _open_rows(records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int) -> RecordCells:
+def needed_columns(records: InputSpec, schema: Schema) -> tuple[str, ...]:
+    """The columns that records of a row a record, or a cell, need."""
+    columns = [records.columns.get(name, name) for name in schema.names]
+    return tuple(
+        dict.fromkeys([records.geocode, *columns, *([records.count or "count"] if records.form == "long" else [])])
+    )
+
+
+def _open_rows(
+    records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int, skip: Collection[str]
+) -> RecordCells:
     """Microdata and the long form: one cell a row, one person or a count of them."""
     attributes = [
         AttributeReader.make(
@@ -85,7 +105,9 @@ def _open_rows(records: InputSpec, schema: Schema, spine: Spine | None, chunk_ro
         for attribute in schema.attributes
     ]
     counter = CountReader(records.count or "count") if records.form == "long" else None
-    columns = [records.geocode, *(reader.column for reader in attributes), *([counter.column] if counter else [])]
+    if counter is not None and counter.column in skip:
+        counter = None
+    columns = [name for name in needed_columns(records, schema) if name not in skip]
     file = open_records(records.file, columns, chunk_rows)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
     log = ProblemLog(records.file, file.find_lines)
@@ -100,8 +122,10 @@ def _open_rows(records: InputSpec, schema: Schema, spine: Spine | None, chunk_ro
             usable = leaves >= 0
             stride = schema.n_cells
             for reader in attributes:
-                codes = reader.read(chunk.column(reader.column), first_row, log)
                 stride //= len(reader.attribute.values)
+                if reader.column in skip:
+                    continue
+                codes = reader.read(chunk.column(reader.column), first_row, log)
                 keys += codes * stride
                 usable &= codes >= 0
             persons = None

@@ -32,7 +32,7 @@ def pl94171(
         bool, typer.Option("--strict", help="Refuse every mismatch, not only those that make counting impossible.")
     ] = False,
 ) -> None:
-    """Import a P.L. 94-171 redistricting summary file, as the Census Bureau publishes it; prints the spec's path.
+    """Import a redistricting summary file (PL 94-171) of the Census Bureau; prints the spec's path.
 
     PATH holds the geographic header and the segments: xxgeo2020.pl, xx000012020.pl to xx000032020.pl (fields between
     pipes), or the two segments and the fixed-width header of 2010.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from geography.codes import counted
 from pipeline.errors import InputError
@@ -65,12 +66,11 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     states = np.unique(geocodes.astype("<U2"))
     if states.size > 1:
         raise InputError(f"{files.geo.place}: blocks of the states {', '.join(states)} are there; one state is needed")
-    persons = histogram.persons(summary)
+    persons = histogram.persons_table(summary)
     with_quarters = "P5" in summary.tables
     with new_folder(out) as folder:
         folder.parquet("blocks.parquet", pa.table({"block": pa.array(np.sort(geocodes).tolist(), pa.string())}))
-        table = histogram.long_table(geocodes, persons, ("votingage", "hispanic", "cenrace"))
-        folder.parquet("persons.parquet", table, private=True)
+        folder.parquet("persons.parquet", persons, private=True)
         units = histogram.housing_units(summary)
         folder.parquet("units.parquet", histogram.long_table(geocodes, units, ("status",)), private=True)
         if with_quarters:
@@ -88,7 +88,9 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
         )
         folder.text("release.toml", text)
     listed = Counter(kind for kind, _ in set(zip(areas["kind"].to_pylist(), areas["code"].to_pylist(), strict=True)))
-    found = f"{geocodes.size:,} blocks, {int(persons.sum()):,} persons, {int(units.sum()):,} housing units"
+    found = (
+        f"{geocodes.size:,} blocks, {pc.sum(persons['count']).as_py():,} persons, {int(units.sum()):,} housing units"
+    )
     if with_quarters:
         found += f", {int(histogram.quarters(summary).sum()):,} persons in group quarters"
     off = f"off the spine: {counted(listed['place'], 'place')}, {counted(listed['aian'], 'American Indian area')}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.imports.pl94171_layout import BLOCK, race_lines
@@ -12,6 +13,7 @@ from pipeline.imports.pl94171_read import SummaryFile
 #: Lines (from 0) of the types in P5, and of occupied and vacant in H1.
 _QUARTERS_LINES = (2, 3, 4, 5, 7, 8, 9)
 _UNITS_LINES = (1, 2)
+_BLOCKS_AT_ONCE = 10_000
 
 
 def block_geocodes(summary: SummaryFile) -> NDArray[np.str_]:
@@ -19,12 +21,11 @@ def block_geocodes(summary: SummaryFile) -> NDArray[np.str_]:
     return summary.geocode[summary.rows(BLOCK)]
 
 
-def persons(summary: SummaryFile) -> NDArray[np.int64]:
-    """`(n_blocks, 2, 2, 63)` persons by voting age (under 18, 18 and over), not Hispanic and Hispanic, and race.
+def persons(summary: SummaryFile, blocks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`(n, 2, 2, 63)` persons in the rows `blocks` (n,): under 18 and older, not Hispanic and Hispanic, by race.
 
     P3 and P4 hold the adults; those under 18 are P1 - P3 and P2 - P4. Hispanics are P1 - P2 and P3 - P4.
     """
-    blocks = summary.rows(BLOCK)
     lines = np.array(race_lines())
     everybody, others, adults, other_adults = (
         summary.tables[table][blocks][:, lines + start].astype(np.int64)
@@ -33,6 +34,18 @@ def persons(summary: SummaryFile) -> NDArray[np.int64]:
     young = [others - other_adults, (everybody - adults) - (others - other_adults)]
     old = [other_adults, adults - other_adults]
     return np.stack([np.stack(young, axis=1), np.stack(old, axis=1)], axis=1)
+
+
+def persons_table(summary: SummaryFile) -> pa.Table:
+    """The persons of all blocks as `long_table` has them, made some blocks at a time."""
+    blocks = summary.rows(BLOCK)
+    parts = []
+    for start in range(0, blocks.size, _BLOCKS_AT_ONCE):
+        part = blocks[start : start + _BLOCKS_AT_ONCE]
+        parts.append(long_table(summary.geocode[part], persons(summary, part), ("votingage", "hispanic", "cenrace")))
+    table = pa.concat_tables(parts).combine_chunks()
+    some = pc.greater(table["count"], 0)
+    return table.filter(some) if pc.any(some).as_py() else table.slice(0, 1)
 
 
 def quarters(summary: SummaryFile) -> NDArray[np.int64]:

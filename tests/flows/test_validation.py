@@ -100,6 +100,24 @@ def test_parts_that_are_broken_do_not_hide_the_others(folder: Path) -> None:
     assert [one.part for one in validate(folder, folder / "release.toml").findings] == ["bounds", "records", "records"]
 
 
+def test_columns_that_are_missing_do_not_hide_the_others(folder: Path) -> None:
+    """The columns that are there are looked at, and the other file too."""
+    frame = pd.read_csv(folder / "persons.csv", dtype=str).drop(columns=["sex"])
+    frame.loc[3, "age"] = "adlt"
+    frame.loc[4, "block"] = "Z"
+    frame.to_csv(folder / "persons.csv", index=False)
+    units = pd.read_csv(folder / "units.csv", dtype=str).drop(columns=["block", "count"])
+    units.loc[2, "status"] = "sold"
+    units.to_csv(folder / "units.csv", index=False)
+    found = validate(folder, folder / "release.toml")
+    assert [(one.where, one.rows) for one in found.findings if one.where] == [
+        ("column 'block'", (5,)), ("column 'age'", (4,)), ("column 'status'", (3,)),
+    ]  # fmt: skip
+    assert [one.text.split(": ", 1)[1].split(";")[0] for one in found.findings if not one.where] == [
+        "no column 'sex'", "no column 'block', 'count'",
+    ]  # fmt: skip
+
+
 def test_every_line_of_a_wrong_spec(folder: Path) -> None:
     text = (folder / "release.toml").read_text()
     (folder / "release.toml").write_text(
@@ -107,7 +125,8 @@ def test_every_line_of_a_wrong_spec(folder: Path) -> None:
     )
     found = validate(folder / "nothing", folder / "release.toml")
     assert [one.part for one in found.findings][-1] == "records"
-    assert any("publish.replicas: unknown key" in one.text for one in found.findings)
+    (unknown,) = (one for one in found.findings if one.where == "publish.replicas")
+    assert (unknown.file, unknown.problem[:12]) == (str(folder / "release.toml"), "unknown key;")
     assert "no such file or folder" in found.findings[-1].text
 
 

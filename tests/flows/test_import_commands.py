@@ -1,0 +1,73 @@
+"""`spinewise import ...` as it is used: the spec's path on stdout, the rest on stderr, nothing left of failures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from oracles.summary_files import made_up_state, write_2020
+from typer.testing import CliRunner
+
+from flows.cli import app
+from geography.errors import InputError
+
+
+def test_a_summary_file(tmp_path: Path) -> None:
+    """What fits is told in two lines; what does not is a warning with the file that has all of it."""
+    folder = write_2020(made_up_state(1, 6), tmp_path / "zz.pl")
+    shown = CliRunner().invoke(app, ["import", "pl94171", str(folder), "--out", str(tmp_path / "a")])
+    assert (shown.exit_code, shown.stdout) == (0, f"{tmp_path / 'a' / 'release.toml'}\n")
+    assert "6 blocks" in shown.stderr
+    assert "off the spine: 1 place, 1 American Indian area" in shown.stderr
+    assert "Warning" not in shown.stderr
+    geo = folder / "zzgeo2020.pl"
+    lines = geo.read_bytes().split(b"\n")
+    fields = lines[1].split(b"|")
+    fields[90] = b"123456"
+    geo.write_bytes(b"\n".join([lines[0], b"|".join(fields), *lines[2:]]))
+    shown = CliRunner().invoke(app, ["import", "pl94171", str(folder), "--out", str(tmp_path / "b")])
+    assert shown.exit_code == 0
+    assert (
+        f"Warning: some tables do not fit each other; all of it is in {tmp_path / 'b' / 'mismatches.csv'}"
+        in shown.stderr
+    )
+    assert "1 county: POP100 = P1_001 does not hold, first in 99001: 123,456 and" in shown.stderr
+
+
+def test_a_table(tmp_path: Path) -> None:
+    """What was guessed is told; a second import to the same folder is refused."""
+    rows = "".join(f"{c},{c}{t},{'fm'[i % 2]}\n" for c in "12" for t in "12" for i in range(9))
+    (tmp_path / "a.csv").write_text(f"county,town,sex\n{rows}")
+    arguments = ["import", "table", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out")]
+    shown = CliRunner().invoke(app, arguments)
+    assert (shown.exit_code, shown.stdout) == (0, f"{tmp_path / 'out' / 'release.toml'}\n")
+    assert "levels: county > town" in shown.stderr
+    assert "attributes: sex (2 values)" in shown.stderr
+    shown = CliRunner().invoke(app, arguments)
+    assert isinstance(shown.exception, InputError)
+    assert "give one that is new or empty" in str(shown.exception)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--households-query", "select 1"], "there is no --households to ask"),
+        (["--query", "select 1"], "a query needs a database"),
+        (["--count", "heads"], "--count: no column 'heads'"),
+        (["--geography", "county,village"], "--geography: no column 'village'"),
+        (["--geography", "county,county"], "a column stands twice"),
+        (["--areas", "{folder}/b.csv"], "--areas: no column 'town', which the records have"),
+        (["--name", "../up"], "name: found '../up'; it names files"),
+    ],
+)
+def test_options_that_do_not_fit(options: list[str], says: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("county,town,sex\n1,11,f\n1,12,m\n2,21,f\n2,22,m\n")
+    (tmp_path / "b.csv").write_text("county,other\n1,1\n")
+    filled = [option.format(folder=tmp_path) for option in options]
+    shown = CliRunner().invoke(
+        app, ["import", "table", str(tmp_path / "a.csv"), "--out", str(tmp_path / "out"), *filled]
+    )
+    assert isinstance(shown.exception, InputError)
+    assert shown.exception.exit_status == 2
+    assert says in str(shown.exception)
+    assert not (tmp_path / "out").exists()

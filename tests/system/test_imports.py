@@ -1,0 +1,59 @@
+"""From files as they come to a verified release: the generated spec runs as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from oracles.summary_files import made_up_state, write_2010
+from releases.small import run
+
+from flows.steps import Silent
+from flows.verify import release_at, verify_release
+from pipeline.check_release import examine
+from pipeline.imports.pl94171 import import_pl94171
+from pipeline.imports.tables import TableRequest, TableSource, import_table
+from pipeline.manifest import read_manifest
+
+
+def released_and_verified(spec: Path, out: Path, publish: str = "") -> Path:
+    """The release of a generated spec, verified and checked; `publish` is added to the spec to save time."""
+    if publish:
+        spec.write_text(f"{spec.read_text()}\n[publish]\n{publish}\n")
+    root = run(spec, out, workers=2)
+    assert verify_release(release_at(root), 2, Silent()) == []
+    assert examine(root).problems == []
+    return root
+
+
+def test_a_summary_file_of_2010(tmp_path: Path) -> None:
+    """Made-up persons, both histograms, down to the block."""
+    imported = import_pl94171(write_2010(made_up_state(2, 8), tmp_path / "zz.pl"), tmp_path / "in")
+    root = released_and_verified(imported.spec, tmp_path / "out", "margins = false")
+    assert (root / "public" / "companions" / "units" / "histograms").is_dir()
+
+
+@pytest.mark.slow
+def test_the_real_summary_file(shared_data: Path, tmp_path: Path) -> None:
+    """Nothing in the spec is changed; three histograms are released."""
+    imported = import_pl94171(shared_data / "ri2018.pl", tmp_path / "in")
+    root = released_and_verified(imported.spec, tmp_path / "out")
+    statements = read_manifest(root / "public" / "manifest.json").privacy
+    assert [statement.universe for statement in statements] == ["", "quarters", "units"]
+
+
+@pytest.mark.slow
+def test_a_hierarchy_of_zones(shared_data: Path, tmp_path: Path) -> None:
+    """Persons and households of SEMCOG."""
+    request = TableRequest(TableSource(str(shared_data / "semcog_synthetic_persons.parquet")))
+    spec = import_table(request, tmp_path / "in").spec
+    root = released_and_verified(spec, tmp_path / "out", "replicates = 1")
+    assert (root / "public" / "companions" / "households" / "histograms").is_dir()
+
+
+@pytest.mark.slow
+def test_the_nation(shared_data: Path, tmp_path: Path) -> None:
+    """308,745,538 persons in 187,023 leaves."""
+    request = TableRequest(TableSource(str(shared_data / "us_2010_national_leaves.parquet")))
+    spec = import_table(request, tmp_path / "in").spec
+    released_and_verified(spec, tmp_path / "out", "margins = false\nmicrodata = false")
