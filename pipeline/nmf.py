@@ -41,6 +41,8 @@ _SCHEMA: Final = pa.schema(
 _SUFFIX: Final = "_dpq"
 #: Numbers in one row group.
 _AT_ONCE: Final = 1 << 22
+#: No noisy count of persons is larger.
+_LARGEST: Final = 1 << 50
 #: Relative difference up to which two variances are the same.
 _SAME_VARIANCE: Final = 1e-6
 
@@ -178,6 +180,11 @@ class LevelMeasurements:
                 raise InputError(
                     f"{path}: row {first + int(rows[row]) + 1:,}: {label} of {what}: found {lengths[row]} numbers; "
                     f"{wanted} are needed"
+                )
+            numbers = lists.flatten()
+            if numbers.null_count or (np.abs(numbers.to_numpy().astype(np.float64)) > _LARGEST).any():
+                raise InputError(
+                    f"{path}: {label} of {what}: a number is missing or beyond {_LARGEST:,}; whole numbers are needed"
                 )
         shape = shapes.flatten().to_numpy().reshape(len(rows), -1)
         if (shape != np.array(one.query.sizes)).any():

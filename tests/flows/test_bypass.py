@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -10,18 +11,25 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from releases.small import run, write_town
+from numpy.typing import NDArray
+from releases.small import public_bytes, run, write_town
 
+import pipeline.allocation
 from flows.custody import KeySource, key_of_release
+from flows.export import export_release
+from flows.made_elsewhere import estimate_release
+from flows.published import read_published
 from flows.rerun import rerun_release, universes_to_rerun
 from flows.steps import Silent
 from flows.verify import verify_release
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
+from geography.spine import Spine
 from pipeline.allocation import allocations
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import budget_masks, read_release
 from pipeline.check_release import check_release
+from pipeline.errors import InputError
 from pipeline.layout import RunDirectory
 from pipeline.manifest import public_files, read_manifest, write_manifest
 from pipeline.measurements import MeasurementWriter, read_measurement
@@ -129,6 +137,39 @@ def test_the_audit_finds_noise_of_another_scale_where_levels_are_bypassed(releas
     found = [f for f in release_findings(read_release(directory), MasterKey.read(directory.key)) if not f.passed]
     assert any("have not the variance" in str(finding) for finding in found)
     assert any("variances are not those" in problem for problem in _recompute(directory))
+
+
+def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
+    spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What overspends: both geounits of a chain are measured, the upper one with both shares."""
+
+    def both(spine: Spine, measured: Sequence[bool]) -> list[NDArray[np.int64]]:
+        right = last_levels(spine, measured)
+        return [np.where(one == NOT_MEASURED, number, one) for number, one in enumerate(right)]
+
+    shutil.copytree(spec.parent, tmp_path / "in")
+    light = spec.read_text().replace("replicates = 3\nunbiased = true", "margins = false")
+    (tmp_path / "in" / "release.toml").write_text(light)
+    monkeypatch.setattr(pipeline.allocation, "last_levels", both)
+    directory = RunDirectory(run(tmp_path / "in" / "release.toml", tmp_path / "out"))
+    monkeypatch.undo()
+    failed = {f.check for f in release_findings(read_release(directory), MasterKey.read(directory.key)) if not f.passed}
+    assert "noise stated" in failed
+    assert any("does not have the geounits" in problem for problem in verify_release(directory, 1, Silent()))
+
+
+def test_exported_measurements_give_the_release_again(release: Path, spec: Path, tmp_path: Path) -> None:
+    folder = export_release(read_published(RunDirectory(release)), "nmf", tmp_path / "nmf")
+    rows = pd.read_parquet(folder / "block.parquet")
+    assert not {"C0301", "A0201"} & set(rows["geocode"])
+    root = estimate_release(folder, spec, tmp_path / "out", 1, Silent())
+    found, wanted = public_bytes(root), public_bytes(release)
+    assert [name for name in wanted if found.get(name) != wanted[name]] == ["public/manifest.json"]
+    rows.loc[0, "geocode"] = "C0301"
+    rows.to_parquet(folder / "block.parquet")
+    with pytest.raises(InputError, match="geocodes that are not measured there by the spec: 'C0301'"):
+        estimate_release(folder, spec, tmp_path / "again", 1, Silent())
 
 
 def _recompute(directory: RunDirectory) -> list[str]:

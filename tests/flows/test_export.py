@@ -148,6 +148,15 @@ FAULTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame | None], str]] = {
         lambda rows: rows.assign(query_shape=[shape[::-1] for shape in rows["query_shape"]]),
         r"query_shape of 'grown \* sex' at level 'tract': found \[1, 2, 2\]",
     ),
+    "empty": (
+        lambda rows: rows.assign(value=[[None] * len(value) for value in rows["value"]]),
+        r"value of 'total' at level 'tract': a number is missing or beyond",
+    ),
+    "huge": (
+        lambda rows: rows.assign(value=[[2**60] * len(value) for value in rows["value"]]),
+        r"a number is missing or beyond 1,125,899,906,842,624",
+    ),
+    "text": (lambda rows: rows.assign(variance="x"), r"cannot be read as noisy measurements"),
     "length": (
         lambda rows: rows.assign(value=[value[:-1] for value in rows["value"]]),
         r"row 1: value of 'total' at level 'tract': found 0 numbers; 1 are needed",
