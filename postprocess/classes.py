@@ -17,7 +17,10 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis
 from postprocess.information import information, inverse_off, is_full, range_projector
 from postprocess.problem import FloatArray, IntArray, Problem
-from postprocess.upward import common_known, invariants_of, with_invariants, zero_masks, zero_projector
+from postprocess.upward import _common_known as common_known
+from postprocess.upward import _with_invariants as with_invariants
+from postprocess.upward import _zero_projector as zero_projector
+from postprocess.upward import invariants_of, zero_masks
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,7 @@ def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.nd
     return out
 
 
-def zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
+def _zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
     """Projectors `(n, n_blocks, a, a)` on the impossible cells of masks `(n, a)`."""
     zeros = np.zeros((len(masks), basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric))
     diagonal = np.arange(basis.n_asymmetric)
@@ -126,7 +126,7 @@ def zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
     return zeros
 
 
-def with_invariants(
+def _with_invariants(
     basis: Basis, zeros: FloatArray, invariants: Sequence[GroupBounds], inherited: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray]:
     """Directions fixed by invariants, and by `inherited` ones, beyond the zeros.
@@ -160,9 +160,9 @@ def everything(basis: Basis) -> BoolArray:
 def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
     patterns, classes = np.unique(zero_masks(problem, basis, level), axis=0, return_inverse=True)
     own = basis.precision([(one.marginal, one.variance) for one in problem.measured[level]])
-    known = zero_projector(basis, patterns)
+    known = _zero_projector(basis, patterns)
     if invariants := invariants_of(problem.constraints.bounds[level]):
-        known, _ = with_invariants(basis, known, invariants)
+        known, _ = _with_invariants(basis, known, invariants)
     precision = np.broadcast_to(own, (len(patterns), *own.shape))
     return LevelEstimate(classes.ravel().astype(np.int64), own, information(precision, known, is_full(own)))
 
@@ -253,7 +253,7 @@ class LevelSums:
             fixed = _summed(basis, self.fixed[rows], keep)
         elif self.invariants:
             assert masks is not None
-            _, inverse = with_invariants(basis, zero_projector(basis, masks), self.invariants)
+            _, inverse = _with_invariants(basis, _zero_projector(basis, masks), self.invariants)
             answers = [answers[rows] for answers in self.invariant_answers]
             fixed = apply(inverse, _invariant_terms(basis, self.invariants, answers, keep))
         if fixed is None:
@@ -273,18 +273,18 @@ def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -
         return out
 
     identity = np.eye(basis.n_asymmetric)
-    inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
+    inherited = _common_known(summed(identity - below.info.known), plain=fixed_sum is None)
     excluded = inherited
     if below.info.any_unmeasured:
         excluded = range_projector(summed(below.info.unmeasured) + inherited)
     covariance = summed(below.info.covariance)
     precision_of_children = inverse_off(covariance, excluded)
     own = basis.precision([(one.marginal, one.variance) for one in problem.measured[level]])
-    zeros = zero_projector(basis, zero_masks(problem, basis, level))
+    zeros = _zero_projector(basis, zero_masks(problem, basis, level))
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None
     if invariants or fixed_sum is not None:
-        known, inverse = with_invariants(basis, zeros, invariants, inherited - zeros @ inherited)
+        known, inverse = _with_invariants(basis, zeros, invariants, inherited - zeros @ inherited)
         right = np.zeros((len(zeros), basis.n_asymmetric, *basis.symmetric_shape))
         if invariants:
             right += _invariant_terms(basis, invariants, [bound.lower for bound in invariants], everything(basis))
@@ -298,7 +298,7 @@ def _parents(problem: Problem, basis: Basis, level: int, below: LevelEstimate) -
     return LevelEstimate(np.arange(len(zeros)), own, info, fixed, children)
 
 
-def common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
+def _common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
     """Projectors on the directions that every child knows, from the sums of the children's I - Q."""
     if not plain:
         return null_projector(sum_of_kept, size=1.0)
