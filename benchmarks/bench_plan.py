@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import resource
 import tempfile
 from fractions import Fraction
@@ -24,7 +23,7 @@ from flows.plan.best import find_best
 from flows.plan.cost import cost_of
 from flows.plan.document import plan_release
 from flows.plan.targets import parse_weights
-from flows.plan.write import exact_text
+from flows.plan.write import write_divided
 from pipeline.query import Query
 from pipeline.spec import load_spec
 from pipeline.universe import Universe
@@ -39,16 +38,12 @@ LEAST = {"ri_2010": 0.002, "ri_pl94": 0.002}
 RUNS = ((0.25, False), (1.0, False), (0.25, True), (1.0, True))
 
 
-def with_strategy(text: str, universe: Universe) -> str:
+def with_strategy(folder: Path, text: str, universe: Universe) -> str:
     """The spec with the budget and division of `universe`."""
-    text = re.sub(r"(?ms)^\[strategy[.\]].*?(?=^\[(?!strategy)|\Z)", "", text)
-    text = re.sub(r"(?m)^(strategy|rho) = .*$", "", text)
-    text = text.replace("[privacy]\n", f'[privacy]\nrho = "{exact_text(universe.budget)}"\n')
-    levels = []
-    for level in universe.strategy.levels:
-        queries = ", ".join(f'"{one.query.name}" = "{one.share}"' for one in level.queries)
-        levels.append(f'{level.level} = {{ share = "{level.share}", queries = {{ {queries} }} }}')
-    return text + "\n[strategy.levels]\n" + "\n".join(levels) + "\n"
+    before, after = folder / "before.toml", folder / "after.toml"
+    before.write_text(text, encoding="utf-8")
+    write_divided(before, after, universe)
+    return after.read_text(encoding="utf-8")
 
 
 def measured_error(directory: Path, level: str, query: Query, geounits: int) -> float:
@@ -87,7 +82,7 @@ def bench_divisions(name: str, keys: int) -> dict[str, object]:
         for key in range(1, keys + 1):
             with tempfile.TemporaryDirectory() as folder:
                 text = spec_text(name, key=key, estimator="full", margins=False)
-                done = run(Path(folder), with_strategy(text, universes[candidate.name]))
+                done = run(Path(folder), with_strategy(Path(folder), text, universes[candidate.name]))
                 directory = Path(str(done["directory"]))
                 errors += [measured_error(directory, aim.level, aim.query, geounits[aim.level]) for aim in aims]
         weights = np.array([aim.number for aim in aims])

@@ -56,7 +56,7 @@ def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:
 
 def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None:
     inline = isinstance(section, InlineTable)
-    strategy: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table(is_super_table=True)
+    strategy: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
     levels: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
     for level in universe.strategy.levels:
         one = tomlkit.inline_table()
@@ -67,6 +67,8 @@ def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None
                 queries[measured.query.name] = exact_text(measured.share)
             one["queries"] = queries
         levels[level.level] = one
+    if universe.preset:
+        strategy["preset"] = universe.preset  # whose recodes the queries may use
     strategy["levels"] = levels
     section.pop("strategy", None)
     section["strategy"] = strategy

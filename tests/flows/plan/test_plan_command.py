@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from project.documents import PROJECT
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
@@ -209,6 +210,23 @@ levels = { county = "1/2", block = "1/2" }, queries = { total = "1/2", use = "1/
         found = load_spec(target).universes()[number]
         assert found.privacy_fingerprint() == moved.privacy_fingerprint()
         assert found.budget == 5
+
+
+def test_a_preset_is_written_out(tmp_path: Path) -> None:
+    """The strategy of 2020, whose queries use a recode of the preset, on a spine of three blocks."""
+    text = (PROJECT / "examples" / "rhode_island_pl94.toml").read_text("utf-8").split("# Public counts of facil")[0]
+    spec = tmp_path / "pl94.toml"
+    spec.write_text(text.replace("../../shared/data/ri_pl94_units.parquet", "blocks.csv"))
+    blocks = ["440010301001000", "440010301001001", "440010301002000"]
+    (tmp_path / "blocks.csv").write_text("block\n" + "\n".join(blocks) + "\n")
+    target = tmp_path / "better.toml"
+    invoke(spec, "--rho", "2.5", "--weights", "tract: hhinstlevels = 1; county: hispanic = 1", "--write", target)
+    (universe,) = load_spec(target).universes()
+    assert universe.budget == Fraction(5, 2)
+    assert universe.preset == "pl94-2020-us"
+    shares = {one.query.name: one.share for one in universe.strategy.level("tract").queries}
+    assert len(shares) == 11
+    assert shares["hhinstlevels"] > Fraction(1, 2)
 
 
 @pytest.mark.parametrize("seed", range(5))
