@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 #: Whole numbers beyond this are not exact in a browser.
 LARGEST = 2**53
-_CODEC = pa.Codec("gzip", compression_level=9)
+_CODEC = pa.Codec("gzip", compression_level=6)
 
 
 def packed_text(text: str) -> str:

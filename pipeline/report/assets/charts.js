@@ -3,7 +3,9 @@
 window.charts = (() => {
   const FONT = getComputedStyle(document.body).fontFamily;
   // Okabe and Ito's palette: told apart with every kind of colour vision.
-  const QUERIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999999", "#f0e442"];
+  const QUERIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#5b4b8a"];
+  const OTHER = "#9a9a9a";
+  const spoken = (name) => name.replaceAll("_", " ");
   const RAMPS = {
     light: ["#e3eff0", "#b9dbdd", "#86c1c6", "#4ca0a7", "#1d7982", "#08505a"],
     dark: ["#1c3538", "#21535a", "#2a747c", "#45999f", "#79c0c4", "#bfe8e8"],
@@ -37,26 +39,29 @@ window.charts = (() => {
   }
 
   function budget(place, parts, levels) {
-    const queries = [...new Set(parts.map((part) => part.query))];
+    const total = new Map();
+    for (const part of parts) total.set(part.query, (total.get(part.query) || 0) + part.share);
+    const queries = [...total.keys()].sort((a, b) => total.get(b) - total.get(a));
     const shown = queries.slice(0, queries.length > QUERIES.length ? QUERIES.length - 1 : QUERIES.length);
     const values = new Map();
     for (const part of parts) {
       const query = shown.includes(part.query) ? part.query : "other queries";
       const key = part.level + "\n" + query;
-      const before = values.get(key) || { level: part.level, query, share: 0 };
+      const before = values.get(key) || { level: spoken(part.level), query, rank: queries.indexOf(part.query), share: 0 };
       values.set(key, { ...before, share: before.share + part.share });
     }
-    const domain = [...new Set([...values.values()].map((value) => value.query))];
+    const domain = [...shown, ...(shown.length < queries.length ? ["other queries"] : [])];
+    const range = [...QUERIES.slice(0, shown.length), ...(shown.length < queries.length ? [OTHER] : [])];
     return draw(place, {
       ...size(place, levels.length, 30),
       data: { values: [...values.values()] },
       mark: { type: "bar", cornerRadius: 2, height: { band: 0.72 } },
       encoding: {
-        y: { field: "level", type: "nominal", sort: levels, title: null },
+        y: { field: "level", type: "nominal", sort: levels.map(spoken), title: null },
         x: { field: "share", type: "quantitative", stack: "zero", axis: { format: "%", title: "share of the whole budget", tickCount: 5 } },
-        color: { field: "query", type: "nominal", scale: { domain, range: QUERIES.slice(0, domain.length) },
+        color: { field: "query", type: "nominal", scale: { domain, range },
                  legend: { title: "query", orient: "bottom", columns: 4, labelLimit: 240 } },
-        order: { field: "share", sort: "descending" },
+        order: { field: "rank" },
       },
     });
   }
@@ -78,7 +83,7 @@ window.charts = (() => {
       ],
       layer: [
         { mark: { type: "rule", strokeWidth: 6, strokeCap: "round", opacity: 0.3, color: accent() },
-          encoding: { x: { field: "low", ...x, axis: { title: "margin of error, in persons", tickCount: 6, format: "," } }, x2: { field: "high" } } },
+          encoding: { x: { field: "low", ...x, axis: { title: "margin of error, in persons", tickCount: 6, format: ",~f" } }, x2: { field: "high" } } },
         { mark: { type: "point", filled: true, size: 70, color: accent(), opacity: 1 },
           encoding: { x: { field: "median", ...x } } },
       ],
@@ -119,7 +124,7 @@ window.charts = (() => {
       },
       layer: [
         { mark: { type: "rule", strokeWidth: 5, opacity: 0.3, color: accent(), strokeCap: "round" },
-          encoding: { x: { field: "low", type: "quantitative", axis: { title: options.title, format: ",", tickCount: 6 } }, x2: { field: "high" } } },
+          encoding: { x: { field: "low", type: "quantitative", axis: { title: options.title, format: ",~f", tickCount: 6 } }, x2: { field: "high" } } },
         { mark: { type: "point", filled: true, size: 60, color: accent() }, encoding: {
           x: { field: "value", type: "quantitative" },
           opacity: { condition: { test: "datum.weak", value: 0.45 }, value: 1 } } },

@@ -80,10 +80,9 @@
   const shownLevels = (table) => content.levels.map((level, number) => number)
     .filter((number) => content.tables[table].levels[content.levels[number].name] !== undefined);
   const firstTable = content.tables.findIndex((_, number) => shownLevels(number).length > 0);
-  if (firstTable < 0 || typeof DecompressionStream === "undefined") {
-    $("explorer").hidden = true;
-    $("no-explorer").hidden = false;
-  }
+  const usable = firstTable >= 0 && typeof DecompressionStream !== "undefined";
+  $("explorer").hidden = !usable;
+  $("no-explorer").hidden = usable;
   const state = { table: firstTable, level: 0, cell: 0, measure: "count", inside: null, area: null, page: 0, sort: "code" };
 
   function startLevel(table) {
@@ -211,8 +210,8 @@
   }
 
   function legend(breaks, features) {
-    const values = features.map((one) => one.value);
-    const ends = [Math.min(...values), ...breaks, Math.max(...values)];
+    const values = features.map((one) => one.value).sort((a, b) => a - b);
+    const ends = [values[0] ?? 0, ...breaks, values.at(-1) ?? 0];
     const colours = charts.colours(breaks.length + 1);
     const text = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
     $("legend").replaceChildren(...colours.map((colour, i) => {
@@ -432,12 +431,12 @@
 
   async function all() {
     still();
-    if (firstTable >= 0) await show();
+    if (usable) await show();
   }
   addEventListener("beforeprint", () => { for (const one of document.querySelectorAll("details")) one.open = true; });
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
-  if (firstTable >= 0) state.level = startLevel(firstTable);
+  if (usable) state.level = startLevel(firstTable);
   await all();
 })();
