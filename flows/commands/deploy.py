@@ -15,7 +15,7 @@ def add_to(app: typer.Typer) -> None:
 
 def deploy(
     spec: Annotated[
-        Path | None, typer.Argument(help="The release spec; none with --audit.", metavar="[SPEC]", show_default=False)
+        Path | None, typer.Argument(help="The release spec; none with --audit.", metavar="SPEC", show_default=False)
     ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Deploy the audit of what is installed instead.")] = False,
     cron: Annotated[

@@ -16,7 +16,7 @@ def add_to(app: typer.Typer) -> None:
 def doctor(
     spec: Annotated[
         Path | None,
-        typer.Argument(help="Look also at what this release needs; its records are not read.", metavar="[SPEC]"),
+        typer.Argument(help="Look also at what this release needs; its records are not read.", metavar="SPEC"),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder in which releases are to be made. [default: releases]")

@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
-from releases.command import spinewise
+from releases.command import PROJECT, spinewise
 from releases.small import write_town
 
 from flows.deployments import Plan, _deployment, check_cron, queue_of
+from flows.settings import Settings
 from pipeline.errors import InputError
 
 
@@ -66,3 +67,22 @@ def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> No
     assert away.stderr.startswith("Error: Prefect's server at http://127.0.0.1:9/api/ cannot be used: ")
     assert "Traceback" not in away.stderr
     assert os.environ.get("PREFECT_API_URL") != "http://127.0.0.1:9/api"
+
+
+def test_prefect_yaml_states_deployments_that_there_can_be() -> None:
+    """Entrypoints lead to flows, parameters fit their forms, and variables are settings."""
+    import yaml
+    from prefect.flows import load_flow_from_entrypoint
+
+    stated = yaml.safe_load((PROJECT / "prefect.yaml").read_text("utf-8"))
+    assert {one["name"] for one in stated["deployments"]} == {"example", "installed"}
+    for one in stated["deployments"]:
+        flow = load_flow_from_entrypoint(one["entrypoint"])
+        flow.validate_parameters(one["parameters"])
+        assert "spinewise" in one["tags"]
+        assert one["concurrency_limit"] == 1
+        for schedule in one["schedules"]:
+            check_cron(schedule["cron"], schedule["timezone"])
+        own = {name: value for name, value in one["work_pool"]["job_variables"]["env"].items() if "SPINEWISE" in name}
+        assert {name.removeprefix("SPINEWISE_").lower() for name in own} <= set(Settings.model_fields)
+        assert all(isinstance(value, str) for value in own.values())
