@@ -7,7 +7,7 @@ matrices. The upward class of a geounit is that of its subtree; the downward cla
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,15 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
 from postprocess.information import information, inverse_off, is_full, range_projector
-from postprocess.problem import FloatArray, IntArray, Problem
-from postprocess.upward import common_known, invariants_of, with_invariants, zero_masks, zero_projector
+from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
+from postprocess.upward import (
+    common_known,
+    invariants_of,
+    silent_of,
+    with_invariants,
+    zero_masks,
+    zero_projector,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +37,8 @@ class LevelClasses:
         known: `(n_upward, n_blocks, a, a)` projectors on the directions that are fixed.
         unmeasured: the same for the directions that nothing is measured of.
         excluded: the same for the directions that the children's sum says nothing about; None at the leaves.
+        kind: `(n_upward,)` how precisely each class is measured, as in `Problem`; -1 where it is not measured itself.
+        heard: `(n_upward,)` whether the children say anything; not where the geounit stands for all below it.
         downward: `(n,)` downward class of each geounit.
         parent: `(n_downward,)` the parent's downward class; -1 at the top.
         own: `(n_downward,)` the upward class.
@@ -42,6 +51,8 @@ class LevelClasses:
     known: FloatArray
     unmeasured: FloatArray
     excluded: FloatArray | None
+    kind: IntArray
+    heard: NDArray[np.bool_]
     downward: IntArray
     parent: IntArray
     own: IntArray
@@ -61,6 +72,8 @@ class _Upward:
     known: FloatArray
     unmeasured: FloatArray
     excluded: FloatArray | None
+    kind: IntArray
+    heard: NDArray[np.bool_]
     #: Whether nothing but zeros is known in the subtrees.
     plain: bool
 
@@ -73,10 +86,11 @@ def geounit_classes(problem: Problem, basis: Basis) -> tuple[LevelClasses, ...]:
         basis: of the problem.
     """
     n_levels = problem.spine.n_levels
+    silent = silent_of(problem)
     upward = [_leaves(problem, basis)]
     covariance = _covariance(problem, basis, n_levels - 1, upward[0])
     for level in range(n_levels - 2, -1, -1):
-        found = _above(problem, basis, level, upward[-1], covariance)
+        found = _above(problem, basis, level, upward[-1], covariance, silent)
         covariance = _covariance(problem, basis, level, found, upward[-1], covariance)
         upward.append(found)
     return _downward(problem, upward[::-1])
@@ -95,32 +109,50 @@ def own_precision(problem: Problem, basis: Basis, level: int) -> FloatArray:
 
 def _leaves(problem: Problem, basis: Basis) -> _Upward:
     level = problem.spine.n_levels - 1
-    patterns, classes = np.unique(zero_masks(problem, basis, level), axis=0, return_inverse=True)
+    masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
+    # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
+    kind_of = np.zeros(len(masks), dtype=np.int8) if kinds is None else np.maximum(kinds, 0)
+    rows, classes = np.unique(np.column_stack([kind_of, masks.astype(np.int8)]), axis=0, return_inverse=True)
+    patterns = rows[:, 1:].astype(bool)
     known = zero_projector(basis, patterns)
     invariants = invariants_of(problem.constraints.bounds[level])
     if invariants:
         known, _ = with_invariants(basis, known, invariants)
     own = own_precision(problem, basis, level)
     found = information(np.broadcast_to(own, (len(patterns), *own.shape)), known, is_full(own))
-    return _Upward(classes.ravel().astype(np.int64), None, known, found.unmeasured, None, not invariants)
+    return _Upward(
+        classes.ravel().astype(np.int64),
+        None,
+        known,
+        found.unmeasured,
+        None,
+        rows[:, 0].astype(np.int64),
+        np.zeros(len(patterns), dtype=bool),
+        not invariants,
+    )
 
 
-def _above(problem: Problem, basis: Basis, level: int, below: _Upward, covariance: FloatArray) -> _Upward:
+def _above(
+    problem: Problem, basis: Basis, level: int, below: _Upward, covariance: FloatArray, silent: Sequence[BoolArray]
+) -> _Upward:
     """The classes of the level above `below`, whose covariances (with variances of 1) are given."""
     patterns, pattern = np.unique(zero_masks(problem, basis, level), axis=0, return_inverse=True)
     offsets = problem.spine.child_offsets(level)
     ordered = np.split(below.classes, offsets[1:-1])
+    kind, heard = _kinds(problem, level, silent)
     keys: dict[Hashable, int] = {}
     classes = np.empty(len(ordered), dtype=np.int64)
     rows: list[tuple[IntArray, IntArray]] = []
     of_pattern: list[int] = []
+    first: list[int] = []
     for i, children in enumerate(ordered):
         kinds, numbers = np.unique(children, return_counts=True)
-        key = (int(pattern.ravel()[i]), kinds.tobytes(), numbers.tobytes())
+        key = (int(pattern.ravel()[i]), int(kind[i]), bool(heard[i]), kinds.tobytes(), numbers.tobytes())
         if key not in keys:
             keys[key] = len(keys)
             rows.append((kinds, numbers))
             of_pattern.append(key[0])
+            first.append(i)
         classes[i] = keys[key]
     members = sp.csr_array(
         (
@@ -141,14 +173,27 @@ def _above(problem: Problem, basis: Basis, level: int, below: _Upward, covarianc
     if invariants or not below.plain:
         passed_on = inherited - known @ inherited if full else None
         known, _ = with_invariants(basis, known, invariants, passed_on)
-    precision = own = own_precision(problem, basis, level)
+    kind, heard = kind[first], heard[first]
+    own = own_precision(problem, basis, level)
+    precision = np.where((kind < 0)[:, None, None, None], 0.0, own)
+    complete = is_full(own)
     if full:
-        precision = own + inverse_off(summed_over(members, covariance), excluded)
-    else:
-        precision = np.broadcast_to(own, known.shape)
-    complete = is_full(own) or (full and not below.unmeasured.any())
+        said = inverse_off(summed_over(members, covariance), excluded)
+        precision = precision + np.where(heard[:, None, None, None], said, 0.0)
+        complete = bool((complete and not (kind < 0).any()) or (heard.all() and not below.unmeasured.any()))
     unmeasured = information(precision, known, complete).unmeasured
-    return _Upward(classes, members, known, unmeasured, excluded, below.plain and not invariants)
+    return _Upward(classes, members, known, unmeasured, excluded, kind, heard, below.plain and not invariants)
+
+
+def _kinds(problem: Problem, level: int, silent: Sequence[BoolArray]) -> tuple[IntArray, BoolArray]:
+    """Per geounit of a level with children: how it is measured, and whether its children are heard."""
+    n = len(problem.spine.levels[level])
+    kinds = problem.kinds_of(level)
+    if kinds is None:
+        return np.zeros(n, dtype=np.int64), np.ones(n, dtype=bool)
+    stands = silent[level + 1][problem.spine.child_offsets(level)[:-1]] & ~silent[level]
+    between = (kinds < 0) & ~silent[level] & (problem.estimator == "full")
+    return np.where(between, -1, np.maximum(kinds, 0)).astype(np.int64), ~stands
 
 
 def _covariance(
@@ -160,10 +205,11 @@ def _covariance(
     covariance: FloatArray | None = None,
 ) -> FloatArray:
     """Covariances of the upward classes were all variances 1."""
-    precision = np.broadcast_to(own_precision(problem, basis, level), found.known.shape)
+    precision = np.where((found.kind < 0)[:, None, None, None], 0.0, own_precision(problem, basis, level))
     if below is not None and covariance is not None and found.children is not None and problem.estimator == "full":
         assert found.excluded is not None
-        precision = precision + inverse_off(summed_over(found.children, covariance), found.excluded)
+        said = inverse_off(summed_over(found.children, covariance), found.excluded)
+        precision = precision + np.where(found.heard[:, None, None, None], said, 0.0)
     return inverse_off(precision, found.known + found.unmeasured)
 
 
@@ -191,6 +237,8 @@ def _downward(problem: Problem, upward: list[_Upward]) -> tuple[LevelClasses, ..
                 found.known,
                 found.unmeasured,
                 found.excluded,
+                found.kind,
+                found.heard,
                 downward.ravel().astype(np.int64),
                 parent,
                 own,

@@ -54,18 +54,21 @@ def covariances(
 
     Args:
         classes: of `geounit_classes`.
-        own: the precision of each level's measurements, blocks `(n_blocks, a, a)`.
+        own: the precision of each level's measurements for each kind of geounit, `(n_kinds, n_blocks, a, a)`.
         estimator: "full" or "topdown".
     """
     upward: list[tuple[FloatArray, FloatArray | None]] = []
     for level in reversed(range(len(classes))):
         found = classes[level]
-        precision, children = np.broadcast_to(own[level], found.known.shape), None
+        precision: FloatArray = np.where(
+            (found.kind < 0)[:, None, None, None], 0.0, own[level][np.maximum(found.kind, 0)]
+        )
+        children = None
         if found.children is not None:
             assert found.excluded is not None
             children = inverse_off(summed_over(found.children, upward[-1][0]), found.excluded)
             if estimator == "full":
-                precision = precision + children
+                precision = precision + np.where(found.heard[:, None, None, None], children, 0.0)
         upward.append((inverse_off(precision, found.known + found.unmeasured), children))
     out: list[LevelCovariances] = []
     for level, (covariance, children) in enumerate(reversed(upward)):
@@ -92,6 +95,8 @@ def gradient(
     estimator: str,
 ) -> tuple[FloatArray, ...]:
     """The derivative of a function of the final covariances with respect to each level's own precision.
+
+    All geounits of a level are measured alike.
 
     Args:
         found: by `covariances`.

@@ -116,13 +116,19 @@ def check_objective(objective: Objective) -> None:
     """Refuse aims that no division can be found for.
 
     Raises:
-        InputError: the framework is not zcdp, or an aim's numbers are exact or not determined by the measurements.
+        InputError: the framework is not zcdp, geounits are bypassed, or an aim's numbers are exact or not determined
+            by the measurements.
     """
     universe = objective.expectation.universe
     if universe.framework != "zcdp":
         raise InputError(
             'privacy.framework: found "pure"; a budget can be divided for targets with framework "zcdp" only, where '
             "the errors are convex in the shares"
+        )
+    if universe.bypass:
+        raise InputError(
+            "geography.bypass: found true, with which the errors are not convex in the shares: a geounit without "
+            "siblings gets the shares of several levels; find the division with bypass = false, then set it again"
         )
     values, _ = objective.terms(equal_shares(objective.expectation))
     for aim, value in zip(objective.aims, values, strict=True):

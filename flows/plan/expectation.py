@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from flows.constraints import carried_constraints, facility_bounds, marginal_of
 from geography.spine import Spine
+from pipeline.allocation import allocations
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.query import Query
 from pipeline.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -85,15 +86,24 @@ class Expectation:
 
     def covariances(self, precisions: Sequence[float] | FloatArray) -> tuple[LevelCovariances, ...]:
         """The covariances of every level, for a precision (1 / variance) on each of `measured`."""
-        own = [np.zeros(self.basis.precision([]).shape) for _ in self.spine.levels]
+        own = [np.zeros((1, *self.basis.precision([]).shape)) for _ in self.spine.levels]
         for precision, (level, unit) in zip(precisions, self.unit_precisions, strict=True):
             own[level] = own[level] + precision * unit
         return covariances(self.classes, own, self.estimator)
 
     def planned(self, universe: Universe | None = None) -> tuple[LevelCovariances, ...]:
         """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
-        noise = self.noise(universe)
-        return self.covariances([1.0 / noise[place].variance for place in self.measured])
+        found = universe or self.universe
+        own = []
+        for one in allocations(found, self.spine):
+            noises = [one.noises(found, measured) for measured in one.strategy.queries]
+            marginals = [marginal_of(measured.query) for measured in one.strategy.queries]
+            of_kinds = [
+                self.basis.precision([(m, n[kind].variance) for m, n in zip(marginals, noises, strict=True)])
+                for kind in range(len(one.shares))
+            ]
+            own.append(np.stack(of_kinds))
+        return covariances(self.classes, own, self.estimator)
 
     def errors(self, found: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedErrors:
         """The expected errors of a query at a level."""
@@ -138,6 +148,7 @@ def unmeasured_problem(
         constraints=Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds)),
         passes=tuple(_marginals(universe.passes)),
         estimator=estimator,
+        kinds=tuple(one.kinds for one in allocations(universe, spine)),
     )
 
 

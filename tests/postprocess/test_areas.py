@@ -44,7 +44,7 @@ def test_equals_dense_least_squares(seed: int) -> None:
     )
     spine, basis = problem.spine, basis_of(problem)
     classes = geounit_classes(problem, basis)
-    own = [basis.precision([(one.marginal, one.variance) for one in level]) for level in problem.measured]
+    own = [basis.precision([(one.marginal, one.variance) for one in level])[None] for level in problem.measured]
     found = covariances(classes, own, "full")
     dense = dense_covariance(problem)
     rng = np.random.default_rng(seed)
@@ -65,7 +65,7 @@ def test_a_geounit_as_an_area(estimator: str) -> None:
         )
         spine, basis = problem.spine, basis_of(problem)
         classes = geounit_classes(problem, basis)
-        own = [basis.precision([(one.marginal, one.variance) for one in level]) for level in problem.measured]
+        own = [basis.precision([(one.marginal, one.variance) for one in level])[None] for level in problem.measured]
         found = covariances(classes, own, estimator)
         for level, one in enumerate(classes):
             for marginal in random_marginals(np.random.default_rng(seed), problem.shape, recode=False):

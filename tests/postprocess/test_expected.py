@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from oracles.random_problems import random_marginals, random_problem
+from oracles.random_problems import bypassed, random_marginals, random_problem
 
 from postprocess.algebra import Basis
 from postprocess.classes import geounit_classes
 from postprocess.expected import answer_variances, covariances, error_by_final, expected_errors, gradient
 from postprocess.problem import Problem
 from postprocess.unbiased import variances_of
-from postprocess.upward import basis_of, upward_pass
+from postprocess.upward import basis_of, own_precisions, upward_pass
 
 
 def own(problem: Problem, basis: Basis) -> list[np.ndarray]:
-    return [basis.precision([(one.marginal, one.variance) for one in level]) for level in problem.measured]
+    return [basis.precision([(one.marginal, one.variance) for one in level])[None] for level in problem.measured]
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -99,3 +99,19 @@ def test_gradient(seed: int, estimator: str) -> None:
                 changed[number] = (*queries[:i], other, *queries[i + 1 :])
                 moved.append(value(replace(problem, measured=tuple(changed))))
             assert ours == pytest.approx((moved[0] - moved[1]) / (2 * step), rel=2e-4, abs=1e-6)
+
+
+@pytest.mark.parametrize("estimator", ["full", "topdown"])
+@pytest.mark.parametrize("seed", range(12))
+def test_bypassed_geounits(seed: int, estimator: str) -> None:
+    """Geounits without siblings, whose budget goes to the one above: the same variances as the estimation's."""
+    problem, _ = random_problem(seed, shape=(3, 2), n_levels=4, zeros=seed % 3 == 0 and estimator == "full")
+    problem = replace(bypassed(problem), estimator=estimator)
+    basis = basis_of(problem)
+    expected = variances_of(problem, upward_pass(problem, basis))
+    classes = geounit_classes(problem, basis)
+    found = covariances(classes, [own_precisions(basis, level) for level in problem.measured], estimator)
+    for marginal in random_marginals(np.random.default_rng(seed), problem.shape, recode=True):
+        for level, one in enumerate(classes):
+            ours = answer_variances(basis, one, found[level], marginal)[one.downward]
+            np.testing.assert_allclose(ours, expected[level].of_answers(basis, marginal), rtol=1e-7, atol=1e-8)

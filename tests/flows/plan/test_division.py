@@ -123,6 +123,9 @@ def test_what_cannot_be_divided(tmp_path: Path) -> None:
     pure = little(tmp_path, ('{ rho = "1" }', '{ framework = "pure", epsilon = "1" }'))
     with pytest.raises(InputError, match='framework "zcdp" only'):
         check_objective(Objective(pure, parse_targets("tract: total <= 1", pure.universe), "largest"))
+    stands = little(tmp_path, ('column = "block"', 'column = "block", bypass = true'))
+    with pytest.raises(InputError, match=r"geography\.bypass: found true"):
+        check_objective(Objective(stands, parse_targets("tract: total <= 1", stands.universe), "largest"))
     coarse = little(tmp_path, ('"grown * sex" = "1/3", detailed = "1/3"', 'sex = "2/3"'))
     with pytest.raises(InputError, match="tract: age: the measurements of the spec do not determine"):
         check_objective(Objective(coarse, parse_targets("tract: age <= 1", coarse.universe), "largest"))

@@ -60,9 +60,10 @@ def test_table(town: Path) -> None:
     assert "worker" in shown
 
 
-def test_json_against_the_measured_problem(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bypass", ["false", "true"])
+def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
     """Every expected error is that of the covariances of the release as it was measured, facilities included."""
-    spec = write_town(tmp_path)
+    spec = write_town(tmp_path, ('column = "block"\n', f'column = "block"\nbypass = {bypass}\n'))
     directory = run(spec, tmp_path / "releases")
     found = json.loads(invoke(spec, "--json"))
     loaded = load_spec(spec)
