@@ -78,7 +78,9 @@ def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
     """State the file names of a spec in `old` relative to `new`."""
     companions: Any = document.get("companions", {})
     universes: list[Any] = [document, *companions.values()]
-    sections: list[Any] = [document["geography"]]
+    report: Any = document.get("report", {})
+    sections: list[Any] = [document["geography"], *report.get("polygons", {}).values()]
+    sections += [document["geography"]["regroup"]] if "regroup" in document["geography"] else []
     for universe in universes:
         sections += [universe["input"]] if "input" in universe else []
         sections += list(universe.get("bounds", []))

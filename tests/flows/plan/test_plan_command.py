@@ -13,7 +13,7 @@ from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from flows.inputs import read_facilities, read_public_spine, read_spine
+from flows.inputs import read_facilities, read_listed_spine, read_public_spine, read_spine
 from flows.job import Job
 from flows.plan.cost import cost_of
 from flows.plan.document import plan_release
@@ -211,6 +211,36 @@ levels = { county = "1/2", block = "1/2" }, queries = { total = "1/2", use = "1/
         found = load_spec(target).universes()[number]
         assert found.privacy_fingerprint() == moved.privacy_fingerprint()
         assert found.budget == 5
+
+
+def test_every_file_name_moves(tmp_path: Path) -> None:
+    """Areas to regroup for and polygons are found from the folder of the copy, too."""
+    more = """[geography.regroup]
+file = "areas.csv"
+
+[report.polygons.tract]
+file = "tracts.geojson"
+code = "tract"
+
+[schema.attributes]"""
+    spec = write_town(tmp_path / "town", ("[schema.attributes]", more))
+    (tmp_path / "elsewhere").mkdir()
+    before = load_spec(spec)
+    shares = {
+        (level.level, one.query.name): level.share * one.share
+        for level in before.universes()[0].strategy.levels
+        for one in level.queries
+    }
+    blocks = read_listed_spine(before.geography)
+    expectation = Expectation.of(
+        before.universes()[0], blocks, [np.zeros((blocks.n_leaves, 2), dtype=np.int64)], "full"
+    )
+    target = tmp_path / "elsewhere" / "copy.toml"
+    write_divided(spec, target, expectation.divided(Fraction(3), shares))
+    after = load_spec(target)
+    assert after.geography.regroup is not None
+    assert after.geography.regroup.file == before.geography.regroup.file == tmp_path / "town" / "areas.csv"  # type: ignore[union-attr]
+    assert after.report.polygons["tract"].file == tmp_path / "town" / "tracts.geojson"
 
 
 def test_a_preset_is_written_out(tmp_path: Path) -> None:
