@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy.sparse as sp
 
 from flows.confidential import true_histogram
 from flows.estimate import Estimation
 from flows.job import Job
 from flows.refusals import shielded
 from pipeline.files import write_bytes, write_json
+from pipeline.query import Query
 from pipeline.report.truth import TableErrors, accuracy_page
 from pipeline.tables import read_table_parts
 from pipeline.universe import Universe
+
+#: Answers in memory at a time.
+_AT_ONCE = 1 << 24
 
 
 def write_accuracy(job: Job) -> None:
@@ -57,8 +62,15 @@ def accuracy_of(job: Job) -> dict[str, dict[str, dict[str, float]]]:
         for number, level in enumerate(job.spine.levels):
             difference = (estimation.released(number) - true_histogram(job, universe, level.name)).tocsr()
             for table in universe.tables:
-                errors = np.abs(table.query.answer_csr(difference)).sum(axis=1)
-                tables[table.name][level.name] = float(errors.mean())
+                tables[table.name][level.name] = _mean_error(table.query, difference)
             job.progress.advance(len(level))
         found[universe.name] = tables
     return found
+
+
+def _mean_error(query: Query, difference: sp.csr_array) -> float:
+    """Mean over geounits of the L1 norm of a query's answers, some geounits at a time."""
+    step = max(1, _AT_ONCE // query.size)
+    parts = range(0, difference.shape[0], step)
+    total = sum(int(np.abs(query.answer_csr(difference[start : start + step])).sum()) for start in parts)
+    return total / difference.shape[0]

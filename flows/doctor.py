@@ -9,18 +9,19 @@ import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Final, Literal
 
-import numpy as np
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from flows.doctor_memory import available_memory, expected_memory
+from flows.doctor_solvers import SOLVERS
 from flows.settings import CONFIG_VARIABLE, Settings, load_settings, project_file, unknown_variables, user_file
 from geography.errors import SpinewiseError
 from pipeline.errors import InputError
+from pipeline.universe import Universe
 
 State = Literal["well", "note", "wrong"]
 
@@ -134,7 +135,7 @@ def _packages() -> Iterator[Examined]:
 def _solvers() -> Iterator[Examined]:
     """Each solver solves a small problem whose solution is known."""
     broken = []
-    for name, solve in _SOLVERS.items():
+    for name, solve in SOLVERS.items():
         try:
             distance = solve()
         except Exception as error:  # a library that cannot be loaded is what is looked for
@@ -146,50 +147,6 @@ def _solvers() -> Iterator[Examined]:
         yield Examined("solvers", "wrong", text, "install cvxpy, scs, clarabel, ortools and highspy anew")
     if not broken:
         yield Examined("solvers", "well", "SCS, Clarabel, minimum-cost flow and HiGHS solve small problems")
-
-
-def _by_cvxpy(solver: str, **settings: float) -> float:
-    """The nearest point to (1, -2, 4) with coordinates from 0 that add up to 4 is (0.5, 0, 3.5)."""
-    import cvxpy as cp
-
-    x = cp.Variable(3)
-    problem = cp.Problem(cp.Minimize(cp.sum_squares(x - np.array([1.0, -2.0, 4.0]))), [x >= 0, cp.sum(x) == 4])
-    problem.solve(solver=solver, **settings)
-    return float(np.abs(x.value - np.array([0.5, 0.0, 3.5])).max())
-
-
-def _by_flow() -> float:
-    """Two units from node 0 to node 2, of which the cheap way takes one: cost 1 + 5."""
-    from ortools.graph.python import min_cost_flow
-
-    network = min_cost_flow.SimpleMinCostFlow()
-    for start, end, capacity, cost in ((0, 1, 1, 0), (1, 2, 1, 1), (0, 2, 5, 5)):
-        network.add_arc_with_capacity_and_unit_cost(start, end, capacity, cost)
-    for node, supply in ((0, 2), (1, 0), (2, -2)):
-        network.set_node_supply(node, supply)
-    network.solve()
-    return abs(network.optimal_cost() - 6.0)
-
-
-def _by_milp() -> float:
-    """The most of x + y over whole numbers with 2x + 2y <= 5 is 2."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    found = milp(
-        np.array([-1.0, -1.0]),
-        integrality=np.ones(2),
-        bounds=Bounds(0, np.inf),
-        constraints=LinearConstraint(np.array([[2.0, 2.0]]), -np.inf, 5.0),
-    )
-    return abs(float(found.fun) + 2.0)
-
-
-_SOLVERS: Final[dict[str, Callable[[], float]]] = {
-    "SCS": partial(_by_cvxpy, "SCS", eps=1e-9),
-    "Clarabel": partial(_by_cvxpy, "CLARABEL", max_threads=1),
-    "minimum-cost flow": _by_flow,
-    "HiGHS": _by_milp,
-}
 
 
 def _output(out: Path) -> Iterator[Examined]:
@@ -324,9 +281,8 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
             yield Examined("records", "wrong", f"{path} cannot be read", "correct [input] in the spec, or give --data")
     spine = read_spine(checked.spec.geography)
     yield Examined("spec", "well", f"{checked.spec.name}: {spine.n_leaves:,} leaves, {spine.n_levels} levels")
-    needed = max(expected_memory([len(level) for level in spine.levels], one.schema.n_cells,
-                 [sum(q.query.size for q in level.queries) for level in one.strategy.levels], workers)
-                 for one in checked.universes)  # fmt: skip
+    sizes = [len(level) for level in spine.levels]
+    needed = max(expected_memory(sizes, one.schema.n_cells, _answers(one), workers) for one in checked.universes)
     free = available_memory()
     if needed > free:
         yield Examined(
@@ -337,35 +293,6 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
         yield Examined("memory", "well", f"about {needed / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
 
 
-def available_memory() -> int:
-    """Memory that this process can have, in bytes: of the machine, and within the limit of its control group."""
-    import psutil
-
-    free = int(psutil.virtual_memory().available)
-    for limit, used in (
-        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
-        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
-    ):
-        try:
-            free = min(free, int(Path(limit).read_text()) - int(Path(used).read_text()))
-        except (OSError, ValueError):  # no such limit
-            continue
-    return free
-
-
-def expected_memory(sizes: list[int], cells: int, answers: list[int], workers: int) -> int:
-    """A rough upper estimate of a run's memory in bytes, for one universe.
-
-    The programs take 0.35 GB in the first process and 0.25 GB in each worker. On top comes what is held of all levels:
-    the measurements, in up to 4 bytes; above the leaves the linear terms and the estimates, 8 bytes a cell three times;
-    and for each worker a batch.
-
-    Args:
-        sizes: geounits of each level.
-        cells: of a histogram.
-        answers: measured in a geounit of each level.
-    """
-    measured = sum(n * m * 4 for n, m in zip(sizes, answers, strict=True))
-    above = sum(n * cells * 24 for n in sizes[:-1])
-    batch = 500_000_000 if sizes[-1] * cells > 5_000_000 else 50_000_000
-    return int(350e6 + measured + above + (workers - 1) * 250e6 + workers * batch)
+def _answers(universe: Universe) -> list[int]:
+    """Numbers measured in a geounit of each level."""
+    return [sum(one.query.size for one in level.queries) for level in universe.strategy.levels]

@@ -139,8 +139,8 @@ class Margins:
         noise = tuple(tuple(one.noises(universe, measured) for measured in one.strategy.queries) for one in allotted)
         return noise, tuple(one.kinds for one in allotted)
 
-    def of(self, table: Table, level: int, counts: NDArray[np.int64]) -> NDArray[np.float64] | None:
-        """Half the width of a 90 % interval for each of the released counts `(n, size)`, in persons.
+    def of(self, table: Table, level: int, counts: NDArray[np.int64], rows: slice) -> NDArray[np.float64] | None:
+        """Half the width of a 90 % interval for the released counts `(n, size)` of a level's `rows`, in persons.
 
         NaN where the measurements say nothing; None where no margins are published.
         """
@@ -148,7 +148,7 @@ class Margins:
             return None
         published = PublishedTable(table.name, level, marginal_of(table.query))
         errors, variances = self.errors[table.name, level], self.variances[level]
-        found = margins(published, self.estimation.basis, variances, errors, counts, slice(0, len(counts)))
+        found = margins(published, self.estimation.basis, variances, errors, counts, rows)
         return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
 
     def close(self) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import scipy.sparse as sp
+
 from flows.estimate import Estimation
 from flows.margins import Margins
+from geography.spine import Level
 from pipeline.microdata import write_microdata
-from pipeline.tables import ReleasedTable, write_table
+from pipeline.tables import ReleasedTable, rows_at_once, write_table
+from pipeline.universe import Table
 
 
 def publish_tables(estimation: Estimation, level: int, margins: Margins) -> None:
@@ -15,18 +21,27 @@ def publish_tables(estimation: Estimation, level: int, margins: Margins) -> None
     counts = estimation.released(level)
     for table in universe.tables:
         if found.name in table.levels:
-            answers = table.query.answer_csr(counts)
-            released = ReleasedTable(
-                name=table.name,
-                level=found.name,
-                query=table.query.name,
-                geocodes=found.geocodes,
-                labels=table.query.answer_labels(),
-                counts=answers,
-                margins=margins.of(table, level, answers),
-            )
-            write_table(job.folder(universe).table(table.name, found.name), job.run.staging, released)
+            target = job.folder(universe).table(table.name, found.name)
+            write_table(target, job.run.staging, _parts(table, level, found, counts, margins))
     job.progress.advance(len(found))
+
+
+def _parts(table: Table, level: int, found: Level, counts: sp.csr_array, margins: Margins) -> Iterator[ReleasedTable]:
+    """The table of one level, some geounits at a time."""
+    labels = table.query.answer_labels()
+    step = rows_at_once(labels, with_margins=bool(margins.replicates))
+    for start in range(0, len(found), step):
+        rows = slice(start, min(start + step, len(found)))
+        answers = table.query.answer_csr(counts[rows])
+        yield ReleasedTable(
+            name=table.name,
+            level=found.name,
+            query=table.query.name,
+            geocodes=found.geocodes[rows],
+            labels=labels,
+            counts=answers,
+            margins=margins.of(table, level, answers, rows),
+        )
 
 
 def publish_microdata(estimation: Estimation) -> None:

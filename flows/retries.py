@@ -29,6 +29,10 @@ _LONGEST_DELAY = 3600.0
 _RETRY = "retry:"
 
 
+class TimedOutError(SpinewiseError):
+    """A run was stopped since it took longer than the setting `timeout` allows."""
+
+
 def may_be_retried(error: BaseException) -> bool:
     """Whether the same step may do better the next time.
 

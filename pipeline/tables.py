@@ -7,8 +7,9 @@ published, a column "<label>:moe90" (float64) right after it. All geounits of th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -82,24 +83,41 @@ def _columns(labels: Sequence[str], with_margins: bool) -> pa.Schema:
     return pa.schema(fields)
 
 
-def write_table(target: Path, staging: Path, table: ReleasedTable) -> None:
-    """Write a table; ReleaseError where it cannot be written."""
-    columns = _columns(table.labels, table.margins is not None)
+def rows_at_once(labels: Sequence[str], *, with_margins: bool) -> int:
+    """Geounits in one row group of a table."""
+    return rows_per_group(len(_columns(labels, with_margins)), _VALUES_PER_ROW_GROUP)
+
+
+def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> None:
+    """Write a table from its parts: successive geounits, `rows_at_once` of them in each but the last.
+
+    Raises:
+        ReleaseError: it cannot be written.
+        ValueError: there is no part, or one of another size than it should have.
+    """
+    rest = iter(parts)
+    first = next(rest, None)
+    if first is None:
+        raise ValueError("a table needs at least one part")
+    columns = _columns(first.labels, first.margins is not None)
     header = {
         "kind": "table",
-        "name": table.name,
-        "level": table.level,
-        "query": table.query,
-        "margins": table.margins is not None,
+        "name": first.name,
+        "level": first.level,
+        "query": first.query,
+        "margins": first.margins is not None,
     }
-    rows = rows_per_group(len(columns), _VALUES_PER_ROW_GROUP)
+    rows = rows_at_once(first.labels, with_margins=first.margins is not None)
+    last = rows
     with parquet_sink(target, staging, columns, header) as sink:
-        for start in range(0, len(table.geocodes), rows):
-            part = slice(start, start + rows)
-            arrays = [pa.array(table.geocodes[part], type=pa.string())]
-            counts = np.ascontiguousarray(table.counts[part].T)
-            margins = None if table.margins is None else np.ascontiguousarray(table.margins[part].T)
-            for index in range(len(table.labels)):
+        for part in chain([first], rest):
+            if last != rows or len(part.geocodes) > rows:
+                raise ValueError(f"a part of a table must have {rows} geounits, unless it is the last")
+            last = len(part.geocodes)
+            arrays = [pa.array(part.geocodes, type=pa.string())]
+            counts = np.ascontiguousarray(part.counts.T)
+            margins = None if part.margins is None else np.ascontiguousarray(part.margins.T)
+            for index in range(len(part.labels)):
                 arrays.append(pa.array(counts[index]))
                 if margins is not None:
                     arrays.append(pa.array(margins[index]))

@@ -82,6 +82,7 @@ def run(
     from flows.console import error_console, make_progress, tell_end
     from flows.custody import KeySource, configured_key
     from flows.request import Engine, Request, check_request
+    from flows.retries import TimedOutError
     from flows.settings import load_settings
     from flows.workers import default_workers
 
@@ -109,6 +110,11 @@ def run(
             scheduler=scheduler,
             scratch=scratch,
         )
+    except TimeoutError:
+        raise TimedOutError(
+            f"{checked.run.root}: stopped after {settings.timeout:g} s, the setting timeout; the same command again "
+            "goes on where it was"
+        ) from None
     finally:
         progress_of_run.reset(tokens[0])
         key_of_run.reset(tokens[1])

@@ -41,8 +41,8 @@ CLASSES = (
         "care",
         "Use with care",
         "the margin of error is at most half of the number",
-        "Always give the margin with it. Two such numbers differ only if they are further apart than both margins "
-        "together.",
+        "Always give the margin with it. Two such numbers surely differ only if they are further apart than both "
+        "margins together.",
     ),
     Class(
         "sum",

@@ -38,7 +38,7 @@ from pipeline.privacy.events import replay
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import Ledger
 from pipeline.privacy.ledger_report import spent_epsilon
-from pipeline.privacy.statements import _most_on_queries
+from pipeline.privacy.statements import _most_on_queries, privacy_statements
 
 LEVELS = "levels = { county = 1, tract = 3, block = 5 }"
 BYPASS = (LEVELS, f"{LEVELS}\nbypass = true")
@@ -208,6 +208,31 @@ def test_the_ledger_is_charged_the_price_of_any_path(
     assert spent_epsilon(states["people"], Fraction(1, 10**10)) == zcdp_epsilon(2, Fraction(1, 10**10))
     findings = release_findings(read_release(directory), MasterKey.read(directory.key), charged)
     assert [finding for finding in findings if not finding.passed] == []
+
+
+def test_no_path_spends_more_on_an_attribute_or_a_place_than_is_stated(release: Path) -> None:
+    found = read_release(RunDirectory(release))
+    for universe in found.universes:
+        account = privacy_statements(universe)
+        assert account.record.budget == str(universe.budget)
+        assert account.record.losses is None
+        spent = {name: np.full(found.spine.n_leaves, Fraction(0), dtype=object) for name in universe.schema.names}
+        below = {level: np.full(found.spine.n_leaves, Fraction(0), dtype=object) for level in universe.level_names[:-1]}
+        for number, allocation in enumerate(allocations(universe, found.spine)):
+            n = len(found.spine.levels[number])
+            of_kind = np.array([*allocation.shares, Fraction(0)], dtype=object)
+            share = of_kind[np.zeros(n, dtype=int) if allocation.kinds is None else allocation.kinds]
+            share = share[found.spine.leaf_ancestors(number)]
+            for place, name in enumerate(universe.schema.names):
+                seen = [m.share for m in allocation.strategy.queries if m.query.groups[place].any()]
+                spent[name] = spent[name] + share * sum(seen, Fraction(0))
+            for level in below:
+                if universe.level_names.index(level) < number:
+                    below[level] = below[level] + share
+        for one in account.attributes:
+            assert max(spent[one.of]) * universe.budget <= Fraction(one.budget)
+        for one in account.places:
+            assert max(below[one.of]) * universe.budget <= Fraction(one.budget)
 
 
 def test_the_worst_path_counts_for_an_attribute() -> None:

@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 import flows.doctor
 from flows.cli import app
-from flows.doctor import Examined, examine, expected_memory
+from flows.doctor import Examined, examine
+from flows.doctor_memory import expected_memory
+from flows.doctor_solvers import SOLVERS
 from pipeline.privacy.ledger import Ledger
 
 
@@ -72,7 +74,7 @@ def test_a_spec_is_looked_at_with_its_ledger(tmp_path: Path, monkeypatch: pytest
 def test_each_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     version = metadata.version
     monkeypatch.setattr(metadata, "version", lambda name: "2.1.9" if name == "sqlalchemy" else version(name))
-    monkeypatch.setitem(flows.doctor._SOLVERS, "SCS", lambda: 0.1)
+    monkeypatch.setitem(SOLVERS, "SCS", lambda: 0.1)
     monkeypatch.setattr(flows.doctor, "available_memory", lambda: 1000)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SPINEWISE_SLIP", "1")

@@ -13,6 +13,8 @@ from uuid import UUID, uuid4
 import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Crashed, Failed
+from releases.command import spinewise
+from releases.small import write_town
 
 import flows.retries
 from flows.refusals import RefusedError
@@ -167,3 +169,46 @@ def test_a_lost_process_is_followed_by_as_many_runs_as_there_are_retries(monkeyp
     on_crash(Named, run, Crashed())  # type: ignore[arg-type]
     assert len(created) == 2
     assert told == [run]
+
+
+@pytest.mark.slow
+def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the engine, with its own server."""
+    from prefect import flow
+    from prefect.testing.utilities import prefect_test_harness
+
+    import flows.release
+    from flows.steps import Step
+
+    monkeypatch.setattr(flows.release, "SETTINGS", load_settings(retries=2, retry_delay=0.01))
+    tried: list[str] = []
+
+    def fail(times: int, error: Exception) -> None:
+        tried.append(str(error))
+        if tried.count(str(error)) <= times:
+            raise error
+
+    def perform(times: int, error: Exception) -> None:
+        flow(lambda: flows.release.perform_as_task(Step("measure", lambda: fail(times, error))), name="one")()
+
+    with prefect_test_harness(server_startup_timeout=120):
+        perform(2, ReleaseError("passes"))
+        with pytest.raises(ReleaseError):
+            perform(9, ReleaseError("stays"))
+        with pytest.raises(InputError):
+            perform(9, InputError("final"))
+    assert [tried.count(text) for text in ("passes", "stays", "final")] == [3, 3, 1]
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_too_long_is_stopped_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", ("replicates = 3", "replicates = 5000"))
+    variables = {"PREFECT_HOME": str(tmp_path / "home"), "SPINEWISE_TIMEOUT": "8"}
+    shown = spinewise("run", spec, "--out", tmp_path, "--workers", 1, **variables)
+    assert shown.returncode == 1
+    root = tmp_path / "town"
+    told = f"{root}: stopped after 8 s, the setting timeout; the same command again goes on where it was"
+    assert shown.stderr.splitlines()[-1] == f"Error: {told}"
+    assert "Traceback" not in shown.stderr
+    assert not (root / "public" / "manifest.json").exists()
+    assert "run stops: CancelledError" in (root / "restricted" / "run.log").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.files import HEADER_KEY
-from pipeline.tables import ReleasedTable, read_table, write_table
+from pipeline.tables import ReleasedTable, read_table, rows_at_once, write_table
 
 N = 25
 RNG = np.random.default_rng(1)
@@ -32,9 +33,16 @@ def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.tables._VALUES_PER_ROW_GROUP", 50)
 
 
+def _rows(table: ReleasedTable, start: int, stop: int) -> ReleasedTable:
+    rows = slice(start, stop)
+    margins = None if table.margins is None else table.margins[rows]
+    return replace(table, geocodes=table.geocodes[rows], counts=table.counts[rows], margins=margins)
+
+
 def _write(folder: Path, table: ReleasedTable) -> Path:
     (folder / "staging").mkdir(exist_ok=True)
-    write_table(folder / "a.parquet", folder / "staging", table)
+    rows = rows_at_once(table.labels, with_margins=table.margins is not None)
+    write_table(folder / "a.parquet", folder / "staging", (_rows(table, i, i + rows) for i in range(0, N, rows)))
     return folder / "a.parquet"
 
 
@@ -111,3 +119,11 @@ def test_damaged_tables_are_refused(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(ReleaseError, match="cannot be read"):
         read_table(path)
+
+
+def test_parts_that_would_show_in_the_bytes_are_refused(tmp_path: Path) -> None:
+    for cuts in ([0, 3, N], [0, N], []):
+        parts = [_rows(PLAIN, start, stop) for start, stop in pairwise(cuts)]
+        with pytest.raises(ValueError, match="part"):
+            write_table(tmp_path / "a.parquet", tmp_path, parts)
+        assert not (tmp_path / "a.parquet").exists()
