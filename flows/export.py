@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from flows.published import PublishedRelease
 from geography.spine import Level
@@ -15,7 +16,7 @@ from pipeline.export.folder import new_folder
 from pipeline.export.mdf import DetailFile, person_attributes, unit_attributes
 from pipeline.export.pl94171 import CensusTables, column_names
 from pipeline.export.pl94171_files import SummaryFiles, census_levels
-from pipeline.export.plain import plain_parts, write_csv, write_plain_parquet
+from pipeline.export.plain import CsvFiles, plain_parts, write_csv, write_plain_parquet
 from pipeline.export.workbook import check_fits, require_openpyxl, write_workbook
 from pipeline.layout import file_name
 from pipeline.nmf import write_nmf
@@ -134,41 +135,38 @@ def _detail_rows(release: PublishedRelease, universe: Universe, layout: DetailFi
 def _pl94171(release: PublishedRelease, folder: Path) -> None:
     tables = CensusTables.of(release.universes)
     summary = census_levels(release.spine)
-    (folder / "tables").mkdir()
-    for name in tables.names:
-        write_csv(folder / "tables" / f"{name.lower()}.csv", _census_rows(release, tables, summary, name))
-    if summary:
-        with SummaryFiles(folder, tables.names) as files:
-            for level in release.spine.levels:
+    with CsvFiles(folder / "tables") as csv, SummaryFiles(folder, tables.names) as files:
+        for level in release.spine.levels:
+            for start, counts in _census_counts(release, tables, level):
+                geocodes = level.geocodes[start : start + len(counts["P1"])]
+                for name in tables.names:
+                    csv.write(name.lower(), _census_part(level.name, summary, geocodes, name, counts[name]))
                 if level.name in summary:
-                    for start, counts in _census_counts(release, tables, level):
-                        n = len(counts["P1"])
-                        files.write(summary[level.name], level.geocodes[start : start + n], counts)
+                    files.write(summary[level.name], geocodes, counts)
 
 
 def _census_counts(
     release: PublishedRelease, tables: CensusTables, level: Level
-) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+) -> Iterator[tuple[int, dict[str, NDArray[np.int64]]]]:
     """Every table for the geounits of a level, some at a time."""
     found = {one.name: release.histogram(one, level) for one in release.universes if one.name in tables.universes}
     for start in range(0, len(level), _AT_ONCE):
         yield start, tables.tables({name: counts[start : start + _AT_ONCE] for name, counts in found.items()})
 
 
-def _census_rows(
-    release: PublishedRelease, tables: CensusTables, summary: Mapping[str, str], table: str
-) -> Iterator[pa.Table]:
-    for level in release.spine.levels:
-        for start, counts in _census_counts(release, tables, level):
-            n = len(counts[table])
-            columns = {
-                "LEVEL": pa.array([level.name] * n, pa.string()),
-                "SUMLEV": pa.array([summary.get(level.name, "")] * n, pa.string()),
-                "GEOCODE": pa.array(level.geocodes[start : start + n].tolist(), pa.string()),
-            }
-            for name, column in zip(column_names(table), counts[table].T, strict=True):
-                columns[name] = pa.array(column)
-            yield pa.table(columns)
+def _census_part(
+    level: str, summary: Mapping[str, str], geocodes: NDArray[np.str_], table: str, counts: NDArray[np.int64]
+) -> pa.Table:
+    """Rows of one table, `(n, columns)`, under their census names."""
+    n = len(geocodes)
+    columns = {
+        "LEVEL": pa.array([level] * n, pa.string()),
+        "SUMLEV": pa.array([summary.get(level, "")] * n, pa.string()),
+        "GEOCODE": pa.array(geocodes.tolist(), pa.string()),
+    }
+    for name, column in zip(column_names(table), counts.T, strict=True):
+        columns[name] = pa.array(column)
+    return pa.table(columns)
 
 
 def _nmf(release: PublishedRelease, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 from pipeline.files import open_parquet, read_row_groups, reading
+
+_OPTIONS = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
 
 
 def plain_parts(path: Path) -> Iterator[pa.Table]:
@@ -32,12 +35,38 @@ def write_csv(target: Path, parts: Iterator[pa.Table]) -> None:
     A margin of error that is not known is an empty field.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    options = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
     first = next(parts)
-    with csv.CSVWriter(target, first.schema, write_options=options) as writer:
+    with csv.CSVWriter(target, first.schema, write_options=_OPTIONS) as writer:
         writer.write_table(_without_nan(first))
         for part in parts:
             writer.write_table(_without_nan(part))
+
+
+class CsvFiles:
+    """Several CSV files that are written side by side, part by part; open it in a `with` block.
+
+    Args:
+        folder: they are made in, and it with them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._stack = ExitStack()
+        self._writers: dict[str, csv.CSVWriter] = {}
+
+    def __enter__(self) -> CsvFiles:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def write(self, name: str, part: pa.Table) -> None:
+        """Append rows to `<name>.csv`."""
+        if name not in self._writers:
+            target = self._folder / f"{name}.csv"
+            self._writers[name] = self._stack.enter_context(csv.CSVWriter(target, part.schema, write_options=_OPTIONS))
+        self._writers[name].write_table(part)
 
 
 def write_plain_parquet(target: Path, parts: Iterator[pa.Table]) -> None:
