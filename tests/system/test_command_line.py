@@ -31,7 +31,7 @@ def example(prefect_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     assert "estimate block: 25,000 geounits" in shown.stderr
     assert "NOT FOR RELEASE" not in shown.stderr
     # Prefect says nothing of its own, at its end either.
-    told = [line for line in shown.stderr.splitlines() if not line.endswith(" s")]
+    told = [line for line in shown.stderr.splitlines() if not line.endswith(" MB")]
     assert told == [], told
     return root
 
