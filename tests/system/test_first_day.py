@@ -1,4 +1,4 @@
-"""A new user's first day, from the README alone: the release, its report, another budget, both side by side, verified."""
+"""A new user's first day, from README alone: a release, its report, another budget, both side by side, verified."""
 
 from __future__ import annotations
 
