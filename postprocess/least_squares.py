@@ -20,8 +20,6 @@ from postprocess.problem import FloatArray
 
 #: Persons: a solution that breaks a constraint by more is refused.
 FEASIBILITY = 1e-5
-#: Upper limits from here on are none.
-NO_BOUND = 1e15
 #: Solvers in the order they are tried: first-order to 1e-9, then interior point.
 SOLVERS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 50_000}),
@@ -55,6 +53,7 @@ def _parameters(shape: _Shape) -> dict[str, cp.Parameter]:
     """The data of a problem of one shape, to be filled in."""
     sizes: dict[str, tuple[int, ...]] = {
         "target": (shape.children, shape.cells),
+        "lower": (shape.children, shape.cells),
         "upper": (shape.children, shape.cells),
     }
     sizes |= {f"root{i}": (shape.cells, shape.cells) for i in range(1 if shape.shared else shape.children)}
@@ -76,7 +75,7 @@ def _state(shape: _Shape, data: Mapping[str, Any]) -> tuple[cp.Problem, cp.Varia
         fit = cp.sum_squares(x @ data["root0"].T - target)
     else:
         fit = sum(cp.sum_squares(data[f"root{i}"] @ x[i] - target[i]) for i in range(shape.children))
-    constraints = [x >= 0, x <= data["upper"]]
+    constraints = [x >= data["lower"], x <= data["upper"]]
     if shape.has_parent:
         constraints.append(cp.sum(x, axis=0) == data["parent"])
     if shape.held:
@@ -94,25 +93,43 @@ def _compiled(shape: _Shape) -> tuple[cp.Problem, cp.Variable, dict[str, cp.Para
     return problem, x, parameters
 
 
-def _data(family: Family) -> dict[str, Any]:
-    """The numbers of a family. The objective is scaled so that the precision's median diagonal is one."""
+def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
+    """The numbers of a family, as differences to an origin near the solution.
+
+    Solvers lose digits to huge numbers: a count of millions is a difference of a few persons from there. The objective
+    is scaled so that the precision's median diagonal is one.
+
+    Returns:
+        The numbers; the origin `(C, k)`; and a bound on the differences, in place of limits that are none, that no
+        solution comes near.
+    """
     scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
     roots = np.swapaxes(np.linalg.cholesky(family.precision / scale), 1, 2)
-    centre = _centre(family)
+    centre = _centre(family)[:, :, 0]
+    origin = np.clip(np.rint(centre), 0.0, family.upper)
     values: dict[str, Any] = {f"root{i}": root for i, root in enumerate(roots)}
-    values["target"] = np.matmul(roots, centre)[:, :, 0]
-    far = _far(family, centre)
-    values["upper"] = np.minimum(family.upper, far)
+    values["target"] = np.matmul(roots, (centre - origin)[:, :, None])[:, :, 0]
+    limits = [np.abs(centre - origin).sum()]
     if family.parent is not None:
-        values["parent"] = family.parent
+        values["parent"] = family.parent - origin.sum(axis=0)
+        limits.append(np.abs(values["parent"]).sum())
     if family.held is not None and family.held_group is not None:
         values["held_matrix"] = one_hot(family.held_group, family.held.shape[1])
-        values["held"] = family.held
+        values["held"] = family.held - origin @ values["held_matrix"]
+        limits.append(np.abs(values["held"]).sum())
     if family.ranges:
         values["groups"] = np.hstack([one_hot(one.group, one.lower.shape[1]) for one in family.ranges])
-        values["lower_groups"] = np.hstack([one.lower for one in family.ranges])
-        values["upper_groups"] = np.minimum(np.hstack([one.upper for one in family.ranges]), far * family.n_cells)
-    return values
+        lower = np.hstack([one.lower for one in family.ranges])
+        upper = np.hstack([one.upper for one in family.ranges])
+        sums = origin @ values["groups"]
+        limits += [np.maximum(lower - sums, 0.0).sum(), np.maximum(sums - upper, 0.0).sum()]
+        values["lower_groups"], values["upper_groups"] = lower - sums, upper - sums
+    far = float(1000.0 * (1.0 + max(limits)))
+    values["lower"], values["upper"] = np.maximum(-origin, -far), np.minimum(family.upper - origin, far)
+    if family.ranges:
+        values["lower_groups"] = np.maximum(values["lower_groups"], -far * family.n_cells)
+        values["upper_groups"] = np.minimum(values["upper_groups"], far * family.n_cells)
+    return values, origin, far
 
 
 def _centre(family: Family) -> FloatArray:
@@ -120,21 +137,8 @@ def _centre(family: Family) -> FloatArray:
     return np.asarray(np.linalg.solve(family.precision, family.linear[:, :, None]), dtype=np.float64)
 
 
-def _far(family: Family, centre: FloatArray) -> float:
-    """A bound that no solution comes near, in place of bounds that are none: solvers lose digits to huge numbers."""
-    limits = [np.abs(centre).sum()]
-    for one in family.ranges:
-        limits.append(np.where(one.upper < NO_BOUND, one.upper, one.lower).sum())
-    if family.held is not None:
-        limits.append(family.held.sum())
-    if family.parent is not None:
-        limits.append(family.parent.sum())
-    return float(1000.0 * (1.0 + max(limits)))
-
-
-def _stated(family: Family, *, once: bool) -> tuple[cp.Problem, cp.Variable]:
+def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.Problem, cp.Variable]:
     """The family's problem, from its shape's compiled one, or stated for this once."""
-    data = _data(family)
     if once:
         return _state(_shape(family), data)
     problem, x, parameters = _compiled(_shape(family))
@@ -153,8 +157,8 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
     Raises:
         SolverError: none did; the message names the parent and what each solver said.
     """
-    problem, unknowns = _stated(family, once=once)
-    far = _far(family, _centre(family))
+    data, origin, far = _data(family)
+    problem, unknowns = _stated(family, data, once=once)
     said = []
     for solver, options in SOLVERS:
         try:
@@ -165,9 +169,9 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
             said.append(f"{solver}: {error}")
             continue
         if problem.status == cp.OPTIMAL and unknowns.value is not None:
-            x = np.asarray(unknowns.value, dtype=np.float64)
+            x = origin + np.asarray(unknowns.value, dtype=np.float64)
             worst = violation(family, x)
-            if worst <= FEASIBILITY and float(x.max(initial=0.0)) < 0.5 * far:
+            if worst <= FEASIBILITY and float(np.abs(unknowns.value).max(initial=0.0)) < 0.5 * far:
                 iterations = int(problem.solver_stats.num_iters or 0)
                 return Solution(x, f"cvxpy/{solver}", iterations, worst, 0.0)
             said.append(f"{solver}: a constraint is off by {worst:.1e} persons, allowed is {FEASIBILITY:.0e}")
