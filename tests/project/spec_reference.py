@@ -29,6 +29,7 @@ ANCHORS = {
     "BoundSection": "bounds",
     "InputSpec": "input",
     "TableSection": "tablesname",
+    "SelectSection": "selectname",
     "PostprocessSection": "postprocess",
     "PublishSection": "publish",
     "ReportSection": "report",
