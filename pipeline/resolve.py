@@ -109,7 +109,7 @@ def resolve_universe(
         preset=sections.strategy.preset or sections.strategy.derived_from or "",
         dataset=own_privacy.dataset or "",
         bypass=bypass,
-        selections=selections,
+        stated_selections=selections,
     )
 
 

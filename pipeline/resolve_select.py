@@ -11,7 +11,7 @@ from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.query import Query
 from pipeline.resolve_strategy import parse_query
 from pipeline.schema import Schema
-from pipeline.selection import Selection, refines
+from pipeline.selection import StatedSelection, refines
 from pipeline.spec_errors import Problems, dotted, unknown
 from pipeline.spec_models import SelectSection
 
@@ -25,7 +25,7 @@ def resolve_selections(
     neighbours: Neighbours,
     problems: Problems,
     prefix: str,
-) -> tuple[Selection, ...]:
+) -> tuple[StatedSelection, ...]:
     """The selections that a universe's sections state; everything that does not fit is noted with its key.
 
     Args:
@@ -47,13 +47,14 @@ def resolve_selections(
         _check_thresholds(section, problems, key)
         if budget is None or len(problems.lines) > before:
             continue
-        shares = section.share, section.choice_share
+        stated = StatedSelection(
+            name, section.level, tuple(versions), section.thresholds, section.share, section.choice_share
+        )
         try:
-            found.append(
-                Selection.of(name, section.level, versions, section.thresholds, shares, framework, budget, neighbours)
-            )
+            stated.bought(framework, budget, neighbours)
         except InputError as error:
             problems.add(key, str(error))
+        found.append(stated)
     total = sum((section.share for section in sections.values()), Fraction(0))
     if total >= 1:
         told = ", ".join(f"{name} {section.share}" for name, section in sections.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,15 +12,48 @@ from pipeline.query import Query
 
 
 @dataclass(frozen=True, eq=False)
+class StatedSelection:
+    """A private choice of a version for each geounit of a level, as a spec states it, for whatever budget.
+
+    Attributes:
+        name: of the selection.
+        level: whose geounits choose.
+        versions: the queries, coarse to fine, each a refinement of the one before.
+        thresholds: the population from which on each version is meant.
+        share: of the universe's whole budget, for choice and measurement together.
+        choice_share: the part of it that the choice may cost.
+    """
+
+    name: str
+    level: str
+    versions: tuple[Query, ...]
+    thresholds: tuple[int, ...]
+    share: Fraction
+    choice_share: Fraction
+
+    def bought(self, framework: Framework, budget: Fraction, neighbours: Neighbours) -> Selection:
+        """The selection that its share of the universe's `budget`, rho or epsilon, pays for, exactly.
+
+        The choice gets at most its share (see `affordable_epsilon`), the measurement all that is left.
+
+        Raises:
+            InputError: the name, the thresholds or the shares give no such selection.
+        """
+        amount = budget * self.share
+        epsilon = affordable_epsilon(framework, amount * self.choice_share, neighbours)
+        names = (query.name for query in self.versions)
+        select = Select(self.name, tuple(zip(names, self.thresholds, strict=True)), epsilon)
+        left = amount - choice_cost(select, framework, neighbours)
+        noise = noise_for(framework, left, Fraction(1), Fraction(1), neighbours)
+        return Selection(select, self.level, self.versions, self.share, noise)
+
+
+@dataclass(frozen=True, eq=False)
 class Selection:
-    """A private choice of a version for each geounit of a level, and the measurement of the version chosen.
+    """The same with what a budget buys: the choice, and the measurement of the version chosen.
 
     Attributes:
         select: the choice; its versions are the queries' names.
-        level: whose geounits choose.
-        versions: the queries, coarse to fine, each a refinement of the one before.
-        share: of the universe's whole budget, for choice and measurement together, exactly.
-        choice_share: the part of it that is meant for the choice.
         noise: on every answer of the version chosen.
     """
 
@@ -29,39 +61,7 @@ class Selection:
     level: str
     versions: tuple[Query, ...]
     share: Fraction
-    choice_share: Fraction
     noise: NoiseSpec
-
-    @classmethod
-    def of(
-        cls,
-        name: str,
-        level: str,
-        versions: Sequence[Query],
-        thresholds: Sequence[int],
-        shares: tuple[Fraction, Fraction],
-        framework: Framework,
-        budget: Fraction,
-        neighbours: Neighbours,
-    ) -> Selection:
-        """The selection that these shares of the budget pay for.
-
-        The choice gets at most its share (see `affordable_epsilon`), the measurement all that is left.
-
-        Args:
-            shares: `share` and `choice_share`.
-            budget: the universe's, rho or epsilon.
-
-        Raises:
-            InputError: the name, the thresholds or the shares give no such selection.
-        """
-        share, choice_share = shares
-        amount = budget * share
-        epsilon = affordable_epsilon(framework, amount * choice_share, neighbours)
-        select = Select(name, tuple(zip((query.name for query in versions), thresholds, strict=True)), epsilon)
-        left = amount - choice_cost(select, framework, neighbours)
-        noise = noise_for(framework, left, Fraction(1), Fraction(1), neighbours)
-        return cls(select, level, tuple(versions), share, choice_share, noise)
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipeline.errors import SpecError
 from pipeline.query import Query
 from pipeline.schema import Schema
-from pipeline.selection import Selection
+from pipeline.selection import Selection, StatedSelection
 from pipeline.spec_input import InputSpec
 from pipeline.strategy import Strategy
 
@@ -69,7 +69,7 @@ class Universe:
         input: the confidential records; None where the spec names none.
         preset: the preset that the strategy was made from, "" if none.
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
-        selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
+        stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `pipeline.allocation`.
     """
 
@@ -89,12 +89,17 @@ class Universe:
     preset: str = ""
     dataset: str = ""
     bypass: bool = False
-    selections: tuple[Selection, ...] = ()
+    stated_selections: tuple[StatedSelection, ...] = ()
+
+    @cached_property
+    def selections(self) -> tuple[Selection, ...]:
+        """The tables whose detail is chosen privately, with what the budget buys of them."""
+        return tuple(one.bought(self.framework, self.budget, self.neighbours) for one in self.stated_selections)
 
     @property
     def strategy_budget(self) -> Fraction:
         """What the strategy's level shares are shares of: the budget without that of the selections, exact."""
-        return self.budget * (1 - sum((one.share for one in self.selections), Fraction(0)))
+        return self.budget * (1 - sum((one.share for one in self.stated_selections), Fraction(0)))
 
     @property
     def level_names(self) -> tuple[str, ...]:
