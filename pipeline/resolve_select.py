@@ -15,6 +15,9 @@ from pipeline.selection import StatedSelection, refines
 from pipeline.spec_errors import Problems, dotted, unknown
 from pipeline.spec_models import SelectSection
 
+#: Largest threshold; losses are whole numbers of 64 bits.
+MOST_PERSONS = 10**15
+
 
 def resolve_selections(
     sections: Mapping[str, SelectSection],
@@ -94,3 +97,5 @@ def _check_thresholds(section: SelectSection, problems: Problems, key: str) -> N
             f"found {', '.join(map(str, section.thresholds))}; the first is 0, since there must be a version for "
             "everybody, and they rise",
         )
+    elif section.thresholds[-1] > MOST_PERSONS:
+        problems.add(f"{key}.thresholds", f"found {section.thresholds[-1]}; at most {MOST_PERSONS:,} is allowed")

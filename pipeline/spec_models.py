@@ -256,10 +256,10 @@ class SelectSection(Section):
     """A table whose detail is chosen privately in each geounit of a level."""
 
     level: str = Field(description="the level whose geounits choose")
-    versions: Annotated[tuple[str, ...], Field(min_length=2)] = Field(
+    versions: tuple[str, ...] = Field(
         description="the queries to choose among, coarse to fine, each refining the one before"
     )
-    thresholds: tuple[Annotated[StrictInt, Field(ge=0, lt=2**60)], ...] = Field(
+    thresholds: tuple[WholeNumber, ...] = Field(
         description="the number of persons from which on each version is meant, from 0 and rising"
     )
     share: QueryShare = Field(
@@ -270,7 +270,9 @@ class SelectSection(Section):
     )
 
     @model_validator(mode="after")
-    def _something_left(self) -> SelectSection:
+    def _something_to_choose_and_left(self) -> SelectSection:
+        if len(self.versions) < 2:
+            raise Misfit(("versions", f"found {len(self.versions)}; there must be two at least to choose among"))
         if self.choice_share == 1:
             raise Misfit(("choice_share", "found 1; less is needed, the version chosen is measured with the rest"))
         return self
