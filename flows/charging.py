@@ -81,6 +81,7 @@ def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, dra
                 level.name: allocation.n_measured(len(level))
                 for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
             },
+            choosing={level.name: len(level) for level in job.spine.levels},
         )
         for universe in job.universes
     ]

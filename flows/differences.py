@@ -20,6 +20,7 @@ _ORDER = (
     "constraints",
     "invariants",
     "measurements",
+    "selected",
     "histograms",
     "tables",
     "estimates",
@@ -103,7 +104,15 @@ def _level_of(name: str, levels: Sequence[str]) -> str:
         parts = parts[2:]
     if parts[0] == "microdata":
         return levels[-1]
-    by_folder = {"polygons": 1, "measurements": 1, "invariants": 1, "histograms": 1, "estimates": 1, "tables": 2}
+    by_folder = {
+        "polygons": 1,
+        "measurements": 1,
+        "invariants": 1,
+        "histograms": 1,
+        "estimates": 1,
+        "tables": 2,
+        "selected": 2,
+    }
     position = by_folder.get(parts[0])
     found = parts[position] if position is not None and position < len(parts) else ""
     return found if found in levels else ""

@@ -42,6 +42,12 @@ def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: in
     spec = load_spec(spec_path)
     universes = spec.universes()
     for universe in universes:
+        if universe.selections:
+            key = f"companions.{universe.name}.select" if universe.name else "select"
+            raise InputError(
+                f"{spec_path}: {key}: choices of how detailed a table is are made from records, and there are none "
+                "here; leave the section out"
+            )
         statement_of(universe)
         for table in universe.tables:
             check_labels(table.name, table.query.answer_labels())

@@ -37,6 +37,7 @@ def statement_of(universe: Universe, *, made_elsewhere: bool = False) -> Privacy
         invariants=[(level, query.name) for level, query in universe.invariants],
         bypass=universe.bypass,
         made_elsewhere=made_elsewhere,
+        selections=universe.selections,
     )
 
 

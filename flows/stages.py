@@ -19,6 +19,7 @@ from flows.margins import Margins
 from flows.publish import publish_microdata, publish_tables
 from flows.refusals import shielded
 from flows.report import polygon_files, write_report
+from flows.selecting import select_versions
 from flows.steps import Notes, Perform, Step, perform_here
 from flows.streaming import estimation_of
 from flows.unbiased import Unbiased
@@ -26,6 +27,7 @@ from pipeline.files import write_bytes
 from pipeline.privacy.keys import MasterKey
 from pipeline.release_directory import record_input
 from pipeline.report.polygons import Area
+from pipeline.selection import Selection
 from pipeline.universe import Universe
 
 #: Number of facilities in each geounit, for each bound of a universe.
@@ -72,6 +74,11 @@ class Records:
                 if files := measured_files(job, one, level.name):
                     measure = partial(self._measure, one, level.name)
                     steps.append(Step("measure", measure, one.name, level.name, len(level), files=files))
+            for selection in one.selections:
+                select, geounits = partial(self._select, one, selection), self._geounits_of(selection.level)
+                path = job.folder(one).selected(selection.name, selection.level)
+                stage = f"select {selection.name}"
+                steps.append(Step(stage, select, one.name, selection.level, geounits, files=(path,)))
         return steps
 
     def charged(self) -> list[Step]:
@@ -110,6 +117,14 @@ class Records:
         measure = partial(measure_level, self.job, self.key, fingerprint, universe, level)
         shielded(self.job.run, "measure", measure)
 
+    def _select(self, universe: Universe, selection: Selection) -> None:
+        fingerprint = self.fingerprints[universe.name]
+        select = partial(select_versions, self.job, self.key, fingerprint, universe, selection)
+        shielded(self.job.run, "select", select)
+
+    def _geounits_of(self, level: str) -> int:
+        return len(self.job.spine.levels[self.job.spine.index_of(level)])
+
 
 def measured_files(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
     """The files of one level that measuring writes: measurements and invariants."""
@@ -125,7 +140,12 @@ def input_files(job: Job) -> tuple[Path, ...]:
     measured = [
         path for one in job.universes for level in job.spine.level_names for path in measured_files(job, one, level)
     ]
-    return (job.run.spine, *polygon_files(job), *constraints, *measured)
+    return (job.run.spine, *polygon_files(job), *constraints, *measured, *selected_files(job))
+
+
+def selected_files(job: Job) -> tuple[Path, ...]:
+    """The files of private choices and of what was chosen; nothing else is computed from them."""
+    return tuple(job.folder(one).selected(made.name, made.level) for one in job.universes for made in one.selections)
 
 
 def output_files(job: Job) -> tuple[Path, ...]:

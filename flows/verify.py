@@ -13,6 +13,7 @@ from flows.checkpoints import Batches
 from flows.inputs import read_public_spine
 from flows.job import Job
 from flows.manifests import statement_of
+from flows.selecting import selected_problems
 from flows.stages import input_files, perform_steps, public_steps
 from flows.steps import Progress
 from flows.workers import Workers
@@ -29,8 +30,8 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[
     """What is wrong with a release, one sentence each; empty if nothing is.
 
     First every file is compared with its hash in the manifest, then all of public/ but its inputs (spine, constraints,
-    invariants, measurements) is computed again in a temporary folder and compared byte for byte. Nothing under
-    restricted/ is read.
+    invariants, measurements, selections) is computed again in a temporary folder and compared byte for byte. Nothing
+    under restricted/ is read.
     """
     if problems := check_public_files(run):
         return problems
@@ -96,6 +97,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is missing; the spec says that it is published")
         elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
             problems.append(f"public/{name} is not what its measurements give")
+    problems += selected_problems(job)
     elsewhere = manifest.status == MADE_ELSEWHERE
     statements = tuple(statement_of(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}

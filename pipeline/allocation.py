@@ -21,7 +21,7 @@ class Allocation:
 
     Attributes:
         strategy: of the level.
-        shares: of the whole budget, one for each kind of geounit; the first is the level's own.
+        shares: of the strategy's budget, one for each kind of geounit; the first is the level's own.
         kinds: `(n,)` int8, the kind of each geounit, -1 where it is not measured because one above stands for it; None
             where all geounits of the level are of the first kind.
     """
@@ -40,7 +40,7 @@ class Allocation:
     def noises(self, universe: Universe, measured: MeasuredQuery) -> tuple[NoiseSpec, ...]:
         """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
         return tuple(
-            noise_for(universe.framework, universe.budget, share, measured.share, universe.neighbours)
+            noise_for(universe.framework, universe.strategy_budget, share, measured.share, universe.neighbours)
             for share in self.shares
         )
 

@@ -88,6 +88,10 @@ class UniverseDirectory:
         """Confidential histogram, same form as the released one."""
         return self.restricted / "histograms" / f"{file_name('level', level)}.parquet"
 
+    def selected(self, name: str, level: str) -> Path:
+        """Noisy answers of the version that each geounit of a level has chosen."""
+        return self.public / "selected" / file_name("selection", name) / f"{file_name('level', level)}.parquet"
+
     @property
     def checkpoints(self) -> Path:
         """Folder of results on the way, from which a run that was stopped goes on."""

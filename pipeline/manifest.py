@@ -26,7 +26,9 @@ from pipeline.files import canonical_json, sha256_file, write_bytes
 from pipeline.layout import RunDirectory
 from pipeline.privacy.accounting import zcdp_epsilon
 from pipeline.privacy.accounts import PrivacyAccount
-from pipeline.privacy.budget import Framework, Mechanism, Neighbours, noise_for
+from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.privacy.mechanisms import MechanismName
+from pipeline.selection import Selection
 from pipeline.strategy import Strategy
 
 FORMAT: Final = 1
@@ -61,6 +63,10 @@ _BYPASS = (
     " A geounit without siblings is not measured: the noise above it is less than stated here, as the budget of both "
     "levels gives, and on every path from the top to a leaf the budgets add up to the whole."
 )
+_SELECT = (
+    " How detailed a table is in each area was chosen in some tables (select) by the exponential mechanism; these "
+    "choices, and the noise on what was chosen, are part of the guarantee."
+)
 _MADE_ELSEWHERE = (
     " The noise was not drawn by this program: the measurements were made elsewhere. What is said here holds if they "
     "were made as the spec says; only their stated variances were compared with it, and nothing of it was tested."
@@ -72,17 +78,19 @@ class _Statement(BaseModel):
 
 
 class NoiseStatement(_Statement):
-    """Noise on one query at one level.
+    """Noise on one query at one level; or one private choice, or the noise on what was chosen.
 
     Attributes:
-        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace, as an exact fraction.
+        query: of a choice "select NAME", of what was chosen "selected NAME".
+        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace, epsilon of the exponential mechanism by
+            which choices are made, as an exact fraction.
         scale_decimal: the same as a decimal, rounded up where it does not end.
         share: of the universe's budget, as an exact fraction.
     """
 
     level: str
     query: str
-    mechanism: Mechanism
+    mechanism: MechanismName
     scale: str
     scale_decimal: str
     share: str
@@ -199,6 +207,7 @@ def privacy_statement(
     invariants: Sequence[tuple[str, str]],
     bypass: bool = False,
     made_elsewhere: bool = False,
+    selections: Sequence[Selection] = (),
 ) -> PrivacyStatement:
     """The guarantee of one universe; the noise is computed from the budget and the strategy, as measuring does.
 
@@ -208,24 +217,24 @@ def privacy_statement(
         invariants: (level, query) of what is published exactly.
         bypass: geounits without siblings are bypassed; the noise stated is that of geounits that stand for one level.
         made_elsewhere: another program drew the noise; the statement says so.
+        selections: private choices, with their shares of the budget; the strategy has the rest.
 
     Raises:
         InputError: there is no noise for this budget; see `budget.noise_for`.
     """
     noise = []
+    rest = 1 - sum((one.share for one in selections), Fraction(0))
     for level in strategy.levels:
         for measured in level.queries:
-            spec = noise_for(framework, budget, level.share, measured.share, neighbours)
-            noise.append(
-                NoiseStatement(
-                    level=level.level,
-                    query=measured.query.name,
-                    mechanism=spec.mechanism,
-                    scale=str(spec.scale),
-                    scale_decimal=decimal_text(spec.scale),
-                    share=str(level.share * measured.share),
-                )
-            )
+            spec = noise_for(framework, budget * rest, level.share, measured.share, neighbours)
+            share = rest * level.share * measured.share
+            noise.append(_noise_statement(level.level, measured.query.name, spec.mechanism, spec.scale, share))
+    for one in selections:
+        select, part = one.select, one.choice_part(framework, budget, neighbours)
+        noise += [
+            _noise_statement(one.level, select.stream_name, select.mechanism.name, select.epsilon, part),
+            _noise_statement(one.level, select.measured_name, one.noise.mechanism, one.noise.scale, one.share - part),
+        ]
     zcdp = framework == "zcdp"
     delta = delta if zcdp else Fraction(0)
     epsilon = decimal_text(Fraction(zcdp_epsilon(budget, delta)) if zcdp else budget, digits=6 if zcdp else 12)
@@ -239,10 +248,24 @@ def privacy_statement(
         epsilon=epsilon,
         conversion=_CONVERSION if zcdp else "none: the budget is epsilon",
         words=_in_words(framework, neighbours, budget, delta, epsilon, has_invariants=bool(invariants))
+        + (_SELECT if selections else "")
         + (_BYPASS if bypass else "")
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
         noise=tuple(noise),
         invariants=tuple(InvariantStatement(level=level, query=query) for level, query in invariants),
+    )
+
+
+def _noise_statement(
+    level: str, query: str, mechanism: MechanismName, scale: Fraction, share: Fraction
+) -> NoiseStatement:
+    return NoiseStatement(
+        level=level,
+        query=query,
+        mechanism=mechanism,
+        scale=str(scale),
+        scale_decimal=decimal_text(scale),
+        share=str(share),
     )
 
 

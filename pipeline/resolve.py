@@ -12,6 +12,7 @@ from pipeline.errors import SpecError
 from pipeline.layout import query_file_name
 from pipeline.preset import Preset, load_preset
 from pipeline.query import Query
+from pipeline.resolve_select import resolve_selections
 from pipeline.resolve_strategy import parse_query, preset_rho, resolve_strategy
 from pipeline.schema import Attribute, Recode, Schema
 from pipeline.spec_errors import Problems, dotted, unknown
@@ -76,6 +77,9 @@ def resolve_universe(
             f"{prefix}privacy.{which}",
             f'missing; framework "{privacy.framework}" needs the total budget as text, such as {which} = "{example}"',
         )
+    selections = resolve_selections(
+        sections.select or {}, schema, level_names, privacy.framework, budget, privacy.neighbours, problems, prefix
+    )
     invariants = _invariants(sections, schema, level_names, problems, prefix)
     zeros = _structural_zeros(sections, schema, problems, prefix)
     bounds = [
@@ -105,6 +109,7 @@ def resolve_universe(
         preset=sections.strategy.preset or sections.strategy.derived_from or "",
         dataset=own_privacy.dataset or "",
         bypass=bypass,
+        stated_selections=selections,
     )
 
 

@@ -14,6 +14,7 @@ from pipeline.spec_fields import (
     FilledTable,
     Levels,
     Misfit,
+    Name,
     NamedTable,
     QueryShare,
     Section,
@@ -251,6 +252,32 @@ class TableSection(Section):
     levels: tuple[str, ...] | None = Field(default=None, description="the levels it is published for; default: all")
 
 
+class SelectSection(Section):
+    """A table whose detail is chosen privately in each geounit of a level."""
+
+    level: str = Field(description="the level whose geounits choose")
+    versions: tuple[str, ...] = Field(
+        description="the queries to choose among, coarse to fine, each refining the one before"
+    )
+    thresholds: tuple[WholeNumber, ...] = Field(
+        description="the number of persons from which on each version is meant, from 0 and rising"
+    )
+    share: QueryShare = Field(
+        description="the part of the whole budget for choice and measurement; the strategy shares what is left"
+    )
+    choice_share: QueryShare = Field(
+        description="the part of this share that the choice may cost, less than 1; the measurement has the rest"
+    )
+
+    @model_validator(mode="after")
+    def _something_to_choose_and_left(self) -> SelectSection:
+        if len(self.versions) < 2:
+            raise Misfit(("versions", f"found {len(self.versions)}; there must be two at least to choose among"))
+        if self.choice_share == 1:
+            raise Misfit(("choice_share", "found 1; less is needed, the version chosen is measured with the rest"))
+        return self
+
+
 class PostprocessSection(Section):
     """How the release is computed from the noisy measurements."""
 
@@ -329,6 +356,9 @@ class UniverseSections(Section):
         ]
         | None
     ) = Field(default=None, description="the tables to publish; default: one for each distinct measured query")
+    select: NamedTable[Name, SelectSection] | None = Field(
+        default=None, description="tables whose detail is chosen privately in each area, by name"
+    )
 
 
 class CompanionSection(UniverseSections):

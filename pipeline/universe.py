@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.errors import SpecError
 from pipeline.query import Query
 from pipeline.schema import Schema
+from pipeline.selection import Selection, StatedSelection
 from pipeline.spec_input import InputSpec
 from pipeline.strategy import Strategy
 
@@ -68,6 +69,7 @@ class Universe:
         input: the confidential records; None where the spec names none.
         preset: the preset that the strategy was made from, "" if none.
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
+        stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `pipeline.allocation`.
     """
 
@@ -87,6 +89,17 @@ class Universe:
     preset: str = ""
     dataset: str = ""
     bypass: bool = False
+    stated_selections: tuple[StatedSelection, ...] = ()
+
+    @cached_property
+    def selections(self) -> tuple[Selection, ...]:
+        """The tables whose detail is chosen privately, with what the budget buys of them."""
+        return tuple(one.bought(self.framework, self.budget, self.neighbours) for one in self.stated_selections)
+
+    @property
+    def strategy_budget(self) -> Fraction:
+        """What the strategy's level shares are shares of: the budget without that of the selections, exact."""
+        return self.budget * (1 - sum((one.share for one in self.stated_selections), Fraction(0)))
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -103,8 +116,8 @@ class Universe:
         """SHA-256 in hexadecimal over all that the distribution of the noise depends on.
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
-        and queries (names, groups and shares), and whether geounits without siblings are bypassed. The order of a
-        level's queries does not matter.
+        and queries (names, groups and shares), whether geounits without siblings are bypassed, and the selections. The
+        order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -122,4 +135,15 @@ class Universe:
         content = ["universe", 1, self.name, self.framework, str(self.budget), self.neighbours, attributes, levels]
         if self.bypass:
             content.append("bypass")
+        if self.selections:
+            content.append(["select", *(_selection_content(one) for one in self.selections)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _selection_content(one: Selection) -> list[object]:
+    """All that the distribution of a selection's choices and noise depends on, as JSON."""
+    versions = [
+        [query.name, least, [group.tolist() for group in query.groups]]
+        for query, (_, least) in zip(one.versions, one.select.versions, strict=True)
+    ]
+    return [one.name, one.level, versions, str(one.share), str(one.select.epsilon), str(one.noise.scale)]

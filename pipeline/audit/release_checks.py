@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pipeline.audit.findings import ALPHA, Finding, certain
 from pipeline.audit.release_leaks import input_digests, leaks
 from pipeline.audit.release_reading import Expected, FinishedRelease
+from pipeline.audit.release_selected import chosen_of, selected_findings
 from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import SpinewiseError
 from pipeline.manifest import check_public_files
@@ -54,6 +55,7 @@ def release_findings(
     yield certain(_GROUP, "truth", "restricted/histograms", _truth_problems(release))
     residuals = _residuals(release, expected, found)
     yield from _distribution(expected, residuals)
+    yield from selected_findings(release, key)
     if key is not None:
         yield certain(_GROUP, "key", "commitment and input", _key_problems(release, key))
         yield certain(_GROUP, "noise drawn", "of this key, input and spec", _drawn_problems(release, key, residuals))
@@ -75,7 +77,9 @@ def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> 
     stated = {statement.universe: statement for statement in release.manifest.privacy}
     for universe in release.universes:
         name = universe.name or release.spec.name
-        for total in _path_costs(release, universe, expected):
+        chosen = [one for one in chosen_of(release) if one.universe is universe]
+        also = sum((one.cost for one in chosen), Fraction(0))
+        for total in (cost + also for cost in _path_costs(release, universe, expected)):
             if total != universe.budget:
                 problems.append(f"{name}: the measurements cost {total}, the budget is {universe.budget}")
         statement = stated.get(universe.name)
@@ -94,6 +98,10 @@ def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> 
             wanted = (one.noise.mechanism, one.noise.scale, one.cost / universe.budget)
             if noise.pop((one.level, one.query.name), None) != wanted:
                 problems.append(f"{one.name}: the manifest does not state {one.noise}")
+        for other in chosen:
+            stated_so = (other.mechanism, other.scale, other.cost / universe.budget)
+            if noise.pop((other.level, other.query), None) != stated_so:
+                problems.append(f"{other.name}: the manifest does not state {other.mechanism}, {other.scale}")
         problems += [f"{name}: the manifest states noise on {query} at {level}" for level, query in noise]
         exact = sorted((level, query.name) for level, query in universe.invariants)
         if sorted((i.level, i.query) for i in statement.invariants) != exact:
@@ -129,7 +137,8 @@ def _file_problems(release: FinishedRelease, expected: Sequence[Expected]) -> li
     for universe in release.universes:
         folder = release.run.universe(universe.name)
         wanted |= {folder.invariant(level, query.name) for level, query in universe.invariants}
-        for name in ("measurements", "invariants"):
+        wanted |= {folder.selected(one.name, one.level) for one in universe.selections}
+        for name in ("measurements", "invariants", "selected"):
             found |= {path for path in (folder.public / name).rglob("*") if not path.is_dir()}
     public = release.run.public
     extra = [f"public/{path.relative_to(public).as_posix()} is not of the spec" for path in sorted(found - wanted)]
@@ -274,6 +283,9 @@ def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], cha
         query = one.query.name + (BYPASSED if one.universe.bypass else "")
         group = (one.level, query, one.noise.mechanism, one.noise.scale, one.query.size * geounits)
         wanted.setdefault((one.universe.neighbours, *group), []).append((one.name, one.cost))
+    for other in chosen_of(release):
+        made_of = (other.level, other.query, other.mechanism, other.scale, other.count)
+        wanted.setdefault((other.universe.neighbours, *made_of), []).append((other.name, other.cost))
     for event in (event for event in charged if event.kind == "charge"):
         made = (event.neighbours, event.level, event.query, event.mechanism, Fraction(event.scale), event.count)
         found = wanted.get(made)

@@ -141,10 +141,13 @@ def expected_measurements(
 
     A record that changes moves two answers of a query at a level by one each, and one that is added or removed moves
     one. So sigma^2 = D / (2 rho) with D = 2 or 1, and b = D / epsilon, rho or epsilon being the total times the level's
-    and the query's share.
+    and the query's share; of the total without the shares of private choices, where there are some.
     """
     for universe in universes:
         masks = None
+        rest = universe.budget
+        for selection in universe.selections:
+            rest -= selection.share * universe.budget
         shares = [level.share for level in universe.strategy.levels]
         if universe.bypass and spine is not None:
             masks = budget_masks(shares, spine)
@@ -156,7 +159,7 @@ def expected_measurements(
                 for mask, rows in groups:
                     share = sum((share for bit, share in enumerate(shares) if mask >> bit & 1), Fraction(0))
                     names = [universe.level_names[bit] for bit in range(number + 1, len(shares)) if mask >> bit & 1]
-                    cost = universe.budget * share * one.share
+                    cost = rest * share * one.share
                     yield Expected(
                         universe,
                         level.level,

@@ -7,6 +7,7 @@ chosen by the exponential mechanism; the choice is published and charged, and th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,9 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
+from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.exponential import Exponential
+from pipeline.privacy.mechanisms import MOVED
 
-__all__ = ["Select"]
+__all__ = ["Select", "affordable_epsilon"]
+
+_MILLION = 10**6
 
 
 @dataclass(frozen=True)
@@ -64,6 +69,11 @@ class Select:
         """What stands for the query in `keys.MasterKey.stream_key`; no query is called so, it has a space in it."""
         return f"select {self.name}"
 
+    @property
+    def measured_name(self) -> str:
+        """The same for the noise on the versions chosen."""
+        return f"selected {self.name}"
+
     def losses(self, populations: NDArray[np.int64]) -> NDArray[np.int64]:
         """Of each version in each geounit, persons, `(n_geounits, n_versions)` for populations `(n_geounits,)`."""
         least = np.array([population for _, population in self.versions], dtype=np.int64)
@@ -90,3 +100,27 @@ class Select:
     def names(self, chosen: Sequence[int] | NDArray[np.int64]) -> list[str]:
         """The versions' names for the numbers that `choose` gave."""
         return [self.versions[int(number)][0] for number in chosen]
+
+
+def affordable_epsilon(framework: Framework, amount: Fraction, neighbours: Neighbours) -> Fraction:
+    """The largest epsilon of the exponential mechanism that `amount` pays for, exact.
+
+    With rho it is rounded down to millionths, since a root is no fraction: rho = m epsilon^2 / 8 is then at most
+    `amount`. With framework "pure", epsilon = amount / m.
+
+    Args:
+        amount: rho or epsilon, above 0.
+
+    Raises:
+        InputError: with rho, it does not pay for a millionth.
+
+    >>> affordable_epsilon("zcdp", Fraction(1, 100), "change-one")
+    Fraction(1, 5)
+    """
+    moved = MOVED[neighbours]
+    if framework == "pure":
+        return amount / moved
+    epsilon = Fraction(math.isqrt(int(8 * amount / moved * _MILLION**2)), _MILLION)
+    if not epsilon:
+        raise InputError(f"found rho = {float(amount):.3g} for a choice, which is too little to choose with")
+    return epsilon

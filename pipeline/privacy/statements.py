@@ -17,7 +17,7 @@ Figures are decimal texts rounded up to four places, so that the same spec gives
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Literal
@@ -32,9 +32,9 @@ from pipeline.privacy.composition import (
     group_budget,
     moments_epsilon,
 )
-from pipeline.privacy.mechanisms import MOVED, DiscreteGaussian, DiscreteLaplace
-from pipeline.privacy.pld import one_number_epsilon, pld_epsilon
-from pipeline.privacy.uses import UniverseLike, measurements_of
+from pipeline.privacy.mechanisms import MOVED, DiscreteGaussian
+from pipeline.privacy.pld import Use, one_number_epsilon, pld_epsilon
+from pipeline.privacy.uses import UniverseLike, choices_of, measurements_of
 
 __all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements"]
 
@@ -50,7 +50,7 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
         InputError: the budget or delta is out of range.
     """
     account = _Account(universe.framework, universe.delta)
-    measured = measurements_of(universe)
+    measured = measurements_of(universe) + choices_of(universe)
     levels = [level.level for level in universe.strategy.levels]
     moved = MOVED[universe.neighbours]
     lowest = levels[-1]
@@ -102,7 +102,8 @@ def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequenc
     """
     moved = MOVED[universe.neighbours]
     levels = universe.strategy.levels
-    per_share = universe.budget * Fraction(_MOVES, moved)
+    per_share = universe.strategy_budget * Fraction(_MOVES, moved)
+    chosen = choices_of(universe)
     fractions = {
         name: [
             sum(
@@ -114,6 +115,7 @@ def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequenc
         for i, name in enumerate(universe.schema.names)
     }
     shares = [level.share for level in levels]
+    names = [level.level for level in levels]
     lowest = levels[-1].level
     change = "one record having other values" if moved == _MOVES else "one record being there or not"
     return PrivacyAccount(
@@ -126,7 +128,8 @@ def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequenc
             account.amount(
                 "attribute",
                 name,
-                per_share * _most_on_queries(shares, seen),
+                per_share * _most_on_queries(shares, seen)
+                + account.cost((m.use, _MOVES) for m in chosen if name in m.attributes),
                 f"what can be learnt about one record's {name}, the rest of it being known",
             )
             for name, seen in fractions.items()
@@ -135,7 +138,8 @@ def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequenc
             account.amount(
                 "place",
                 level.level,
-                per_share * sum(shares[i + 1 :], Fraction(0)),
+                per_share * sum(shares[i + 1 :], Fraction(0))
+                + account.cost((m.use, _MOVES) for m in chosen if m.level in names[i + 1 :]),
                 f"what can be learnt about the {lowest} in which one record lies, its {level.level} being known",
             )
             for i, level in enumerate(levels[:-1])
@@ -179,14 +183,19 @@ class _Account:
         self,
         about: Literal["record", "attribute", "place"],
         of: str,
-        uses: Sequence[tuple[DiscreteGaussian | DiscreteLaplace, int]],
+        uses: Sequence[tuple[Use, int]],
         words: str,
     ) -> Statement:
+        cost = self.cost(uses)
         if not self.zcdp:
-            epsilon = sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
-            return self._made(about, of, epsilon, None, None, words)
-        rho = sum((use.rho(moved) for use, moved in uses), Fraction(0))
-        return self._made(about, of, rho, zcdp_epsilon(rho, self.delta), pld_epsilon(uses, self.delta), words)
+            return self._made(about, of, cost, None, None, words)
+        return self._made(about, of, cost, zcdp_epsilon(cost, self.delta), pld_epsilon(uses, self.delta), words)
+
+    def cost(self, uses: Iterable[tuple[Use, int]]) -> Fraction:
+        """rho or epsilon of uses on so many numbers (or geounits) that move."""
+        if self.zcdp:
+            return sum((use.rho(moved) for use, moved in uses), Fraction(0))
+        return sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
 
     def amount(
         self, about: Literal["record", "attribute", "place"], of: str, amount: Fraction, words: str
@@ -200,13 +209,14 @@ class _Account:
         zcdp = zcdp_epsilon(enlarged, self.delta) if self.zcdp else None
         return self._made("group", str(size), enlarged, zcdp, None, words)
 
-    def comparison(self, uses: Sequence[DiscreteGaussian | DiscreteLaplace], moved: int) -> Comparison | None:
-        gaussians = [use for use in uses if isinstance(use, DiscreteGaussian)]
+    def comparison(self, uses: Sequence[Use], moved: int) -> Comparison | None:
         if not self.zcdp:
             return None
-        rhos = [use.rho(moved) for use in gaussians]
+        gaussians = [use for use in uses if isinstance(use, DiscreteGaussian)]
+        rhos = [use.rho(moved) for use in uses]
         rho = sum(rhos, Fraction(0))
-        one = one_number_epsilon([(use, moved) for use in gaussians], self.delta)
+        all_gaussian = len(gaussians) == len(uses)
+        one = one_number_epsilon([(use, moved) for use in gaussians], self.delta) if all_gaussian else None
         return Comparison(
             basic=_up(basic_epsilon(rhos, self.delta)),
             advanced=_up(advanced_epsilon(rhos, self.delta)),

@@ -188,6 +188,7 @@ def _universe(
         scale = Decimal(noise.scale_decimal)
         deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
         text = f"{deviation:,.1f}" if deviation < 100 else f"{deviation:,.0f}"
+        text = "a choice" if noise.mechanism == "exponential" else text
         heat.setdefault(level, {})[query] = (f"{float(100 * share):.3g} %", round(float(share / largest), 3), text)
     rows = tuple(
         MarginRow(universe.name, table.name, level, summary.all(), tuple(summary.by_size()))

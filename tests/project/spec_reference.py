@@ -30,6 +30,7 @@ ANCHORS = {
     "BoundSection": "bounds",
     "InputSpec": "input",
     "TableSection": "tablesname",
+    "SelectSection": "selectname",
     "PostprocessSection": "postprocess",
     "PublishSection": "publish",
     "ReportSection": "report",

@@ -1,0 +1,175 @@
+"""An audit of what a release chose privately (`select` in its spec): the choices, their noise, their price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from pipeline.audit.findings import ALPHA, Finding, certain
+from pipeline.audit.release_leaks import input_digests
+from pipeline.audit.release_reading import FinishedRelease
+from pipeline.audit.residuals import normal_scores, spread_p_value, together_p_value, zeros_p_value
+from pipeline.errors import ReleaseError
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise import sampler_for
+from pipeline.privacy.select import Select
+from pipeline.selected import Selected, answered, read_selected
+from pipeline.selection import Selection
+from pipeline.universe import Universe
+
+__all__ = ["Chosen", "chosen_of", "selected_findings"]
+
+_GROUP: Final = "release"
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """One of the two mechanisms of a selection, as the manifest and the ledger have to state it.
+
+    Attributes:
+        count: numbers drawn at most.
+        cost: rho or epsilon by the formulas in docs/ledger.md, not by the code that charges.
+    """
+
+    universe: Universe
+    level: str
+    query: str
+    mechanism: str
+    scale: Fraction
+    count: int
+    cost: Fraction
+
+    @property
+    def name(self) -> str:
+        return " ".join(part for part in (self.universe.name, self.level, self.query) if part)
+
+
+def chosen_of(release: FinishedRelease) -> Iterator[Chosen]:
+    """The choices that the spec calls for, and the measurements of what is chosen."""
+    for universe in release.universes:
+        moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
+        zcdp = universe.framework == "zcdp"
+        for one in universe.selections:
+            epsilon, scale = one.select.epsilon, one.noise.scale
+            n = len(release.geocodes(one.level))
+            costs = (moved * epsilon**2 / 8, moved / (2 * scale)) if zcdp else (moved * epsilon, moved / scale)
+            noise = "discrete_gaussian" if zcdp else "discrete_laplace"
+            yield Chosen(universe, one.level, f"select {one.name}", "exponential", epsilon, n, costs[0])
+            yield Chosen(universe, one.level, f"selected {one.name}", noise, scale, n * one.size, costs[1])
+
+
+def selected_findings(release: FinishedRelease, key: MasterKey | None) -> Iterator[Finding]:
+    """Whether choices and noise have the distributions stated and, given the key, are those of their places."""
+    pairs = [(universe, one) for universe in release.universes for one in universe.selections]
+    for seed, (universe, one) in enumerate(pairs):
+        path = release.run.universe(universe.name).selected(one.name, one.level)
+        name = path.relative_to(release.run.root).as_posix()
+        found = _read(path, one, release)
+        problems = [found] if isinstance(found, str) else []
+        yield certain(_GROUP, "selection stated", name, problems, well="version and answers of each geounit")
+        if not isinstance(found, str):
+            yield from _tests(_Audited(release, universe, one, found, name, 1 << 20 | seed), key)
+
+
+def _read(path: Path, one: Selection, release: FinishedRelease) -> Selected | str:
+    try:
+        parts = list(read_selected(path, one))
+    except ReleaseError as error:
+        return str(error)
+    geocodes = np.concatenate([np.zeros(0, dtype=np.str_), *(part.geocodes for part in parts)])
+    if not np.array_equal(geocodes, release.geocodes(one.level)):
+        return f"{path} does not have the geounits of level {one.level!r}"
+    chosen, values = ([getattr(part, field) for part in parts] for field in ("chosen", "values"))
+    return Selected(geocodes, np.concatenate(chosen), np.concatenate(values))
+
+
+class _Audited:
+    """A selection beside its truth."""
+
+    def __init__(
+        self, release: FinishedRelease, universe: Universe, one: Selection, found: Selected, name: str, seed: int
+    ) -> None:
+        truth = release.truth(universe, one.level)
+        self.release, self.universe, self.one, self.found, self.name, self.seed = (
+            release, universe, one, found, name, seed,
+        )  # fmt: skip
+        self.populations = np.asarray(truth.sum(axis=1), dtype=np.int64).reshape(-1)
+        self.held = answered(one, found.chosen)
+        answers = np.zeros(found.values.shape, dtype=np.int64)
+        for number, query in enumerate(one.versions):
+            rows = found.chosen == number
+            answers[rows, : query.size] = query.answer_csr(truth[rows])
+        #: `(n, size)`, 0 where there is no answer.
+        self.residuals: NDArray[np.int64] = found.values - answers
+
+
+def _tests(audited: _Audited, key: MasterKey | None) -> Iterator[Finding]:
+    one, found = audited.one, audited.found
+    residuals = audited.residuals[audited.held]
+    scores = normal_scores(residuals, one.noise, audited.seed)
+    p_value = min(1.0, 2 * min(spread_p_value(scores), zeros_p_value(residuals, one.noise)))
+    wrong = f"the noise is not {one.noise} (mean of squares {(scores**2).mean():.3g} where 1 is right)"
+    yield Finding(
+        _GROUP, "noise found", audited.name, p_value >= ALPHA, p_value, ALPHA, wrong if p_value < ALPHA else ""
+    )
+    p_value = together_p_value([_choice_scores(one.select, audited.populations, found.chosen, audited.seed)])
+    wrong = f"the choices are not those of the exponential mechanism with epsilon = {one.select.epsilon}"
+    yield Finding(
+        _GROUP, "choices found", audited.name, p_value >= ALPHA, p_value, ALPHA, wrong if p_value < ALPHA else ""
+    )
+    if key is not None:
+        yield certain(_GROUP, "noise drawn", audited.name, _drawn_problems(audited, key), well="choices and noise")
+
+
+def _choice_scores(
+    select: Select, populations: NDArray[np.int64], chosen: NDArray[np.int64], seed: int
+) -> NDArray[np.float64]:
+    """`(n,)` standard normal numbers for choices by the mechanism: places drawn within each choice's probability.
+
+    The probabilities stand in the order of the losses, so that choices too near to the best, or too far, add up.
+    """
+
+    @cache
+    def ends(row: tuple[int, ...]) -> list[float]:
+        return [0.0, *accumulate(select.mechanism.probabilities(row))]
+
+    losses = select.losses(populations)
+    order = np.argsort(losses, axis=1, kind="stable")
+    ranks = np.argsort(order, axis=1)[np.arange(len(chosen)), chosen]
+    rows: Sequence[list[int]] = np.take_along_axis(losses, order, axis=1).tolist()
+    within = np.random.default_rng(seed).random(len(rows))
+    places = []
+    for row, rank, place in zip(rows, ranks.tolist(), within.tolist(), strict=True):
+        bounds = ends(tuple(row))
+        places.append(bounds[rank] + place * (bounds[rank + 1] - bounds[rank]))
+    scores: NDArray[np.float64] = special.ndtri(np.clip(np.array(places), 1e-300, 1 - 1e-16))
+    return scores
+
+
+def _drawn_problems(audited: _Audited, key: MasterKey) -> list[str]:
+    """Whether choices and noise are those of this key, input and spec, each at its own place."""
+    release, universe, one = audited.release, audited.universe, audited.one
+    context = (
+        key.keyed_hash(f"input/{universe.name}", input_digests(release)[universe.name]),
+        release.spine.fingerprint(),
+        universe.privacy_fingerprint(),
+    )
+    problems = []
+    chosen = one.select.choose(key.stream_key(context, one.level, f"select {one.name}"), audited.populations)
+    if not np.array_equal(chosen, audited.found.chosen):
+        problems.append(f"{audited.name}: the choices are not those of this key, input and spec")
+    shape = audited.residuals.shape
+    stream = key.stream_key(context, one.level, f"selected {one.name}")
+    noise = sampler_for(one.noise).draw(stream, 0, shape[0] * shape[1]).reshape(shape)
+    if not np.array_equal(noise[audited.held], audited.residuals[audited.held]):
+        problems.append(f"{audited.name}: what was added is not the noise of this key, input and spec")
+    return problems
