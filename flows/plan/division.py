@@ -63,8 +63,10 @@ class Objective:
 
     @property
     def precision_of_share(self) -> float:
-        """1 / variance of a measurement that gets the whole budget of 1: 2 rho / D."""
-        return 1.0 if self.expectation.universe.neighbours == "change-one" else 2.0
+        """1 / variance of a measurement that gets all that selections leave of the budget of 1: 2 rho / D."""
+        universe = self.expectation.universe
+        left = float(universe.strategy_budget / universe.budget)
+        return left if universe.neighbours == "change-one" else 2.0 * left
 
     def terms(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The errors times their factors `(n_aims,)`, and their gradients `(n_aims, n_shares)`."""

@@ -78,7 +78,7 @@ class Expectation:
         found = universe or self.universe
         return {
             (level.level, one.query.name): noise_for(
-                found.framework, found.budget, level.share, one.share, found.neighbours
+                found.framework, found.strategy_budget, level.share, one.share, found.neighbours
             )
             for level in found.strategy.levels
             for one in level.queries

@@ -80,7 +80,7 @@ def test_artifacts_have_public_values_alone(tmp_path: Path, pages: Pages, caplog
     ]
     assert {row["step"] for row in pages.made["town-solver"]} >= {"estimate block", "estimate units block"}
     assert "NOT FOR RELEASE" in pages.made["town-release"]
-    assert (root / "public" / "manifest.json").as_uri() in pages.made["town-release"]
+    assert (root / "public" / "report.html").as_uri() in pages.made["town-release"]
     assert "estimate block: 23 geounits, " in caplog.text
 
 
