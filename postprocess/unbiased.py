@@ -17,7 +17,7 @@ import numpy as np
 from postprocess.algebra import Basis
 from postprocess.information import inverse_off, range_projector
 from postprocess.problem import FloatArray, IntArray, Marginal, Problem
-from postprocess.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +51,16 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
         return children.precision
     below = estimates[level + 1]
     starts = problem.spine.child_offsets(level)[:-1]
-    excluded = range_projector(np.add.reduceat((below.info.unmeasured + below.info.known)[below.classes], starts))
-    return inverse_off(np.add.reduceat(below.info.covariance[below.classes], starts), excluded)
+
+    def summed(blocks: FloatArray) -> FloatArray:
+        out: FloatArray = np.add.reduceat(blocks[below.classes], starts, axis=0)
+        return out
+
+    # What every child knows, and what of any child nothing is known of.
+    excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
+    if below.info.any_unmeasured:
+        excluded = range_projector(summed(below.info.unmeasured) + excluded)
+    return inverse_off(summed(below.info.covariance), excluded)
 
 
 def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[LevelVariances]:

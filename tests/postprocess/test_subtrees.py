@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles.random_problems import random_problem, random_spine
+from oracles.random_problems import bypassed, random_problem, random_spine
 
 from postprocess.constraints import propagate
 from postprocess.downward import SolverReport, checked_parents, downward_level
 from postprocess.passes import passes_of
 from postprocess.problem import Problem
 from postprocess.subtrees import Cut, above_cut, cut_of, downward_part, joined, part_of, top_estimate
-from postprocess.upward import basis_of, upward_pass
+from postprocess.upward import basis_of, silent_of, upward_pass
 
 
 def at_once(problem: Problem) -> tuple[list[np.ndarray], list[SolverReport]]:
@@ -36,7 +36,8 @@ def by_subtrees(problem: Problem, cut: Cut) -> tuple[list[np.ndarray], list[Solv
     checked = checked_parents(problem.spine, problem.seed)
     parts = [part_of(problem, cut, number) for number in range(len(cut.parts))]
     above = above_cut(problem, cut)
-    estimates = upward_pass(above, basis, joined([top_estimate(part, basis) for part in parts]))
+    at_cut = joined([top_estimate(part, basis) for part in parts])
+    estimates = upward_pass(above, basis, at_cut, silent_of(problem))
     found: list[np.ndarray] = []
     reports = []
     counts = None
@@ -64,9 +65,10 @@ def by_subtrees(problem: Problem, cut: Cut) -> tuple[list[np.ndarray], list[Solv
     complete=st.booleans(),
     estimator=st.sampled_from(["full", "topdown"]),
     level=st.integers(1, 2),
+    bypass=st.booleans(),
 )
 def test_subtrees_give_the_same_whole_numbers(
-    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, level: int
+    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, level: int, bypass: bool
 ) -> None:
     problem, _ = random_problem(
         seed,
@@ -77,6 +79,8 @@ def test_subtrees_give_the_same_whole_numbers(
         shape=(3, 2, 2),
         n_levels=4,
     )
+    if bypass:
+        problem = bypassed(problem)
     bounds = propagate(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros)
     problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
     n = len(problem.spine.levels[level])

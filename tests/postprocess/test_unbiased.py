@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -69,3 +71,24 @@ def test_topdown_variances_by_simulation(seed: int) -> None:
     final = children[0] + (parent - children.sum(axis=0)) @ gain.T
     expected = np.diag(basis.restricted(variances[1].covariance[variances[1].classes[:1]], cells)[0])
     np.testing.assert_allclose(final.var(axis=0), expected, rtol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_topdown_variances_where_some_children_have_zeros(seed: int) -> None:
+    """The same recursion with dense pseudo-inverses: a cell that one child cannot have is still another's."""
+    problem, _ = random_problem(seed, zeros=True, estimator="topdown", n_levels=2, shape=(3, 2), recode=False)
+    basis = basis_of(problem)
+    estimates = upward_pass(problem, basis)
+    variances = variances_of(problem, estimates)
+    cells = np.arange(6)
+    top = basis.restricted(estimates[0].info.covariance, cells)[estimates[0].classes]
+    own = basis.restricted(estimates[1].info.covariance, cells)[estimates[1].classes]
+    found = basis.restricted(variances[1].covariance, cells)[variances[1].classes]
+    offsets = problem.spine.child_offsets(0)
+    for parent, (first, last) in enumerate(pairwise(offsets)):
+        together = np.linalg.pinv(own[first:last].sum(axis=0), rcond=1e-10, hermitian=True)
+        for child in range(first, last):
+            gain = own[child] @ together
+            expected = own[child] - gain @ own[child] + gain @ top[parent] @ gain.T
+            expected = top[parent] if last - first == 1 else expected
+            np.testing.assert_allclose(found[child], expected, atol=1e-8)
