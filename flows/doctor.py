@@ -16,12 +16,11 @@ from typing import Final, Literal
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from flows.doctor_memory import available_memory, expected_memory
+from flows.doctor_memory import available_memory
 from flows.doctor_solvers import SOLVERS
 from flows.settings import CONFIG_VARIABLE, Settings, load_settings, project_file, unknown_variables, user_file
 from geography.errors import SpinewiseError
 from pipeline.errors import InputError
-from pipeline.universe import Universe
 
 State = Literal["well", "note", "wrong"]
 
@@ -270,6 +269,7 @@ async def _workers_online(pool: str) -> int | None:
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     """The spec is right, its files can be read, and its run fits into memory."""
     from flows.inputs import read_spine
+    from flows.plan.cost import cost_of
     from flows.request import Request, check_request
     from flows.workers import default_workers
 
@@ -281,8 +281,7 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
             yield Examined("records", "wrong", f"{path} cannot be read", "correct [input] in the spec, or give --data")
     spine = read_spine(checked.spec.geography)
     yield Examined("spec", "well", f"{checked.spec.name}: {spine.n_leaves:,} leaves, {spine.n_levels} levels")
-    sizes = [len(level) for level in spine.levels]
-    needed = max(expected_memory(sizes, one.schema.n_cells, _answers(one), workers) for one in checked.universes)
+    needed = cost_of(checked.spec, spine, workers).peak_mb * 1e6
     free = available_memory()
     if needed > free:
         yield Examined(
@@ -291,8 +290,3 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
         )  # fmt: skip
     else:
         yield Examined("memory", "well", f"about {needed / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
-
-
-def _answers(universe: Universe) -> list[int]:
-    """Numbers measured in a geounit of each level."""
-    return [sum(one.query.size for one in level.queries) for level in universe.strategy.levels]

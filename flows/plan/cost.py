@@ -17,6 +17,7 @@ from typing import Any
 from geography.spine import Spine
 from pipeline.spec import ReleaseSpec
 from pipeline.universe import Universe
+from postprocess.subtrees import cut_of
 
 #: Seconds of one core: a run of nothing, with the engine that records it.
 START = 11.0
@@ -30,6 +31,8 @@ SERIAL = 0.5
 MAIN_MB, WORKER_MB = 660.0, 230.0
 #: MB a measured number, and the square of the number of cells.
 NUMBER_MB, CELL_SQUARED_MB = 6.0e-6, 5.4e-5
+#: Of a spine that is cut into subtrees: MB a geounit of the whole, and what the second upward pass adds to the time.
+GEOUNIT_MB, CUT_AGAIN = 1.0e-3, 1.2
 #: MB that each worker needs to simulate: a measured number, a number of a published table.
 SIMULATED_MB, TABLE_MB = 1.5e-5, 0.115
 #: Leaf cells from which on workers are used from the start.
@@ -61,10 +64,19 @@ def cost_of(spec: ReleaseSpec, spine: Spine, workers: int) -> Cost:
     universes = spec.universes()
     replicates = spec.publish.replicates if spec.publish.margins else 0
     passes = sum(_pass_seconds(one, spine) for one in universes)
-    simulated = REPLICATE * passes
-    elapsed = START + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
     cells = max(one.schema.n_cells for one in universes)
     numbers = max(_numbers(one, spine) for one in universes)
+    cut = cut_of(spine, cells)
+    if cut is not None and not replicates:
+        # The parts need each other at two moments only, and a worker holds one at a time.
+        passes *= CUT_AGAIN
+        leaves = spine.leaf_offsets(cut.level)
+        largest = max(int(leaves[last] - leaves[first]) for first, last in cut.parts) / spine.n_leaves
+        peak = MAIN_MB + GEOUNIT_MB * sum(map(len, spine.levels))
+        peak += workers * (WORKER_MB + NUMBER_MB * numbers * largest)
+        return Cost(START + passes, START + passes / workers, peak, workers)
+    simulated = REPLICATE * passes
+    elapsed = START + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
     peak = MAIN_MB + NUMBER_MB * numbers + CELL_SQUARED_MB * cells**2
     if workers > 1 and (replicates or spine.n_leaves * cells > SMALL):
         peak += WORKER_MB * workers

@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 import flows.doctor
 from flows.cli import app
 from flows.doctor import Examined, examine
-from flows.doctor_memory import expected_memory
 from flows.doctor_solvers import SOLVERS
 from pipeline.privacy.ledger import Ledger
 
@@ -117,8 +116,3 @@ def test_a_server_that_is_away_or_another_version_is_told() -> None:
     server.server_close()
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{server.server_port}/api"}):
         assert "does not answer" in looked()["Prefect"].found
-
-
-def test_more_is_expected_of_a_larger_run() -> None:
-    small = expected_memory([1, 10, 100], 16, [27] * 3, 1)
-    assert small < expected_memory([1, 10, 100], 16, [27] * 3, 2) < expected_memory([1, 10_000, 10**7], 16, [27] * 3, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,11 @@ from project.documents import PROJECT
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
+import flows.plan.cost
 from flows.cli import app
 from flows.inputs import read_facilities, read_listed_spine, read_public_spine, read_spine
 from flows.job import Job
-from flows.plan.cost import cost_of
+from flows.plan.cost import MAIN_MB, WORKER_MB, cost_of
 from flows.plan.document import plan_release
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up
 from flows.plan.expectation import Expectation
@@ -27,6 +29,7 @@ from geography.errors import SpinewiseError
 from pipeline.layout import RunDirectory
 from pipeline.spec import load_spec
 from postprocess.expected import MEAN_ABSOLUTE
+from postprocess.subtrees import cut_of
 from postprocess.unbiased import variances_of
 from postprocess.upward import basis_of, upward_pass
 
@@ -285,3 +288,16 @@ def test_cost_grows(town: Path) -> None:
     assert more.seconds < found.cost.seconds
     assert more.peak_mb > found.cost.peak_mb
     assert more.core_seconds == found.cost.core_seconds
+
+
+def test_memory_of_a_cut_spine_is_that_of_its_largest_parts(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A spine that is worked on part by part is never held whole, however many parts there are."""
+    found = plan_release(town, None, 1)
+    publish = found.spec.publish.model_copy(update={"margins": False})
+    spec = found.spec.model_copy(update={"publish": publish})
+    monkeypatch.setattr(flows.plan.cost, "NUMBER_MB", 1.0)
+    whole = cost_of(spec, found.spine, 1)
+    monkeypatch.setattr(flows.plan.cost, "cut_of", partial(cut_of, most=1, part=1))
+    cut = cost_of(spec, found.spine, 1)
+    assert cut.peak_mb - MAIN_MB - WORKER_MB < 0.5 * (whole.peak_mb - MAIN_MB)
+    assert cut.core_seconds > whole.core_seconds
