@@ -17,16 +17,22 @@ from releases.killed import kill_at
 from releases.small import QUICK, public_bytes, run, write_town
 
 from pipeline.layout import RunDirectory
+from pipeline.manifest import check_public_files
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger import Ledger
 
 
 def assert_nothing_half_written(root: Path, *, finished: bool = False) -> None:
     directory = RunDirectory(root)
-    assert directory.manifest.exists() <= finished
+    if directory.manifest.exists():
+        # It is written last: whoever finds it finds all that it lists.
+        assert check_public_files(directory) == []
+    assert directory.manifest.exists() >= finished
     for path in directory.public.rglob("*"):
         if path.suffix == ".parquet":
             pq.read_table(path)
+        elif path.suffix == ".html":
+            assert path.read_text("utf-8").rstrip().endswith("</html>")
         else:
             assert path.is_dir() or path == directory.manifest
 
