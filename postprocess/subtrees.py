@@ -26,8 +26,10 @@ from postprocess.passes import Pass
 from postprocess.problem import BoolArray, Constraints, FloatArray, GroupBounds, Measured, Problem
 from postprocess.upward import ChildrenSum, LevelEstimate, upward_pass
 
-#: Leaf cells of the largest subtree: 2,016 cells in 130,000 blocks, more than the largest county of the United States.
+#: Leaf cells from which a spine is cut: 2,016 cells in 130,000 blocks.
 MOST_CELLS = 1 << 28
+#: What a cell of a geounit at the cut takes of memory, in leaf cells: estimates beside measurements in small integers.
+ABOVE = 8
 #: Leaf cells of the small subtrees that are worked on together.
 PART_CELLS = 1 << 26
 
@@ -46,16 +48,19 @@ class Cut:
 
 
 def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_CELLS) -> Cut | None:
-    """The highest cut whose subtrees have at most `most` leaf cells; None where the whole spine has not more.
+    """Where to cut, so that neither the largest subtree nor the levels above take much; None where nothing has to be.
 
-    Where every cut leaves a larger subtree, it is the lowest there is, just above the leaves.
+    Args:
+        most: leaf cells that a spine may have without being cut.
+        part: leaf cells of the small subtrees that share a part.
     """
     if spine.n_leaves * n_cells <= most or spine.n_levels < 3:
         return None
-    for level in range(1, spine.n_levels - 1):
-        leaves = spine.leaf_offsets(level)
-        if int(np.diff(leaves).max()) * n_cells <= most:
-            break
+    levels = range(1, spine.n_levels - 1)
+    largest = [int(np.diff(spine.leaf_offsets(level)).max()) for level in levels]
+    held = [max(below, ABOVE * len(spine.levels[level])) for level, below in zip(levels, largest, strict=True)]
+    level = levels[int(np.argmin(held))]
+    leaves = spine.leaf_offsets(level)
     # Successive subtrees share a part until it is full.
     starts, begun = [0], 0
     for number in range(1, len(leaves) - 1):

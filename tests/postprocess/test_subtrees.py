@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import bypassed, random_problem, random_spine
 
+from geography.spine import Level, Spine
 from postprocess.constraints import propagate
 from postprocess.downward import SolverReport, checked_parents, downward_level
 from postprocess.passes import passes_of
 from postprocess.problem import Problem
-from postprocess.subtrees import Cut, above_cut, cut_of, downward_part, joined, part_of, top_estimate
+from postprocess.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of, top_estimate
 from postprocess.upward import basis_of, silent_of, upward_pass
 
 
@@ -109,9 +110,30 @@ def test_parts_hold_every_subtree_once_and_as_many_as_fit() -> None:
         for (first, last), size in zip(cut.parts, sizes, strict=True):
             assert size <= part or last == first + 1
         assert all(one + other > part for one, other in pairwise(sizes) if max(one, other) < part)
-        # The level above has a larger subtree.
-        if cut.level > 1:
-            assert 2 * int(np.diff(spine.leaf_offsets(cut.level - 1)).max()) > most
+        # Another cut would leave a larger subtree, or more above it.
+        held = {
+            level: max(int(np.diff(spine.leaf_offsets(level)).max()), ABOVE * len(spine.levels[level]))
+            for level in range(1, spine.n_levels - 1)
+        }
+        assert held[cut.level] == min(held.values())
+
+
+def test_a_country_is_cut_at_its_counties() -> None:
+    """Fifty states, thousands of counties of very uneven size, tens of thousands of tracts."""
+    rng = np.random.default_rng(1)
+    sizes = np.maximum(1, (rng.pareto(1.2, 3000) * 8).astype(int))
+    county_of, tract_of = np.repeat(np.arange(3000), sizes), np.repeat(np.arange(sizes.sum()), 20)
+    spine = Spine(
+        (
+            Level("state", np.array([f"{i:02}" for i in range(50)]), np.full(50, -1)),
+            Level("county", np.array([f"{i:05}" for i in range(3000)]), np.repeat(np.arange(50), 60)),
+            Level("tract", np.array([f"{i:07}" for i in range(sizes.sum())]), county_of),
+            Level("block", np.array([f"{i:08}" for i in range(len(tract_of))]), tract_of),
+        )
+    )
+    cut = cut_of(spine, 2016)
+    assert cut is not None
+    assert spine.level_names[cut.level] == "county"
 
 
 def test_two_levels_cannot_be_cut() -> None:
