@@ -15,9 +15,10 @@ from geography.spine import Level
 from pipeline.histograms import read_histogram, write_histogram
 from pipeline.universe import Universe
 from postprocess.algebra import Basis
-from postprocess.downward import SolverReport, downward_level
+from postprocess.downward import SolverReport, checked_parents, downward_level
 from postprocess.level_task import LevelTask
-from postprocess.problem import Problem
+from postprocess.passes import Pass, passes_of
+from postprocess.problem import BoolArray, Problem
 from postprocess.upward import LevelEstimate, basis_of, upward_pass
 
 
@@ -52,6 +53,15 @@ class Estimation:
         """The upward pass, top level first."""
         return upward_pass(self.problem, self.basis)
 
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        return passes_of(self.stated)
+
+    @cached_property
+    def checked(self) -> list[BoolArray]:
+        """Per level, which parents cvxpy solves again."""
+        return checked_parents(self.job.spine, self.stated.seed)
+
     def steps(self) -> list[Step]:
         """The steps that write the histograms of all levels."""
         levels = self.job.spine.levels
@@ -83,12 +93,23 @@ class Estimation:
         Raises:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
-        parents = self.released(level - 1) if level else None
+        problem, estimates = self._levels()
         counts, report = downward_level(
-            self.problem, self.basis, level, self.upward[level], parents, self._runner(level)
+            problem,
+            self.basis,
+            level,
+            estimates[level],
+            self.released(level - 1) if level else None,
+            self._runner(level),
+            checked=self.checked[level],
+            passes=self.passes,
         )
         self._write(self.job.spine.levels[level], counts)
         return report.public()
+
+    def _levels(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels that are solved one by one, and what the upward pass knows of them."""
+        return self.problem, self.upward
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
         """Works on the batches of a level, and keeps their results for a run that goes on."""
@@ -112,5 +133,5 @@ class Estimation:
 
     def close(self) -> None:
         """Forget what was computed."""
-        for name in ("stated", "problem", "basis", "upward"):
+        for name in ("stated", "problem", "basis", "upward", "passes", "checked"):
             self.__dict__.pop(name, None)

@@ -30,9 +30,8 @@ from flows.subtrees import (
 from pipeline.histograms import write_histogram
 from pipeline.universe import Universe
 from postprocess.algebra import Basis
-from postprocess.downward import SolverReport, checked_parents, downward_level
-from postprocess.passes import Pass, passes_of
-from postprocess.problem import BoolArray, Problem
+from postprocess.downward import SolverReport
+from postprocess.problem import Problem
 from postprocess.subtrees import Cut, above_cut, cut_of, joined, part_of
 from postprocess.upward import LevelEstimate, silent_of, upward_pass
 
@@ -72,14 +71,6 @@ class SubtreeEstimation(Estimation):
         at_cut = joined([top_from_arrays(one) for one in self._estimated_tops()])
         return upward_pass(self.above, self.basis, at_cut, silent_of(self.stated))
 
-    @cached_property
-    def passes(self) -> tuple[Pass, ...]:
-        return passes_of(self.stated)
-
-    @cached_property
-    def checked(self) -> list[BoolArray]:
-        return checked_parents(self.job.spine, self.stated.seed)
-
     def steps(self) -> list[Step]:
         """The steps of the levels down to the cut, and one for all below it."""
         whole = super().steps()
@@ -101,20 +92,8 @@ class SubtreeEstimation(Estimation):
         if self.above_estimates:
             self.job.progress.advance(self.cut.level + 1)
 
-    def estimate_level(self, level: int) -> Notes:
-        """As in `Estimation`, for a level down to the cut."""
-        counts, report = downward_level(
-            self.above,
-            self.basis,
-            level,
-            self.above_estimates[level],
-            self.released(level - 1) if level else None,
-            self._runner(level),
-            checked=self.checked[level],
-            passes=self.passes,
-        )
-        self._write(self.job.spine.levels[level], counts)
-        return report.public()
+    def _levels(self) -> tuple[Problem, list[LevelEstimate]]:
+        return self.above, self.above_estimates
 
     def estimate_below(self) -> Notes:
         """Solve and round all levels below the cut, part by part; writes their histograms.
@@ -176,7 +155,7 @@ class SubtreeEstimation(Estimation):
     def close(self) -> None:
         """Forget what was computed, and the parts: the files are written."""
         super().close()
-        for name in ("above", "above_estimates", "passes", "checked"):
+        for name in ("above", "above_estimates"):
             self.__dict__.pop(name, None)
         self._tops.clear()
         self._below.clear()
