@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.subtrees import PartTask
-from flows.workers import Workers
+from flows.workers import AHEAD, WorkerError, Workers, in_order
 from geography.errors import InputError
 from pipeline.manifest import software
 
@@ -24,12 +25,21 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-#: Parts handed out for each thread of the cluster: one that it works on, one that waits.
-_AHEAD = 2
 #: Workers that may be lost over one part before the run stops: a part that is too large for them would end them all.
 _LOST = 3
 #: Seconds to wait for the scheduler, and for its first worker.
 _CONNECT, _FIRST_WORKER = 30, 60
+
+
+@dataclass(frozen=True)
+class _HandedPart:
+    """Where the files of a part are, and what the scheduler promises."""
+
+    place: str
+    future: Future
+
+    def cancel(self) -> None:
+        self.future.cancel()
 
 
 class ClusterWorkers(Workers):
@@ -63,40 +73,25 @@ class ClusterWorkers(Workers):
             yield from super().run(function, tasks, done)
             return
         client = self._connected()
-        waiting: deque[tuple[Task, str, Future]] = deque()
-        most = _AHEAD * max(1, sum(client.nthreads().values()))
-        rest = iter(tasks)
-        try:
-            for task in rest:
-                waiting.append((task, *self._submit(client, function, task)))
-                if len(waiting) >= most:
-                    yield self._finish(waiting, done)
-            while waiting:
-                yield self._finish(waiting, done)
-        finally:
-            for _, _, future in waiting:
-                future.cancel()
+        ahead = AHEAD * max(1, sum(client.nthreads().values()))
+        yield from in_order(tasks, partial(self._submit, client, function), self._result, ahead, done)
 
-    def _submit(self, client: Client, function: Callable[[Task], Result], task: Task) -> tuple[str, Future]:
+    def _submit(self, client: Client, function: Callable[[Task], Result], task: Task) -> _HandedPart:
         assert isinstance(task, PartTask)
         place = f"{self._scratch}/{uuid.uuid4().hex}"
         digest = _write(f"{place}.task", task.packed())
         call = f"{function.__module__}:{function.__qualname__}"
-        return place, client.submit(work_on, call, place, digest, pure=False, key=f"spinewise-{place}")
+        future = client.submit(work_on, call, place, digest, pure=False, key=f"spinewise-{place}")
+        return _HandedPart(place, future)
 
-    def _finish(self, waiting: deque[tuple[Task, str, Future]], done: Callable[[Task], None] | None) -> Any:
-        task, place, future = waiting.popleft()
-        result = _read(f"{place}.result", self._digest_of(future))
-        _remove(f"{place}.task", f"{place}.result")
-        if done is not None:
-            done(task)
+    def _result(self, handed: _HandedPart) -> Any:
+        result = _read(f"{handed.place}.result", self._digest_of(handed.future))
+        _remove(f"{handed.place}.task", f"{handed.place}.result")
         return result
 
     def _digest_of(self, future: Future) -> str:
         from distributed import KilledWorker
         from distributed.client import FutureCancelledError
-
-        from flows.workers import WorkerError
 
         try:
             return str(future.result())

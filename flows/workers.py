@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection, get_context, parent_process
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from flows.threads import limit_threads
 from geography.errors import InputError, SpinewiseError
@@ -22,7 +22,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 #: Tasks handed out for each worker: one that it works on, one that waits.
-_AHEAD = 2
+AHEAD = 2
 
 
 class WorkerError(SpinewiseError):
@@ -76,25 +76,17 @@ class Workers:
                     done(task)
                 yield result
             return
-        waiting: deque[tuple[Task, Future[Result]]] = deque()
-        rest = iter(tasks)
         try:
             pool = self._start()
-            for task in rest:
-                waiting.append((task, pool.submit(function, task)))
-                if len(waiting) >= _AHEAD * self.count:
-                    yield _finish(waiting, done)
-            while waiting:
-                yield _finish(waiting, done)
+            yield from in_order(
+                tasks, lambda task: pool.submit(function, task), Future.result, AHEAD * self.count, done
+            )
         except BrokenProcessPool:
             self.close()
             raise WorkerError(
                 "a worker process ended without a result: it was killed, or there is not enough memory; "
                 "run the same again, with fewer --workers if memory is short"
             ) from None
-        finally:
-            for _, future in waiting:
-                future.cancel()
 
     def prepare(self) -> None:
         """Start the processes now, without waiting for them: they import what they need while this one goes on."""
@@ -126,12 +118,49 @@ class Workers:
         self.close(at_once=error is not None)
 
 
-def _finish(waiting: deque[tuple[Task, Future[Result]]], done: Callable[[Task], None] | None) -> Result:
-    task, future = waiting.popleft()
-    result = future.result()
-    if done is not None:
-        done(task)
-    return result
+class Handed(Protocol):
+    """A task that was handed out."""
+
+    def cancel(self) -> object: ...
+
+
+HandedOut = TypeVar("HandedOut", bound=Handed)
+
+
+def in_order(
+    tasks: Iterable[Task],
+    submit: Callable[[Task], HandedOut],
+    result_of: Callable[[HandedOut], Result],
+    ahead: int,
+    done: Callable[[Task], None] | None = None,
+) -> Iterator[Result]:
+    """Hand tasks out, at most `ahead` of them at a time, and yield their results in order.
+
+    Args:
+        submit: hands a task out.
+        result_of: waits for the result of one that was.
+        ahead: at least 1.
+        done: called with each task, in order, when its result is there.
+    """
+    waiting: deque[tuple[Task, HandedOut]] = deque()
+
+    def finish() -> Result:
+        task, handed = waiting.popleft()
+        result = result_of(handed)
+        if done is not None:
+            done(task)
+        return result
+
+    try:
+        for task in tasks:
+            waiting.append((task, submit(task)))
+            if len(waiting) >= ahead:
+                yield finish()
+        while waiting:
+            yield finish()
+    finally:
+        for _, handed in waiting:
+            handed.cancel()
 
 
 def _begin_worker() -> None:
