@@ -122,10 +122,14 @@ def own_precisions(basis: Basis, measured: Sequence[Measured]) -> FloatArray:
 def silent_of(problem: Problem) -> list[BoolArray]:
     """Per level, `(n,)` True where nothing was measured of a geounit nor below it, since one above stands for it."""
     spine = problem.spine
+    bypassing = any(problem.kinds_of(level) is not None for level in range(spine.n_levels))
     found: list[BoolArray] = []
     for level in range(spine.n_levels - 1, -1, -1):
         kinds = problem.kinds_of(level)
         silent = np.zeros(len(spine.levels[level].geocodes), dtype=bool) if kinds is None else kinds < 0
+        if bypassing and level and not problem.measured[level]:
+            # At a level that nobody is measured at, an only child may be part of a chain that one above stands for.
+            silent = (np.diff(spine.child_offsets(level - 1)) == 1)[spine.levels[level].parents]
         if found:
             offsets = spine.child_offsets(level)
             silent = silent & (np.diff(offsets) == 1) & found[-1][offsets[:-1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.dense import query_matrix, subtree_gls
 from oracles.random_problems import bypassed, level_sums, random_marginals, random_problem
@@ -23,6 +23,7 @@ from postprocess.upward import basis_of, estimates_of, upward_pass
     roots=st.integers(1, 2),
     n_levels=st.integers(2, 4),
 )
+@example(seed=1898, zeros=False, invariants=False, complete=False, roots=2, n_levels=3)  # a level without measurements
 def test_both_passes_equal_dense_least_squares(
     seed: int, zeros: bool, invariants: bool, complete: bool, roots: int, n_levels: int
 ) -> None:
