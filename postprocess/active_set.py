@@ -16,12 +16,41 @@ import numpy as np
 from postprocess.family import Family, one_hot, violation
 from postprocess.problem import BoolArray, FloatArray
 
-#: Rounds after which a guess is given up; a good one needs one to five.
-MOST_ROUNDS = 12
+#: Rounds after which a guess is given up; most need five to ten.
+MOST_ROUNDS = 60
+#: Rounds in a row that may end with no fewer inequalities broken than the best before.
+PATIENCE = 8
 #: Relative sizes that count as zero: of violations (persons), multipliers, and pivots.
 FEASIBLE, SIGN, PIVOT = 1e-7, 1e-7, 1e-11
-#: Cells up to which all children's matrices are inverted in one call, fixed cells included.
-SMALL = 80
+#: Persons by which an equality may be missed.
+MET = 1e-5
+#: Numbers of free cells are rounded up to multiples of this where matrices are inverted together; numbers in one call.
+STEP, TOGETHER = 4, 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """Where a method stands: the unknowns clipped to their bounds, and the multipliers of the bounds.
+
+    Attributes:
+        x: `(C, k)`; cells at a bound are guessed active.
+        pull: `(C, k)` minus the multipliers of the cells' bounds.
+        range_sums: `(C, g)` the sums in `family.ranges`, side by side; those at a limit are guessed active.
+        range_pull: `(C, g)` minus their multipliers.
+    """
+
+    x: FloatArray
+    pull: FloatArray
+    range_sums: FloatArray
+    range_pull: FloatArray
+
+    @classmethod
+    def none_active(cls, family: Family) -> Guess:
+        """No inequality is active, but for impossible cells."""
+        middle = [0.5 * (one.lower + one.upper) for one in family.ranges]
+        sums = np.hstack(middle) if middle else np.zeros((family.n_children, 0))
+        inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
+        return cls(inside, np.zeros_like(inside), sums, np.zeros_like(sums))
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +70,17 @@ class Exact:
 
 @dataclass(frozen=True, eq=False)
 class _Rows:
-    """Sums over groups of cells: held ones are always active, ranges where they bind. `matrix` `(g, k)`."""
+    """Sums over groups of cells, `matrix` `(g, k)`: held ones are always active, ranges where they bind.
+
+    `cells` are the upper bounds of single cells. Limits that other constraints imply are infinite: as equalities they
+    would contradict each other, and their multipliers would not be unique.
+    """
 
     matrix: FloatArray
     lower: FloatArray
     upper: FloatArray
     always: int
+    cells: FloatArray
 
 
 def _rows(family: Family) -> _Rows:
@@ -57,13 +91,26 @@ def _rows(family: Family) -> _Rows:
         lower.append(family.held)
         upper.append(family.held)
     for one in family.ranges:
-        matrices.append(one_hot(one.group, one.lower.shape[1]).T)
-        lower.append(one.lower)
-        upper.append(one.upper)
+        matrix = one_hot(one.group, one.lower.shape[1])
+        matrices.append(matrix.T)
+        fixed = one.lower >= one.upper
+        lower.append(np.where(fixed | (one.lower > 0), one.lower, -np.inf))
+        upper.append(np.where(fixed | (one.upper < family.upper @ matrix), one.upper, np.inf))
+    cells = _not_implied(family)
     if not matrices:
         empty = np.zeros((family.n_children, 0))
-        return _Rows(np.zeros((0, family.n_cells)), empty, empty, 0)
-    return _Rows(np.vstack(matrices), np.hstack(lower), np.hstack(upper), always)
+        return _Rows(np.zeros((0, family.n_cells)), empty, empty, 0, cells)
+    return _Rows(np.vstack(matrices), np.hstack(lower), np.hstack(upper), always, cells)
+
+
+def _not_implied(family: Family) -> FloatArray:
+    """Upper bounds `(C, k)`, infinite where non-negative cells with the parent's or the held sums are below them."""
+    implied = np.zeros(family.upper.shape, dtype=bool)
+    if family.parent is not None:
+        implied |= family.upper >= family.parent
+    if family.held is not None and family.held_group is not None:
+        implied |= family.upper >= family.held[:, family.held_group]
+    return np.where(implied & (family.upper > 0), np.inf, family.upper)
 
 
 def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
@@ -74,30 +121,13 @@ def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
     return vectors @ (inverse[..., None] * (np.swapaxes(vectors, -1, -2) @ right))
 
 
-@dataclass(frozen=True, eq=False)
-class Guess:
-    """Where another method stands: the unknowns clipped to their bounds, and the multipliers of the bounds.
-
-    Attributes:
-        x: `(C, k)`; cells at a bound are guessed active.
-        pull: `(C, k)` minus the multipliers of the cells' bounds.
-        range_sums: `(C, g)` the sums in `family.ranges`, side by side; those at a limit are guessed active.
-        range_pull: `(C, g)` minus their multipliers.
-    """
-
-    x: FloatArray
-    pull: FloatArray
-    range_sums: FloatArray
-    range_pull: FloatArray
-
-
 def _anchor(family: Family, rows: _Rows, guess: Guess) -> tuple[FloatArray, FloatArray]:
     """The guess's multipliers of the parent's sums `(k,)` and of the rows `(C, g)`.
 
     Where all cells of a sum are fixed its multiplier is not determined by the equations; it then stays here.
     """
     ranges = rows.matrix[rows.always :]
-    stationary = np.matmul(family.precision, guess.x[:, :, None])[:, :, 0] - family.linear
+    stationary = family.times(guess.x) - family.linear
     stationary = stationary + guess.pull + guess.range_pull @ ranges
     nu = stationary.mean(axis=0) if family.parent is not None else np.zeros(family.n_cells)
     held = rows.matrix[: rows.always]
@@ -105,115 +135,248 @@ def _anchor(family: Family, rows: _Rows, guess: Guess) -> tuple[FloatArray, Floa
     return nu, np.hstack([((stationary - nu) @ held.T) / sizes, -guess.range_pull])
 
 
-def solve_exactly(family: Family, guess: Guess) -> Exact | None:
-    """The solution whose active inequalities are near those of the guess; None if none was found."""
-    rows = _rows(family)
-    upper = family.upper
-    x = guess.x
-    fixed_value = np.where(x >= upper, upper, 0.0)
-    free = (x > 0) & (x < upper)
-    sums = np.hstack([np.zeros((len(x), rows.always)), guess.range_sums])
-    row_state = np.where(sums <= rows.lower, -1, np.where(sums >= rows.upper, 1, 0))
-    row_state[:, : rows.always] = -1
-    seen: set[bytes] = set()
-    anchor = _anchor(family, rows, guess)
-    for round_number in range(1, MOST_ROUNDS + 1):
-        key = np.packbits(free).tobytes() + row_state.astype(np.int8).tobytes()
-        if key in seen:
-            return None
-        seen.add(key)
-        found = _solve_equalities(family, rows, free, fixed_value, row_state, anchor)
-        if found is None:
-            return None
-        x, gradient, multipliers = found
-        scale = max(1.0, float(np.abs(family.linear).max()))
-        below, above = free & (x < -FEASIBLE), free & (x > upper + FEASIBLE)
-        at_upper = ~free & (fixed_value > 0) & (upper > 0)
-        release = ~free & (upper > 0) & np.where(at_upper, gradient > SIGN * scale, gradient < -SIGN * scale)
-        sums = x @ rows.matrix.T
-        row_below = (row_state == 0) & (sums < rows.lower - FEASIBLE)
-        row_above = (row_state == 0) & (sums > rows.upper + FEASIBLE)
-        row_release = ((row_state == -1) & (multipliers < -SIGN * scale)) | (
-            (row_state == 1) & (multipliers > SIGN * scale)
+@dataclass(frozen=True, eq=False)
+class _Active:
+    """Which inequalities are taken as equalities.
+
+    Attributes:
+        free: `(C, k)` cells between their bounds.
+        fixed: `(C, k)` the bound that the others are at.
+        rows: `(C, g)` -1 where a sum is at its lower limit, 1 at its upper, 0 between them.
+    """
+
+    free: BoolArray
+    fixed: FloatArray
+    rows: FloatArray
+
+    @classmethod
+    def of(cls, rows: _Rows, guess: Guess) -> _Active:
+        upper = rows.cells
+        state = np.where(guess.range_sums <= rows.lower[:, rows.always :], -1, 0)
+        state = np.where((state == 0) & (guess.range_sums >= rows.upper[:, rows.always :]), 1, state)
+        held = np.full((len(upper), rows.always), -1)
+        return cls(
+            free=(guess.x > 0) & (guess.x < upper),
+            fixed=np.where(guess.x >= upper, upper, 0.0),
+            rows=np.hstack([held, state]),
         )
-        row_release &= rows.lower < rows.upper
-        row_release[:, : rows.always] = False
-        if not (below.any() or above.any() or release.any() or row_below.any() or row_above.any() or row_release.any()):
-            clipped = np.clip(x, 0.0, upper)
-            primal = max(float(np.abs(clipped - x).max(initial=0.0)), violation(family, clipped))
-            if primal > 1e-5:
-                return None
-            dual = float(np.abs(np.where(free, gradient, 0.0)).max(initial=0.0)) / scale
+
+    @property
+    def key(self) -> bytes:
+        return np.packbits(self.free).tobytes() + self.rows.astype(np.int8).tobytes()
+
+
+@dataclass(frozen=True, eq=False)
+class _Stationary:
+    """The stationary point of a family with the active inequalities as equalities.
+
+    Attributes:
+        x: `(C, k)`.
+        gradient: `(C, k)` of the Lagrangian: 0 in free cells, the multipliers of the bounds in the others.
+        multipliers: `(C, g)` of the rows.
+        ray: where the equalities contradict each other, how fast gradient and multipliers change along the direction
+            in which the dual problem has no bound.
+    """
+
+    x: FloatArray
+    gradient: FloatArray
+    multipliers: FloatArray
+    ray: tuple[FloatArray, FloatArray] | None
+
+    def guess(self, family: Family, rows: _Rows, active: _Active) -> Guess:
+        """Where it stands, for another method."""
+        sums = self.x @ rows.matrix[rows.always :].T
+        return Guess(
+            x=np.clip(self.x, 0.0, family.upper),
+            pull=np.where(active.free, 0.0, -self.gradient),
+            range_sums=np.clip(sums, rows.lower[:, rows.always :], rows.upper[:, rows.always :]),
+            range_pull=-self.multipliers[:, rows.always :],
+        )
+
+
+def solve_exactly(family: Family, guess: Guess, most_rounds: int = MOST_ROUNDS) -> Exact | Guess:
+    """The solution, if its active inequalities are near those of the guess; otherwise the best guess on the way."""
+    rows = _rows(family)
+    active = _Active.of(rows, guess)
+    anchor = _anchor(family, rows, guess)
+    scale = max(1.0, float(np.abs(family.linear).max()))
+    seen: set[bytes] = set()
+    best, fewest, patience = guess, np.inf, PATIENCE
+    for round_number in range(1, most_rounds + 1):
+        if active.key in seen or patience < 0:
+            break
+        seen.add(active.key)
+        try:
+            found = _stationary(family, rows, active, anchor)
+        except np.linalg.LinAlgError:
+            break
+        changed, broken = _exchanged(rows, active, found, SIGN * scale)
+        if not broken and found.ray is not None:
+            active = _released(rows, active, found)
+            continue
+        if not broken:
+            clipped = np.clip(found.x, 0.0, family.upper)
+            primal = max(float(np.abs(clipped - found.x).max(initial=0.0)), violation(family, clipped))
+            if primal > MET:
+                break
+            dual = float(np.abs(np.where(active.free, found.gradient, 0.0)).max(initial=0.0)) / scale
             return Exact(clipped, round_number, primal, dual)
-        fixed_value = np.where(below, 0.0, np.where(above, upper, fixed_value))
-        free = (free & ~below & ~above) | release
-        row_state = np.where(row_release, 0, np.where(row_below, -1, np.where(row_above, 1, row_state)))
-    return None
+        if broken < fewest:
+            best, fewest, patience = found.guess(family, rows, active), broken, PATIENCE
+        else:
+            patience -= 1
+        active = changed
+    return best
 
 
-def _inverse_on(precision: FloatArray, free: BoolArray) -> FloatArray:
-    """Inverses of `(1 or C, k, k)` restricted to each child's free cells `(C, k)`, zero elsewhere."""
-    n_children, n_cells = free.shape
-    if n_cells <= SMALL:
-        mask = free.astype(np.float64)
-        scale = np.median(np.diagonal(precision, axis1=1, axis2=2), axis=1)[:, None, None]
-        outer = mask[:, :, None] * mask[:, None, :]
-        return np.linalg.inv(precision * outer + scale * (np.eye(n_cells) * (1.0 - mask[:, None, :]))) * outer
-    inverse = np.zeros((n_children, n_cells, n_cells))
-    for child in range(n_children):
-        cells = np.flatnonzero(free[child])
-        index = np.ix_(cells, cells)
-        inverse[child][index] = np.linalg.inv(precision[child if len(precision) > 1 else 0][index])
-    return inverse
+def _exchanged(rows: _Rows, active: _Active, found: _Stationary, sign: float) -> tuple[_Active, int]:
+    """Violated inequalities become active, those with a multiplier of the wrong sign do not stay so; how many."""
+    x, upper, free = found.x, rows.cells, active.free
+    below, above = free & (x < -FEASIBLE), free & (x > upper + FEASIBLE)
+    at_upper = active.fixed > 0
+    release = ~free & (upper > 0) & np.where(at_upper, found.gradient > sign, found.gradient < -sign)
+    sums = x @ rows.matrix.T
+    row_below = (active.rows == 0) & (sums < rows.lower - FEASIBLE)
+    row_above = (active.rows == 0) & (sums > rows.upper + FEASIBLE)
+    row_release = ((active.rows == -1) & (found.multipliers < -sign)) | (
+        (active.rows == 1) & (found.multipliers > sign)
+    )
+    row_release &= rows.lower < rows.upper
+    row_release[:, : rows.always] = False
+    broken = sum(int(np.count_nonzero(one)) for one in (below, above, release, row_below, row_above, row_release))
+    free = (free & ~below & ~above) | release
+    if row_below.any():
+        # A sum that has to rise needs a free cell to rise with.
+        stuck = row_below & (free @ rows.matrix.T == 0)
+        free |= below & (stuck @ rows.matrix > 0)
+    changed = _Active(
+        free=free,
+        fixed=np.where(below, 0.0, np.where(above, upper, active.fixed)),
+        rows=np.where(row_release, 0, np.where(row_below, -1, np.where(row_above, 1, active.rows))),
+    )
+    return changed, broken
 
 
-def _solve_equalities(
-    family: Family,
-    rows: _Rows,
-    free: BoolArray,
-    fixed_value: FloatArray,
-    row_state: FloatArray,
-    anchor: tuple[FloatArray, FloatArray],
-) -> tuple[FloatArray, FloatArray, FloatArray] | None:
-    """Stationary point with the active inequalities as equalities: x, gradient of the Lagrangian, row multipliers."""
-    n_children, n_cells = free.shape
-    precision = family.precision
-    fixed = np.where(free, 0.0, fixed_value)
-    row_anchor = anchor[1] * (row_state != 0)
-    linear = family.linear + anchor[0] + row_anchor @ rows.matrix
-    mask = free.astype(np.float64)
-    try:
-        inverse = _inverse_on(precision, free)
-    except np.linalg.LinAlgError:
-        return None
-    right = (linear - np.matmul(precision, fixed[:, :, None])[:, :, 0]) * mask
-    n_rows = len(rows.matrix)
-    base = np.matmul(inverse, right[:, :, None])[:, :, 0] + fixed
-    total = inverse.sum(axis=0)
-    by_row = weights = middle_inverse = wanted = None
-    if n_rows:
-        active = (row_state != 0).astype(np.float64)
-        matrix = rows.matrix[None] * active[:, :, None] * mask[:, None, :]
-        by_row = matrix @ inverse
-        middle = by_row @ np.swapaxes(matrix, 1, 2)
-        target = np.where(row_state > 0, rows.upper, rows.lower)
-        wanted = (target - fixed @ rows.matrix.T) * active
-        middle_inverse = _pseudo_solve(middle, np.broadcast_to(np.eye(n_rows), middle.shape))
-        weights = middle_inverse @ by_row
-        missed = wanted - np.matmul(by_row, right[:, :, None])[:, :, 0]
-        base += np.matmul(missed[:, None, :], weights)[:, 0]
-        total -= by_row.reshape(-1, n_cells).T @ weights.reshape(-1, n_cells)
-    nu = np.zeros(n_cells)
-    if family.parent is not None:
-        missing = family.parent - base.sum(axis=0)
-        nu = _pseudo_solve(0.5 * (total + total.T), missing[:, None])[:, 0]
-        base += inverse @ nu
-        if by_row is not None and weights is not None:
-            base -= np.matmul((by_row @ nu)[:, None, :], weights)[:, 0]
-    gradient = np.matmul(precision, base[:, :, None])[:, :, 0] - linear - nu
-    multipliers = np.zeros((n_children, n_rows))
-    if by_row is not None and middle_inverse is not None and wanted is not None:
-        unheld = np.matmul(by_row, (right + nu * mask)[:, :, None])[:, :, 0]
-        multipliers = np.matmul(middle_inverse, (wanted - unheld)[:, :, None])[:, :, 0]
-        gradient = gradient - (multipliers * (row_state != 0)) @ rows.matrix
-    return base, gradient, multipliers + row_anchor
+def _released(rows: _Rows, active: _Active, found: _Stationary) -> _Active:
+    """The inequalities that are in the way of the equalities: the first whose multiplier vanishes along the ray."""
+    assert found.ray is not None
+    slope, row_slope = found.ray
+    tiny = 1e-9 * max(np.abs(slope).max(initial=0.0), np.abs(row_slope).max(initial=0.0))
+    at_upper = active.fixed > 0
+    fixed = ~active.free & (rows.cells > 0)
+    cells = fixed & np.where(at_upper, slope > tiny, slope < -tiny)
+    ranges = np.where(active.rows > 0, row_slope > tiny, row_slope < -tiny) & (active.rows != 0)
+    ranges &= rows.lower < rows.upper
+    ranges[:, : rows.always] = False
+    when = np.full(cells.shape, np.inf)
+    when[cells] = np.abs(found.gradient[cells] / slope[cells])
+    row_when = np.full(ranges.shape, np.inf)
+    row_when[ranges] = np.abs(found.multipliers[ranges] / row_slope[ranges])
+    first = np.full(cells.shape[1], min(when.min(initial=np.inf), row_when.min(initial=np.inf)))
+    stuck = ~active.free.any(axis=0) & cells.any(axis=0)
+    first[stuck] = when.min(axis=0)[stuck]
+    return _Active(
+        free=active.free | (cells & (when <= first)),
+        fixed=active.fixed,
+        rows=np.where(ranges & (row_when <= first.min()), 0, active.rows),
+    )
+
+
+def _inverse_on(family: Family, free: BoolArray) -> FloatArray:
+    """Inverses of the precisions restricted to each child's free cells `(C, k)`, zero elsewhere: `(C, k, k)`.
+
+    Children with the same precision and the same free cells share one; those with about as many are inverted together.
+    """
+    key = np.column_stack([family.kinds.astype(np.uint32).view(np.uint8).reshape(-1, 4), np.packbits(free, axis=1)])
+    _, first, same = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    count = free[first].sum(axis=1)
+    size = np.minimum(-(-count // STEP) * STEP, free.shape[1])
+    inverse = np.zeros((len(first), free.shape[1], free.shape[1]))
+    for n in np.unique(size[size > 0]):
+        members = np.flatnonzero(size == n)
+        for some in np.array_split(members, -(-len(members) * n * n // TOGETHER)):
+            children = first[some]
+            cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
+            inside = np.arange(n) < count[some][:, None]
+            both = inside[:, :, None] & inside[:, None, :]
+            at = cells[:, :, None], cells[:, None, :]
+            part = np.where(both, family.precision[family.kinds[children][:, None, None], *at], np.eye(n))
+            inverse[some[:, None, None], *at] = np.where(both, np.linalg.inv(part), 0.0)
+    return inverse[same.ravel()]
+
+
+class _Equalities:
+    """The linear equations of the stationary point: each child's free cells and rows eliminated, then nu."""
+
+    def __init__(self, family: Family, rows: _Rows, active: _Active) -> None:
+        n_rows = len(rows.matrix)
+        self.family, self.rows = family, rows
+        self.mask = active.free.astype(np.float64)
+        self.row_mask = (active.rows != 0).astype(np.float64)
+        self.inverse = _inverse_on(family, active.free)
+        total = self.inverse.sum(axis=0)
+        if n_rows:
+            matrix = rows.matrix[None] * self.row_mask[:, :, None] * self.mask[:, None, :]
+            self.by_row = matrix @ self.inverse
+            middle = self.by_row @ np.swapaxes(matrix, 1, 2)
+            self.middle_inverse = _pseudo_solve(middle, np.broadcast_to(np.eye(n_rows), middle.shape))
+            self.weights = self.middle_inverse @ self.by_row
+            n_cells = self.mask.shape[1]
+            total -= self.by_row.reshape(-1, n_cells).T @ self.weights.reshape(-1, n_cells)
+        self.total = 0.5 * (total + total.T)
+
+    def solve(
+        self, linear: FloatArray, wanted: FloatArray, parent: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The free cells `(C, k)` (0 in the others), nu `(k,)` and the rows' multipliers `(C, g)`.
+
+        Args:
+            linear: `(C, k)` of the free cells, the fixed ones' part taken off; what others hold does not matter.
+            wanted: `(C, g)` sums of the active rows over the free cells.
+            parent: `(k,)` sums of the free cells over the children.
+        """
+        right = linear * self.mask
+        x = np.matmul(self.inverse, right[:, :, None])[:, :, 0]
+        nu = np.zeros(x.shape[1])
+        multipliers = np.zeros_like(wanted)
+        if len(self.rows.matrix):
+            missed = wanted * self.row_mask - np.matmul(self.by_row, right[:, :, None])[:, :, 0]
+            x += np.matmul(missed[:, None, :], self.weights)[:, 0]
+        if self.family.parent is not None:
+            nu = _pseudo_solve(self.total, (parent - x.sum(axis=0))[:, None])[:, 0]
+            x += self.inverse @ nu
+            if len(self.rows.matrix):
+                x -= np.matmul((self.by_row @ nu)[:, None, :], self.weights)[:, 0]
+        if len(self.rows.matrix):
+            missed -= self.by_row @ nu
+            multipliers = np.matmul(self.middle_inverse, missed[:, :, None])[:, :, 0] * self.row_mask
+        return x, nu, multipliers
+
+    def ray(self, parent: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """How gradient and multipliers change as nu and the rows' multipliers follow what is missed."""
+        step = wanted
+        if len(self.rows.matrix):
+            step = wanted - np.matmul(self.middle_inverse, (self.by_row @ parent)[:, :, None])[:, :, 0] * self.row_mask
+        return -(parent + step @ self.rows.matrix), step
+
+
+def _stationary(family: Family, rows: _Rows, active: _Active, anchor: tuple[FloatArray, FloatArray]) -> _Stationary:
+    """The stationary point, mended once where the equalities are missed: counts of millions lose digits."""
+    equalities = _Equalities(family, rows, active)
+    x = np.where(active.free, 0.0, active.fixed)
+    nu, multipliers = anchor[0], anchor[1] * equalities.row_mask
+    target = np.where(active.rows > 0, rows.upper, np.where(active.rows < 0, rows.lower, 0.0))
+    wanted = (target - x @ rows.matrix.T) * equalities.row_mask
+    parent = np.zeros(len(nu)) if family.parent is None else family.parent - x.sum(axis=0)
+    for _ in range(2):
+        linear = family.linear - family.times(x) + nu + multipliers @ rows.matrix
+        step = equalities.solve(linear, wanted, parent)
+        x, nu, multipliers = x + step[0], nu + step[1], multipliers + step[2]
+        wanted = (target - x @ rows.matrix.T) * equalities.row_mask
+        parent = np.zeros(len(nu)) if family.parent is None else family.parent - x.sum(axis=0)
+        missed = max(np.abs(wanted).max(initial=0.0), np.abs(parent).max())
+        if missed < 0.1 * FEASIBLE:
+            break
+    gradient = family.times(x) - family.linear - nu - multipliers @ rows.matrix
+    ray = None if missed < MET else equalities.ray(parent, wanted)
+    return _Stationary(x, gradient, multipliers, ray)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from postprocess.active_set import Guess, solve_exactly
+from postprocess.active_set import MOST_ROUNDS, Exact, Guess, solve_exactly
 from postprocess.family import Family, GroupRange, Solution, one_hot
 from postprocess.problem import BoolArray, FloatArray
 
@@ -35,9 +35,9 @@ CHECK_EVERY = 10
 ADAPT_AT = frozenset({30, 90, 270, 810, 2430})
 LARGEST_CHANGE = 5
 #: Numbers in a family's matrices above which the exact solution is tried at once, and s is changed twice at most.
-LARGE, ADAPT_LARGE_AT = 1_000_000, frozenset({40, 160})
-#: Iterations at which the exact solution of a large family is tried whatever the residuals.
-TRY_LARGE_AT = frozenset({30, 60, 120, 240, 480, 960})
+LARGE, ADAPT_LARGE_AT = 300_000, frozenset({40, 160})
+#: Iterations after which the exact solution of a large family is tried whatever the residuals, and its rounds.
+TRY_LARGE_EVERY, ROUNDS_LARGE = 20, 60
 #: The first s, over the median of the precision's diagonal, where the children share their precision (measured).
 SHARED_SCALE = 2.0
 #: Numbers held at once in one batch's matrices.
@@ -67,10 +67,13 @@ def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
     """Solutions of all families in their order; None for one that did not converge."""
     by_shape: dict[tuple[int, int, int, int, bool, bool], list[int]] = defaultdict(list)
     solutions: list[Solution | None] = [None] * len(families)
+    begin: dict[int, Guess] = {}
     for i, family in enumerate(families):
-        if family.precision.size > LARGE and (family.n_children > 1 or not family.ranges):
-            solutions[i] = _directly(family)
-        if solutions[i] is None:
+        found = solve_exactly(family, Guess.none_active(family))
+        if isinstance(found, Exact):
+            solutions[i] = Solution(found.x, "batched", found.rounds, found.primal, found.dual)
+        else:
+            begin[i] = found
             by_shape[_shape(family)].append(i)
     for shape, members in by_shape.items():
         c, k, _, _, shared, _ = shape
@@ -78,21 +81,10 @@ def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
         step = max(1, BATCH_NUMBERS // per_family)
         for first in range(0, len(members), step):
             part = members[first : first + step]
-            for i, solution in zip(part, _Batch([families[i] for i in part], shape).solve(), strict=True):
+            batch = _Batch([families[i] for i in part], shape)
+            for i, solution in zip(part, batch.solve([begin.get(i) for i in part]), strict=True):
                 solutions[i] = solution
     return solutions
-
-
-def _directly(family: Family) -> Solution | None:
-    """The exact solution from the guess that no inequality is active: worth a try where iterations are dear."""
-    nothing = np.zeros((family.n_children, sum(one.lower.shape[1] for one in family.ranges)))
-    inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
-    middle = [0.5 * (one.lower + one.upper) for one in family.ranges]
-    guess = Guess(inside, np.zeros_like(inside), np.hstack(middle) if middle else nothing, nothing)
-    exact = solve_exactly(family, guess)
-    if exact is None:
-        return None
-    return Solution(exact.x, "batched", exact.rounds, exact.primal, exact.dual)
 
 
 class _Batch:
@@ -122,7 +114,9 @@ class _Batch:
             self.linear[i, :nc, :nk] = family.linear
             self.upper[i, :nc, :nk] = family.upper
             self.children[i, :nc] = 1.0
-            precision[i, : len(family.precision), :nk, :nk] = family.precision
+            precision[i, : 1 if shared else nc, :nk, :nk] = (
+                family.precision if shared else family.precision[family.kinds]
+            )
             scales[i] = np.median(np.diagonal(family.precision, axis1=1, axis2=2))
             if shared:
                 scales[i] *= SHARED_SCALE
@@ -183,7 +177,12 @@ class _Batch:
             x = x + np.matmul(self.projected, np.broadcast_to(nu, x.shape)[..., None])[..., 0] * self.children
         return x + self.offset
 
-    def solve(self) -> list[Solution | None]:
+    def solve(self, begin: Sequence[Guess | None]) -> list[Solution | None]:
+        """Solutions in the order of the families; None for one that did not converge.
+
+        Args:
+            begin: where another method stands, one for each family.
+        """
         n = len(self.families)
         found: list[Solution | None] = [None] * n
         alive = np.arange(n)
@@ -194,6 +193,11 @@ class _Batch:
         x = self._quadratic(self.linear)
         y = np.clip(x, 0.0, self.upper)
         w = np.clip(y @ self.groups, self.group_lower, self.group_upper)
+        for row, start in enumerate(begin):
+            if start is not None:
+                nc, nk, ng = *start.x.shape, start.range_sums.shape[1]
+                y[row, :nc, :nk], u[row, :nc, :nk] = start.x, start.pull / self.scale[row]
+                w[row, :nc, :ng], v[row, :nc, :ng] = start.range_sums, start.range_pull / self.scale[row]
         has_groups = self.groups.shape[2] > 0
         tolerance = np.full(n, FIRST_TOLERANCE)
         for iteration in range(1, MOST_ITERATIONS + 1):
@@ -222,7 +226,7 @@ class _Batch:
                 primal = np.maximum(primal, np.abs(x @ self.groups - w).max(axis=(1, 2)))
                 dual = np.maximum(dual, np.abs(w - w_old).max(axis=(1, 2)))
             done = np.maximum(primal, dual) < tolerance
-            if self.large and iteration in TRY_LARGE_AT:
+            if self.large and iteration % TRY_LARGE_EVERY == 0:
                 done[:] = True
             if iteration in self.adapt_at and not done.all():
                 change = np.where(done, 1.0, _balance(primal, dual))
@@ -244,8 +248,8 @@ class _Batch:
                     range_sums=w[i, :nc, :groups],
                     range_pull=self.scale[i] * v[i, :nc, :groups],
                 )
-                exact = solve_exactly(family, guess)
-                if exact is None:
+                exact = solve_exactly(family, guess, MOST_ROUNDS)
+                if isinstance(exact, Guess):
                     done[i] = False
                     continue
                 found[alive[i]] = Solution(exact.x, "batched", iteration, exact.primal, exact.dual)

@@ -214,10 +214,8 @@ def _member(
     ranges = list(_ranges(task, one, rows, cells, counts, upper))
     hard = [GroupLevel(r.group, np.rint(r.lower).astype(np.int64), np.rint(r.upper).astype(np.int64)) for r in ranges]
     chain = _chain(chain, hard, [one.group_of(marginal)[cells] for marginal in one.chain], rows.stop - rows.start)
-    classes = task.classes[rows]
+    used, kind = _renumbered(task.classes[rows])
     terms = task.terms[number]
-    shared = bool((classes == classes[0]).all())
-    used = classes[:1] if shared else classes
     if terms.linear is not None:
         precision = terms.precision[used][:, cells[:, None], cells[None, :]]
         linear = terms.linear[rows][:, cells]
@@ -238,6 +236,7 @@ def _member(
         held_group=held_group,
         held=None if held_values is None else held_values.astype(np.float64),
         ranges=tuple(ranges),
+        kind=kind,
     )
     children = np.arange(task.first_child + rows.start, task.first_child + rows.stop)
     ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])

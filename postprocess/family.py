@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -27,13 +28,14 @@ class Family:
 
     Attributes:
         name: the parent's level and geocode, for messages.
-        precision: `(C, k, k)`, or `(1, k, k)` where the children share it; positive definite.
+        precision: `(K, k, k)` the different ones; positive definite.
         linear: `(C, k)`.
         upper: `(C, k)`; 0 where the cell is impossible in the child.
         parent: `(k,)` whole numbers; None at the top of the spine, where C = 1 and nothing is above.
         held_group: `(k,)` held group of each cell; None where nothing is held.
         held: `(C, m)` whole numbers.
         ranges: inequalities on groups of cells.
+        kind: `(C,)` which precision a child has; None where all share one (K = 1) or each has its own (K = C).
     """
 
     name: str
@@ -44,6 +46,7 @@ class Family:
     held_group: IntArray | None
     held: FloatArray | None
     ranges: tuple[GroupRange, ...] = ()
+    kind: IntArray | None = None
 
     @property
     def n_children(self) -> int:
@@ -56,6 +59,26 @@ class Family:
     @property
     def shared(self) -> bool:
         return self.precision.shape[0] == 1
+
+    @cached_property
+    def kinds(self) -> IntArray:
+        """Which precision each child has, `(C,)`."""
+        if self.kind is not None:
+            return self.kind
+        return np.zeros(self.n_children, dtype=np.int64) if self.shared else np.arange(self.n_children)
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """Each child's precision times its row of `x` `(C, k)`."""
+        n_kinds = len(self.precision)
+        if n_kinds == 1:
+            return np.asarray(x @ self.precision[0])
+        if self.kind is None:
+            return np.asarray(np.matmul(self.precision, x[:, :, None])[:, :, 0])
+        out = np.empty_like(x)
+        for kind in range(n_kinds):
+            members = self.kind == kind
+            out[members] = x[members] @ self.precision[kind]
+        return out
 
 
 @dataclass(frozen=True, eq=False)

@@ -105,6 +105,8 @@ def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
     """
     scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
     roots = np.swapaxes(np.linalg.cholesky(family.precision / scale), 1, 2)
+    if not family.shared:
+        roots = roots[family.kinds]
     centre = _centre(family)[:, :, 0]
     origin = np.clip(np.rint(centre), 0.0, family.upper)
     values: dict[str, Any] = {f"root{i}": root for i, root in enumerate(roots)}
@@ -134,7 +136,7 @@ def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
 
 def _centre(family: Family) -> FloatArray:
     """The minimum without any constraint, `(C, k, 1)`."""
-    return np.asarray(np.linalg.solve(family.precision, family.linear[:, :, None]), dtype=np.float64)
+    return np.asarray(np.linalg.solve(family.precision[family.kinds], family.linear[:, :, None]), dtype=np.float64)
 
 
 def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.Problem, cp.Variable]:
