@@ -48,13 +48,16 @@ def run(folder: Path, text: str, workers: int = 2) -> dict[str, object]:
     spec.write_text(text, encoding="utf-8")
     command = [sys.executable, "-m", "flows.cli", "run", str(spec), "--out", str(folder), "--workers", str(workers)]
     began = time.monotonic()
-    process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     peak = 0
-    while process.poll() is None:
-        peak = max(peak, _memory(process.pid))
-        time.sleep(0.1)
-    if process.returncode:
-        raise SystemExit(f"{' '.join(command)} ended with exit status {process.returncode}")
+    with (folder / "stderr.txt").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True)
+        while process.poll() is None:
+            peak = max(peak, _memory(process.pid))
+            time.sleep(0.1)
+        if process.returncode:
+            said.seek(0)
+            last = "".join(said.readlines()[-20:])
+            raise SystemExit(f"{last}{' '.join(command)} ended with exit status {process.returncode}")
     out, _ = process.communicate()
     directory = Path(out.strip())
     return {

@@ -1,31 +1,40 @@
-"""The exact solution of a family, from a guess of which inequalities are active: the primal-dual active set method.
+"""The exact solutions of families, from a guess of which inequalities are active: the primal-dual active set method.
 
-With the active inequalities taken as equalities the optimality conditions are linear. Each child's free cells are
-eliminated first; what couples the children, the multipliers nu of the parent's sums, solves one system of the number of
-cells. Inequalities with a multiplier of the wrong sign are released, violated ones become active, until nothing changes
-(Hintermueller, Ito, Kunisch 2003: a semismooth Newton method). The result then satisfies the optimality conditions of
-the family to rounding error: it is the solution, not an approximation to a tolerance.
+With the active inequalities taken as equalities the optimality conditions are linear (`equalities`). Inequalities with
+a multiplier of the wrong sign are released, violated ones become active, until nothing changes (Hintermueller, Ito,
+Kunisch 2003: a semismooth Newton method). The result then satisfies the optimality conditions of the family to rounding
+error: it is the solution, not an approximation to a tolerance.
+
+Where the active inequalities contradict each other the dual problem has no bound in one direction; the one whose
+multiplier is the first to vanish along it is released (as in the dual method of Goldfarb and Idnani 1983). A family
+that goes round in circles changes one inequality at a time from then on, the first (Murty's rule).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.family import Family, one_hot, violation
-from postprocess.problem import BoolArray, FloatArray
+from postprocess.equalities import Active, Stationary, stationary
+from postprocess.family import Family, violation
+from postprocess.problem import BoolArray, FloatArray, IntArray
+from postprocess.stack import Shape, Stack
 
-#: Rounds after which a guess is given up; most need five to ten.
-MOST_ROUNDS = 60
+#: Rounds after which a family is given up; most need five to ten.
+MOST_ROUNDS = 300
+#: Unknowns up to which a family may change one inequality at a time.
+FEW = 3000
 #: Rounds in a row that may end with no fewer inequalities broken than the best before.
 PATIENCE = 8
-#: Relative sizes that count as zero: of violations (persons), multipliers, and pivots.
-FEASIBLE, SIGN, PIVOT = 1e-7, 1e-7, 1e-11
-#: Persons by which an equality may be missed.
+#: Sizes that count as zero: of violations (persons), and of multipliers relative to the largest linear term.
+FEASIBLE, SIGN = 1e-7, 1e-10
+#: Persons by which a constraint may be missed.
 MET = 1e-5
-#: Numbers of free cells are rounded up to multiples of this where matrices are inverted together; numbers in one call.
-STEP, TOGETHER = 4, 1_000_000
+#: Numbers in the matrices of the families that are worked on together.
+STACK_NUMBERS = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,315 +77,248 @@ class Exact:
     dual: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Sums over groups of cells, `matrix` `(g, k)`: held ones are always active, ranges where they bind.
+def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Exact | Guess]:
+    """The solutions, in order; for a family without one found, the best guess on the way.
 
-    `cells` are the upper bounds of single cells. Limits that other constraints imply are infinite: as equalities they
-    would contradict each other, and their multipliers would not be unique.
+    Args:
+        guesses: where to begin; by default no inequality is active.
     """
-
-    matrix: FloatArray
-    lower: FloatArray
-    upper: FloatArray
-    always: int
-    cells: FloatArray
-
-
-def _rows(family: Family) -> _Rows:
-    matrices, lower, upper, always = [], [], [], 0
-    if family.held is not None and family.held_group is not None:
-        always = family.held.shape[1]
-        matrices.append(one_hot(family.held_group, always).T)
-        lower.append(family.held)
-        upper.append(family.held)
-    for one in family.ranges:
-        matrix = one_hot(one.group, one.lower.shape[1])
-        matrices.append(matrix.T)
-        fixed = one.lower >= one.upper
-        lower.append(np.where(fixed | (one.lower > 0), one.lower, -np.inf))
-        upper.append(np.where(fixed | (one.upper < family.upper @ matrix), one.upper, np.inf))
-    cells = _not_implied(family)
-    if not matrices:
-        empty = np.zeros((family.n_children, 0))
-        return _Rows(np.zeros((0, family.n_cells)), empty, empty, 0, cells)
-    return _Rows(np.vstack(matrices), np.hstack(lower), np.hstack(upper), always, cells)
+    if guesses is None:
+        guesses = [Guess.none_active(family) for family in families]
+    found: dict[int, Exact | Guess] = {}
+    for shape, members in _stacks(families):
+        stack = Stack.of([families[i] for i in members], shape)
+        method = _Method(stack, [guesses[i] for i in members])
+        found |= zip(members, method.run(), strict=True)
+    return [found[i] for i in range(len(families))]
 
 
-def _not_implied(family: Family) -> FloatArray:
-    """Upper bounds `(C, k)`, infinite where non-negative cells with the parent's or the held sums are below them."""
-    implied = np.zeros(family.upper.shape, dtype=bool)
-    if family.parent is not None:
-        implied |= family.upper >= family.parent
-    if family.held is not None and family.held_group is not None:
-        implied |= family.upper >= family.held[:, family.held_group]
-    return np.where(implied & (family.upper > 0), np.inf, family.upper)
+def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
+    """The families of one shape, as many at once as may be."""
+    by_shape: dict[Shape, list[int]] = defaultdict(list)
+    for i, family in enumerate(families):
+        by_shape[Shape.of(family)].append(i)
+    for shape, members in by_shape.items():
+        numbers = np.cumsum([families[i].n_children * shape.cells**2 for i in members]) // STACK_NUMBERS
+        for part in np.split(np.array(members), np.flatnonzero(np.diff(numbers)) + 1):
+            yield shape, part.tolist()
 
 
-def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
-    """Least-norm solutions of stacked symmetric positive semidefinite systems."""
-    values, vectors = np.linalg.eigh(matrices)
-    cut = PIVOT * np.maximum(values[..., -1:], np.finfo(float).tiny)
-    inverse = np.where(values > cut, 1.0 / np.where(values > cut, values, 1.0), 0.0)
-    return vectors @ (inverse[..., None] * (np.swapaxes(vectors, -1, -2) @ right))
+class _Method:
+    """The rounds of one stack; families leave it as they are solved or given up."""
+
+    def __init__(self, stack: Stack, guesses: Sequence[Guess]) -> None:
+        self.stack = stack
+        self.active, self.nu, self.multipliers = _begin(stack, guesses)
+        self.place = np.arange(len(guesses))
+        self.found: list[Exact | Guess] = list(guesses)
+        self.seen: list[set[bytes]] = [set() for _ in guesses]
+        self.fewest = np.full(len(guesses), np.inf)
+        self.patience = np.full(len(guesses), PATIENCE)
+        self.best: list[_Best | None] = [None for _ in guesses]
+        self.careful = np.zeros(len(guesses), dtype=bool)
+
+    def run(self) -> list[Exact | Guess]:
+        """What was found, by family."""
+        for round_number in range(1, MOST_ROUNDS + 1):
+            self._drop(self._stuck())
+            if not len(self.place):
+                break
+            try:
+                now = stationary(self.stack, self.active, self.nu, self.multipliers, MET)
+            except np.linalg.LinAlgError:
+                break
+            self._drop(self._round(round_number, now))
+            if not len(self.place):
+                break
+        for place, best in enumerate(self.best):
+            if best is not None and isinstance(self.found[place], Guess):
+                self.found[place] = best.guess()
+        return self.found
+
+    def _round(self, number: int, now: Stationary) -> BoolArray:
+        """Change the active inequalities; which families have ended."""
+        stack = self.stack
+        scale = np.array([max(1.0, float(np.abs(family.linear).max())) for family in stack.families])
+        changed, broken = _exchanged(stack, self.active, now, SIGN * scale)
+        ended = np.zeros(len(stack.families), dtype=bool)
+        for i, (family, rows) in enumerate(zip(stack.families, stack.children, strict=True)):
+            place = self.place[i]
+            if broken[i] and broken[i] < self.fewest[place]:
+                self.fewest[place], self.patience[place] = broken[i], PATIENCE
+                self.best[place] = _Best(family, stack, i, self.active, now)
+            elif broken[i]:
+                self.patience[place] -= 1
+            if now.missed[i] >= MET and (self.careful[place] or not broken[i]):
+                _put_back(changed, self.active, rows)
+                _release(stack, self.active, now, i, changed)
+            elif broken[i] and self.careful[place]:
+                _only_first(changed, self.active, rows)
+            elif not broken[i]:
+                ended[i] = True
+                x = now.x[rows, : family.n_cells]
+                clipped = np.clip(x, 0.0, family.upper)
+                primal = max(float(np.abs(clipped - x).max(initial=0.0)), violation(family, clipped))
+                if primal <= MET:
+                    gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
+                    dual = float(np.abs(gradient).max(initial=0.0)) / scale[i]
+                    self.found[place] = Exact(clipped, number, primal, dual)
+        self.active = changed
+        return ended
+
+    def _stuck(self) -> BoolArray:
+        """Families that are given up: what is active was active before, or nothing gets better."""
+        out = np.zeros(len(self.place), dtype=bool)
+        for i, (family, rows) in enumerate(zip(self.stack.families, self.stack.children, strict=True)):
+            place = self.place[i]
+            key = np.packbits(self.active.free[rows]).tobytes() + self.active.rows[rows].tobytes()
+            stuck = key in self.seen[place] or (self.patience[place] < 0 and not self.careful[place])
+            if stuck and not self.careful[place] and family.linear.size <= FEW:
+                self.careful[place], stuck = True, False
+                self.seen[place].clear()
+            self.seen[place].add(key)
+            out[i] = stuck
+        return out
+
+    def _drop(self, ended: BoolArray) -> None:
+        if not ended.any():
+            return
+        rows = ~ended[self.stack.family]
+        self.stack, self.nu, self.place = self.stack.keep(~ended), self.nu[~ended], self.place[~ended]
+        self.multipliers = self.multipliers[rows]
+        self.active = Active(self.active.free[rows], self.active.fixed[rows], self.active.rows[rows])
 
 
-def _anchor(family: Family, rows: _Rows, guess: Guess) -> tuple[FloatArray, FloatArray]:
-    """The guess's multipliers of the parent's sums `(k,)` and of the rows `(C, g)`.
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The round of a family that broke the fewest inequalities."""
+
+    family: Family
+    stack: Stack
+    number: int
+    active: Active
+    now: Stationary
+
+    def guess(self) -> Guess:
+        """Where it stands, for another method."""
+        family, rows = self.family, self.stack.children[self.number]
+        matrix, held = self.stack.matrix[self.number], self.stack.held[self.number]
+        ranges = slice(int(held.sum()), int(held.sum()) + sum(one.lower.shape[1] for one in family.ranges))
+        x = self.now.x[rows]
+        sums = x @ matrix[ranges].T
+        pull = np.where(self.active.free[rows], 0.0, -self.now.gradient[rows])
+        lower, upper = self.stack.row_lower[rows, ranges], self.stack.row_upper[rows, ranges]
+        return Guess(
+            x=np.clip(x[:, : family.n_cells], 0.0, family.upper),
+            pull=pull[:, : family.n_cells],
+            range_sums=np.clip(sums, lower, upper),
+            range_pull=-self.now.multipliers[rows, ranges],
+        )
+
+
+def _begin(stack: Stack, guesses: Sequence[Guess]) -> tuple[Active, FloatArray, FloatArray]:
+    """The guessed active inequalities, and the guess's multipliers of the parents' sums `(F, k)` and sums `(N, g)`.
 
     Where all cells of a sum are fixed its multiplier is not determined by the equations; it then stays here.
     """
-    ranges = rows.matrix[rows.always :]
-    stationary = family.times(guess.x) - family.linear
-    stationary = stationary + guess.pull + guess.range_pull @ ranges
-    nu = stationary.mean(axis=0) if family.parent is not None else np.zeros(family.n_cells)
-    held = rows.matrix[: rows.always]
-    sizes = np.maximum(held.sum(axis=1), 1.0)
-    return nu, np.hstack([((stationary - nu) @ held.T) / sizes, -guess.range_pull])
-
-
-@dataclass(frozen=True, eq=False)
-class _Active:
-    """Which inequalities are taken as equalities.
-
-    Attributes:
-        free: `(C, k)` cells between their bounds.
-        fixed: `(C, k)` the bound that the others are at.
-        rows: `(C, g)` -1 where a sum is at its lower limit, 1 at its upper, 0 between them.
-    """
-
-    free: BoolArray
-    fixed: FloatArray
-    rows: FloatArray
-
-    @classmethod
-    def of(cls, rows: _Rows, guess: Guess) -> _Active:
-        upper = rows.cells
-        state = np.where(guess.range_sums <= rows.lower[:, rows.always :], -1, 0)
-        state = np.where((state == 0) & (guess.range_sums >= rows.upper[:, rows.always :]), 1, state)
-        held = np.full((len(upper), rows.always), -1)
-        return cls(
-            free=(guess.x > 0) & (guess.x < upper),
-            fixed=np.where(guess.x >= upper, upper, 0.0),
-            rows=np.hstack([held, state]),
-        )
-
-    @property
-    def key(self) -> bytes:
-        return np.packbits(self.free).tobytes() + self.rows.astype(np.int8).tobytes()
-
-
-@dataclass(frozen=True, eq=False)
-class _Stationary:
-    """The stationary point of a family with the active inequalities as equalities.
-
-    Attributes:
-        x: `(C, k)`.
-        gradient: `(C, k)` of the Lagrangian: 0 in free cells, the multipliers of the bounds in the others.
-        multipliers: `(C, g)` of the rows.
-        ray: where the equalities contradict each other, how fast gradient and multipliers change along the direction
-            in which the dual problem has no bound.
-    """
-
-    x: FloatArray
-    gradient: FloatArray
-    multipliers: FloatArray
-    ray: tuple[FloatArray, FloatArray] | None
-
-    def guess(self, family: Family, rows: _Rows, active: _Active) -> Guess:
-        """Where it stands, for another method."""
-        sums = self.x @ rows.matrix[rows.always :].T
-        return Guess(
-            x=np.clip(self.x, 0.0, family.upper),
-            pull=np.where(active.free, 0.0, -self.gradient),
-            range_sums=np.clip(sums, rows.lower[:, rows.always :], rows.upper[:, rows.always :]),
-            range_pull=-self.multipliers[:, rows.always :],
-        )
-
-
-def solve_exactly(family: Family, guess: Guess, most_rounds: int = MOST_ROUNDS) -> Exact | Guess:
-    """The solution, if its active inequalities are near those of the guess; otherwise the best guess on the way."""
-    rows = _rows(family)
-    active = _Active.of(rows, guess)
-    anchor = _anchor(family, rows, guess)
-    scale = max(1.0, float(np.abs(family.linear).max()))
-    seen: set[bytes] = set()
-    best, fewest, patience = guess, np.inf, PATIENCE
-    for round_number in range(1, most_rounds + 1):
-        if active.key in seen or patience < 0:
-            break
-        seen.add(active.key)
-        try:
-            found = _stationary(family, rows, active, anchor)
-        except np.linalg.LinAlgError:
-            break
-        changed, broken = _exchanged(rows, active, found, SIGN * scale)
-        if not broken and found.ray is not None:
-            active = _released(rows, active, found)
-            continue
-        if not broken:
-            clipped = np.clip(found.x, 0.0, family.upper)
-            primal = max(float(np.abs(clipped - found.x).max(initial=0.0)), violation(family, clipped))
-            if primal > MET:
-                break
-            dual = float(np.abs(np.where(active.free, found.gradient, 0.0)).max(initial=0.0)) / scale
-            return Exact(clipped, round_number, primal, dual)
-        if broken < fewest:
-            best, fewest, patience = found.guess(family, rows, active), broken, PATIENCE
-        else:
-            patience -= 1
-        active = changed
-    return best
-
-
-def _exchanged(rows: _Rows, active: _Active, found: _Stationary, sign: float) -> tuple[_Active, int]:
-    """Violated inequalities become active, those with a multiplier of the wrong sign do not stay so; how many."""
-    x, upper, free = found.x, rows.cells, active.free
-    below, above = free & (x < -FEASIBLE), free & (x > upper + FEASIBLE)
-    at_upper = active.fixed > 0
-    release = ~free & (upper > 0) & np.where(at_upper, found.gradient > sign, found.gradient < -sign)
-    sums = x @ rows.matrix.T
-    row_below = (active.rows == 0) & (sums < rows.lower - FEASIBLE)
-    row_above = (active.rows == 0) & (sums > rows.upper + FEASIBLE)
-    row_release = ((active.rows == -1) & (found.multipliers < -sign)) | (
-        (active.rows == 1) & (found.multipliers > sign)
+    n, k, g = len(stack.family), stack.shape.cells, stack.shape.rows
+    x, pull, sums, range_pull = np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, g)), np.zeros((n, g))
+    for family, rows, held, guess in zip(stack.families, stack.children, stack.held, guesses, strict=True):
+        x[rows, : family.n_cells], pull[rows, : family.n_cells] = guess.x, guess.pull
+        ranges = slice(int(held.sum()), int(held.sum()) + guess.range_sums.shape[1])
+        sums[rows, ranges], range_pull[rows, ranges] = guess.range_sums, guess.range_pull
+    state = np.where(sums <= stack.row_lower, -1, np.where(sums >= stack.row_upper, 1, 0)).astype(np.int8)
+    active = Active(
+        free=(x > 0) & (x < stack.upper),
+        fixed=np.where(x >= stack.upper, stack.upper, 0.0),
+        rows=np.where(stack.held[stack.family], np.int8(-1), state),
     )
-    row_release &= rows.lower < rows.upper
-    row_release[:, : rows.always] = False
-    broken = sum(int(np.count_nonzero(one)) for one in (below, above, release, row_below, row_above, row_release))
+    steady = stack.times(x) - stack.linear + pull + stack.on_cells(range_pull)
+    nu = np.zeros_like(stack.parent)
+    if stack.shape.has_parent:
+        nu = stack.over_children(steady) / np.bincount(stack.family)[:, None]
+    sizes = np.maximum(stack.matrix.sum(axis=2), 1.0)[stack.family]
+    of_held = stack.row_sums(steady - nu[stack.family]) / sizes
+    return active, nu, np.where(stack.held[stack.family], of_held, -range_pull)
+
+
+def _exchanged(stack: Stack, active: Active, now: Stationary, sign: FloatArray) -> tuple[Active, IntArray]:
+    """Violated inequalities become active, those with a multiplier of the wrong sign do not stay so.
+
+    Args:
+        sign: `(F,)` multipliers up to which the sign does not matter.
+
+    Returns:
+        The inequalities that are active next; how many change in each family `(F,)`.
+    """
+    x, free, upper = now.x, active.free, stack.upper
+    tolerance = sign[stack.family][:, None]
+    below, above = free & (x < -FEASIBLE), free & (x > upper + FEASIBLE)
+    wrong = np.where(active.fixed > 0, now.gradient > tolerance, now.gradient < -tolerance)
+    release = ~free & (upper > 0) & wrong
+    sums = stack.row_sums(x)
+    row_below = (active.rows == 0) & (sums < stack.row_lower - FEASIBLE)
+    row_above = (active.rows == 0) & (sums > stack.row_upper + FEASIBLE)
+    row_wrong = ((active.rows < 0) & (now.multipliers < -tolerance)) | (
+        (active.rows > 0) & (now.multipliers > tolerance)
+    )
+    row_release = row_wrong & _may_be_released(stack)
+    broken = (below | above | release).sum(axis=1) + (row_below | row_above | row_release).sum(axis=1)
     free = (free & ~below & ~above) | release
     if row_below.any():
         # A sum that has to rise needs a free cell to rise with.
-        stuck = row_below & (free @ rows.matrix.T == 0)
-        free |= below & (stuck @ rows.matrix > 0)
-    changed = _Active(
+        stuck = row_below & (stack.row_sums(free.astype(np.float64)) == 0)
+        free |= below & (stack.on_cells(stuck.astype(np.float64)) > 0)
+    changed = Active(
         free=free,
         fixed=np.where(below, 0.0, np.where(above, upper, active.fixed)),
-        rows=np.where(row_release, 0, np.where(row_below, -1, np.where(row_above, 1, active.rows))),
+        rows=np.where(row_release, 0, np.where(row_below, -1, np.where(row_above, 1, active.rows))).astype(np.int8),
     )
-    return changed, broken
+    return changed, stack.over_children(broken).astype(np.int64)
 
 
-def _released(rows: _Rows, active: _Active, found: _Stationary) -> _Active:
-    """The inequalities that are in the way of the equalities: the first whose multiplier vanishes along the ray."""
-    assert found.ray is not None
-    slope, row_slope = found.ray
-    tiny = 1e-9 * max(np.abs(slope).max(initial=0.0), np.abs(row_slope).max(initial=0.0))
-    at_upper = active.fixed > 0
-    fixed = ~active.free & (rows.cells > 0)
-    cells = fixed & np.where(at_upper, slope > tiny, slope < -tiny)
-    ranges = np.where(active.rows > 0, row_slope > tiny, row_slope < -tiny) & (active.rows != 0)
-    ranges &= rows.lower < rows.upper
-    ranges[:, : rows.always] = False
-    when = np.full(cells.shape, np.inf)
-    when[cells] = np.abs(found.gradient[cells] / slope[cells])
-    row_when = np.full(ranges.shape, np.inf)
-    row_when[ranges] = np.abs(found.multipliers[ranges] / row_slope[ranges])
-    first = np.full(cells.shape[1], min(when.min(initial=np.inf), row_when.min(initial=np.inf)))
-    stuck = ~active.free.any(axis=0) & cells.any(axis=0)
-    first[stuck] = when.min(axis=0)[stuck]
-    return _Active(
-        free=active.free | (cells & (when <= first)),
-        fixed=active.fixed,
-        rows=np.where(ranges & (row_when <= first.min()), 0, active.rows),
-    )
+def _put_back(changed: Active, active: Active, rows: slice) -> None:
+    """Undo all changes of a family's children."""
+    for after, before in ((changed.free, active.free), (changed.fixed, active.fixed), (changed.rows, active.rows)):
+        after[rows] = before[rows]
 
 
-def _inverse_on(family: Family, free: BoolArray) -> FloatArray:
-    """Inverses of the precisions restricted to each child's free cells `(C, k)`, zero elsewhere: `(C, k, k)`.
+def _only_first(changed: Active, active: Active, rows: slice) -> None:
+    """Keep of a family's changes the first, cells before sums."""
+    cells = np.flatnonzero(changed.free[rows] != active.free[rows])
+    sums = np.flatnonzero(changed.rows[rows] != active.rows[rows])
+    free, fixed, state = changed.free[rows].copy(), changed.fixed[rows].copy(), changed.rows[rows].copy()
+    _put_back(changed, active, rows)
+    if len(cells):
+        changed.free[rows].flat[cells[0]] = free.flat[cells[0]]
+        changed.fixed[rows].flat[cells[0]] = fixed.flat[cells[0]]
+    else:
+        changed.rows[rows].flat[sums[0]] = state.flat[sums[0]]
 
-    Children with the same precision and the same free cells share one; those with about as many are inverted together.
+
+def _may_be_released(stack: Stack) -> BoolArray:
+    return np.asarray((stack.row_lower < stack.row_upper) & ~stack.held[stack.family])
+
+
+def _release(stack: Stack, active: Active, now: Stationary, number: int, changed: Active) -> None:
+    """Release, in `changed`, what is in the way of a family's equalities: the first multiplier to vanish on the ray.
+
+    A cell that is fixed in all children releases one of its own.
     """
-    key = np.column_stack([family.kinds.astype(np.uint32).view(np.uint8).reshape(-1, 4), np.packbits(free, axis=1)])
-    _, first, same = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    count = free[first].sum(axis=1)
-    size = np.minimum(-(-count // STEP) * STEP, free.shape[1])
-    inverse = np.zeros((len(first), free.shape[1], free.shape[1]))
-    for n in np.unique(size[size > 0]):
-        members = np.flatnonzero(size == n)
-        for some in np.array_split(members, -(-len(members) * n * n // TOGETHER)):
-            children = first[some]
-            cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
-            inside = np.arange(n) < count[some][:, None]
-            both = inside[:, :, None] & inside[:, None, :]
-            at = cells[:, :, None], cells[:, None, :]
-            part = np.where(both, family.precision[family.kinds[children][:, None, None], *at], np.eye(n))
-            inverse[some[:, None, None], *at] = np.where(both, np.linalg.inv(part), 0.0)
-    return inverse[same.ravel()]
-
-
-class _Equalities:
-    """The linear equations of the stationary point: each child's free cells and rows eliminated, then nu."""
-
-    def __init__(self, family: Family, rows: _Rows, active: _Active) -> None:
-        n_rows = len(rows.matrix)
-        self.family, self.rows = family, rows
-        self.mask = active.free.astype(np.float64)
-        self.row_mask = (active.rows != 0).astype(np.float64)
-        self.inverse = _inverse_on(family, active.free)
-        total = self.inverse.sum(axis=0)
-        if n_rows:
-            matrix = rows.matrix[None] * self.row_mask[:, :, None] * self.mask[:, None, :]
-            self.by_row = matrix @ self.inverse
-            middle = self.by_row @ np.swapaxes(matrix, 1, 2)
-            self.middle_inverse = _pseudo_solve(middle, np.broadcast_to(np.eye(n_rows), middle.shape))
-            self.weights = self.middle_inverse @ self.by_row
-            n_cells = self.mask.shape[1]
-            total -= self.by_row.reshape(-1, n_cells).T @ self.weights.reshape(-1, n_cells)
-        self.total = 0.5 * (total + total.T)
-
-    def solve(
-        self, linear: FloatArray, wanted: FloatArray, parent: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The free cells `(C, k)` (0 in the others), nu `(k,)` and the rows' multipliers `(C, g)`.
-
-        Args:
-            linear: `(C, k)` of the free cells, the fixed ones' part taken off; what others hold does not matter.
-            wanted: `(C, g)` sums of the active rows over the free cells.
-            parent: `(k,)` sums of the free cells over the children.
-        """
-        right = linear * self.mask
-        x = np.matmul(self.inverse, right[:, :, None])[:, :, 0]
-        nu = np.zeros(x.shape[1])
-        multipliers = np.zeros_like(wanted)
-        if len(self.rows.matrix):
-            missed = wanted * self.row_mask - np.matmul(self.by_row, right[:, :, None])[:, :, 0]
-            x += np.matmul(missed[:, None, :], self.weights)[:, 0]
-        if self.family.parent is not None:
-            nu = _pseudo_solve(self.total, (parent - x.sum(axis=0))[:, None])[:, 0]
-            x += self.inverse @ nu
-            if len(self.rows.matrix):
-                x -= np.matmul((self.by_row @ nu)[:, None, :], self.weights)[:, 0]
-        if len(self.rows.matrix):
-            missed -= self.by_row @ nu
-            multipliers = np.matmul(self.middle_inverse, missed[:, :, None])[:, :, 0] * self.row_mask
-        return x, nu, multipliers
-
-    def ray(self, parent: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """How gradient and multipliers change as nu and the rows' multipliers follow what is missed."""
-        step = wanted
-        if len(self.rows.matrix):
-            step = wanted - np.matmul(self.middle_inverse, (self.by_row @ parent)[:, :, None])[:, :, 0] * self.row_mask
-        return -(parent + step @ self.rows.matrix), step
-
-
-def _stationary(family: Family, rows: _Rows, active: _Active, anchor: tuple[FloatArray, FloatArray]) -> _Stationary:
-    """The stationary point, mended once where the equalities are missed: counts of millions lose digits."""
-    equalities = _Equalities(family, rows, active)
-    x = np.where(active.free, 0.0, active.fixed)
-    nu, multipliers = anchor[0], anchor[1] * equalities.row_mask
-    target = np.where(active.rows > 0, rows.upper, np.where(active.rows < 0, rows.lower, 0.0))
-    wanted = (target - x @ rows.matrix.T) * equalities.row_mask
-    parent = np.zeros(len(nu)) if family.parent is None else family.parent - x.sum(axis=0)
-    for _ in range(2):
-        linear = family.linear - family.times(x) + nu + multipliers @ rows.matrix
-        step = equalities.solve(linear, wanted, parent)
-        x, nu, multipliers = x + step[0], nu + step[1], multipliers + step[2]
-        wanted = (target - x @ rows.matrix.T) * equalities.row_mask
-        parent = np.zeros(len(nu)) if family.parent is None else family.parent - x.sum(axis=0)
-        missed = max(np.abs(wanted).max(initial=0.0), np.abs(parent).max())
-        if missed < 0.1 * FEASIBLE:
-            break
-    gradient = family.times(x) - family.linear - nu - multipliers @ rows.matrix
-    ray = None if missed < MET else equalities.ray(parent, wanted)
-    return _Stationary(x, gradient, multipliers, ray)
+    assert now.slope is not None
+    assert now.row_slope is not None
+    rows = stack.children[number]
+    slope, row_slope = now.slope[rows], now.row_slope[rows]
+    free, state = active.free[rows], active.rows[rows]
+    tiny = 1e-9 * max(np.abs(slope).max(initial=0.0), np.abs(row_slope).max(initial=0.0))
+    cells = ~free & (stack.upper[rows] > 0) & np.where(active.fixed[rows] > 0, slope > tiny, slope < -tiny)
+    ranges = np.where(state > 0, row_slope > tiny, row_slope < -tiny) & (state != 0)
+    ranges &= _may_be_released(stack)[rows]
+    when, row_when = np.full(cells.shape, np.inf), np.full(ranges.shape, np.inf)
+    when[cells] = np.abs(now.gradient[rows][cells] / slope[cells])
+    row_when[ranges] = np.abs(now.multipliers[rows][ranges] / row_slope[ranges])
+    earliest = min(when.min(initial=np.inf), row_when.min(initial=np.inf))
+    stuck = ~free.any(axis=0) & cells.any(axis=0)
+    until = np.where(stuck, when.min(axis=0), earliest)
+    changed.free[rows] |= cells & (when <= until)
+    changed.rows[rows] = np.where(ranges & (row_when <= earliest), 0, changed.rows[rows])

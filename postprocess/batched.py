@@ -21,14 +21,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from postprocess.active_set import MOST_ROUNDS, Exact, Guess, solve_exactly
+from postprocess.active_set import Exact, Guess, solve_exactly
 from postprocess.family import Family, GroupRange, Solution, one_hot
 from postprocess.problem import BoolArray, FloatArray
+from postprocess.stack import padded
 
 RELAXATION = 1.7
 #: Persons: the step, and the distance between the two copies of the unknowns, at which the exact solution is tried
 #: first, and the factor by which it falls after a failure.
 FIRST_TOLERANCE, TIGHTER = 1e-2, 1e-1
+#: Persons: what another solver leaves of a cell that is zero, or of the way to a limit.
+NEAR = 1e-5
 MOST_ITERATIONS = 3000
 CHECK_EVERY = 10
 #: Iterations at which the penalty s may be changed, by powers of two up to this one.
@@ -44,20 +47,14 @@ SHARED_SCALE = 2.0
 BATCH_NUMBERS = 6_000_000
 
 
-def _padded(n: int) -> int:
-    """Sizes rounded up, so that few shapes are left and the waste stays small."""
-    step = 4 if n <= 16 else 8 if n <= 64 else 32
-    return -(-n // step) * step
-
-
 def _shape(family: Family) -> tuple[int, int, int, int, bool, bool]:
     groups = sum(one.lower.shape[1] for one in family.ranges)
     held = 0 if family.held is None else family.held.shape[1]
     return (
-        _padded(family.n_children),
-        _padded(family.n_cells),
-        held if held <= 1 else _padded(held),
-        _padded(groups),
+        padded(family.n_children),
+        padded(family.n_cells),
+        held if held <= 1 else padded(held),
+        padded(groups),
         family.shared,
         family.parent is not None,
     )
@@ -68,13 +65,12 @@ def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
     by_shape: dict[tuple[int, int, int, int, bool, bool], list[int]] = defaultdict(list)
     solutions: list[Solution | None] = [None] * len(families)
     begin: dict[int, Guess] = {}
-    for i, family in enumerate(families):
-        found = solve_exactly(family, Guess.none_active(family))
+    for i, found in enumerate(solve_exactly(families)):
         if isinstance(found, Exact):
             solutions[i] = Solution(found.x, "batched", found.rounds, found.primal, found.dual)
         else:
             begin[i] = found
-            by_shape[_shape(family)].append(i)
+            by_shape[_shape(families[i])].append(i)
     for shape, members in by_shape.items():
         c, k, _, _, shared, _ = shape
         per_family = k * k * (2 if shared else 2 * c) + 8 * c * k
@@ -85,6 +81,23 @@ def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
             for i, solution in zip(part, batch.solve([begin.get(i) for i in part]), strict=True):
                 solutions[i] = solution
     return solutions
+
+
+def finished(family: Family, solution: Solution) -> Solution:
+    """Another solver's solution to rounding error where the active inequalities can be told from it, else as it is."""
+    x = np.where(solution.x < NEAR, 0.0, np.where(solution.x > family.upper - NEAR, family.upper, solution.x))
+    sums = [_at_limits(one, solution.x) for one in family.ranges]
+    range_sums = np.hstack(sums) if sums else np.zeros((family.n_children, 0))
+    (exact,) = solve_exactly([family], [Guess(x, np.zeros_like(x), range_sums, np.zeros_like(range_sums))])
+    if isinstance(exact, Guess) or np.abs(exact.x - solution.x).max() > FIRST_TOLERANCE:
+        return solution
+    return Solution(exact.x, solution.solver, solution.iterations, exact.primal, exact.dual)
+
+
+def _at_limits(one: GroupRange, x: FloatArray) -> FloatArray:
+    """Sums over groups of cells, those near a limit at it."""
+    sums = x @ one_hot(one.group, one.lower.shape[1])
+    return np.where(sums < one.lower + NEAR, one.lower, np.where(sums > one.upper - NEAR, one.upper, sums))
 
 
 class _Batch:
@@ -248,7 +261,7 @@ class _Batch:
                     range_sums=w[i, :nc, :groups],
                     range_pull=self.scale[i] * v[i, :nc, :groups],
                 )
-                exact = solve_exactly(family, guess, MOST_ROUNDS)
+                (exact,) = solve_exactly([family], [guess])
                 if isinstance(exact, Guess):
                     done[i] = False
                     continue

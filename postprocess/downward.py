@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.batched import solve_batched
+from postprocess.batched import finished, solve_batched
 from postprocess.errors import SolverError
 from postprocess.family import Family, GroupRange, Solution
 from postprocess.least_squares import solve_with_cvxpy
@@ -100,7 +100,7 @@ def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
                     f'{family.name}: the batched solver did not converge; solver = "auto" would have asked cvxpy'
                 )
     return [
-        solve_with_cvxpy(family) if solution is None else solution
+        finished(family, solve_with_cvxpy(family)) if solution is None else solution
         for family, solution in zip(families, solutions, strict=True)
     ]
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import cvxpy as cp
 import numpy as np
+import scipy.sparse as sp
 
 from postprocess.errors import SolverError
 from postprocess.family import Family, Solution, one_hot, violation
@@ -73,6 +74,10 @@ def _state(shape: _Shape, data: Mapping[str, Any]) -> tuple[cp.Problem, cp.Varia
     target = data["target"]
     if shape.shared:
         fit = cp.sum_squares(x @ data["root0"].T - target)
+    elif isinstance(target, np.ndarray):
+        # With numbers one sum of squares is stated sooner than many; with parameters it would not be compiled once.
+        root = sp.block_diag([data[f"root{i}"] for i in range(shape.children)], format="csr")
+        fit = cp.sum_squares(root @ cp.vec(x, order="C") - target.ravel())
     else:
         fit = sum(cp.sum_squares(data[f"root{i}"] @ x[i] - target[i]) for i in range(shape.children))
     constraints = [x >= data["lower"], x <= data["upper"]]

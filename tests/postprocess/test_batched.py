@@ -126,7 +126,7 @@ def test_a_wrong_guess_of_the_active_set_is_mended_or_refused() -> None:
     for seed in range(30):
         family = random_family(seed, children=3, cells=4, shared=True)
         zero = np.zeros_like(family.linear)
-        exact = solve_exactly(family, Guess(zero, zero, np.zeros((3, 0)), np.zeros((3, 0))))
+        (exact,) = solve_exactly([family], [Guess(zero, zero, np.zeros((3, 0)), np.zeros((3, 0)))])
         if isinstance(exact, Exact):
             found += 1
             assert np.abs(exact.x - solve_with_cvxpy(family).x).max() < 1e-3
