@@ -1,15 +1,19 @@
-"""The batched solver, the exact active-set finish and the cvxpy statement give the same solution."""
+"""The active set method, ADMM and the cvxpy statement give the same solution."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from postprocess import stack
 from postprocess.active_set import Exact, Guess, solve_exactly
-from postprocess.batched import solve_batched
-from postprocess.family import Family, GroupRange, objective, violation
+from postprocess.admm import solve_by_admm
+from postprocess.batched import finished, solve_batched
+from postprocess.family import Family, GroupRange, Solution, objective, violation
 from postprocess.least_squares import solve_with_cvxpy
 
 
@@ -151,3 +155,117 @@ def test_a_perturbed_objective_is_noticed() -> None:
     assert first is not None
     assert second is not None
     assert np.abs(first.x - second.x).max() > 1e-3
+
+
+@settings(max_examples=40, deadline=None)
+@given(family=families)
+def test_admm_from_nothing_equals_cvxpy(family: Family) -> None:
+    """What the rounds cannot solve is found by the iterations, from any start."""
+    found = solve_by_admm(family, Guess.none_active(family))
+    if found is None:  # cvxpy is asked then
+        return
+    assert np.abs(found[0].x - solve_with_cvxpy(family).x).max() < 1e-3
+
+
+def test_admm_finds_most_solutions() -> None:
+    families = [random_family(seed, children=4, cells=6, shared=seed % 2 == 0, ranges=True) for seed in range(40)]
+    assert sum(solve_by_admm(family, Guess.none_active(family)) is not None for family in families) >= 36
+
+
+def test_some_children_share_their_precision() -> None:
+    family = random_family(3, children=6, cells=7, shared=False, held=True, ranges=True)
+    kind = np.array([0, 2, 1, 0, 2, 2])
+    some = replace(family, precision=family.precision[:3], kind=kind)
+    each = replace(family, precision=family.precision[:3][kind])
+    x = np.random.default_rng(1).normal(size=family.linear.shape)
+    np.testing.assert_allclose(some.times(x), each.times(x), rtol=1e-12)
+    first, second = solve_batched([some])[0], solve_batched([each])[0]
+    assert first is not None
+    assert second is not None
+    np.testing.assert_allclose(first.x, second.x, atol=1e-9)
+    assert np.abs(first.x - solve_with_cvxpy(some).x).max() < 1e-3
+
+
+def _concentrated(seed: int) -> Family:
+    """All of a cell's people are in one child: the parent's sum, its bound and the others' zeros say the same."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((5, 30))
+    truth[rng.integers(0, 5, 30), np.arange(30)] = rng.integers(1, 9, 30)
+    return Family(
+        name=f"parent {seed}",
+        precision=np.eye(30)[None] + 0.3,
+        linear=3.0 * truth + rng.normal(0, 6.0, truth.shape),
+        upper=np.broadcast_to(truth.sum(axis=0), truth.shape),
+        parent=truth.sum(axis=0),
+        held_group=np.zeros(30, dtype=np.int64),
+        held=truth.sum(axis=1, keepdims=True),
+    )
+
+
+def test_bounds_that_others_imply_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    families = [_concentrated(seed) for seed in range(60)]
+    found = solve_exactly(families)
+    assert all(isinstance(one, Exact) for one in found)
+    rounds = np.mean([one.rounds for one in found if isinstance(one, Exact)])
+    assert rounds < 10
+    monkeypatch.setattr(stack, "_not_implied", lambda family: family.upper)
+    kept = [one for one in solve_exactly(families) if isinstance(one, Exact)]
+    assert len(kept) < len(families) or np.mean([one.rounds for one in kept]) > 1.5 * rounds
+
+
+def degenerate_family() -> Family:
+    """Every unknown of the solution is at a limit, so that multipliers are not unique."""
+    held = np.array([[0.0], [2.0], [1.0], [2.0], [1.0], [2.0]])
+    return Family(
+        name="block group 1 (its block children)",
+        precision=np.array([[[0.15881847, 0.157214403453], [0.157214403453, 0.15881847]]]),
+        linear=np.array(
+            [
+                [-0.394044505917, -0.35861210526],
+                [0.468403313571, 0.526769101296],
+                [0.293734760265, 0.38831115915],
+                [0.450107425827, 0.458953614606],
+                [0.165234736188, 0.161502502143],
+                [0.294941780637, 0.287096148219],
+            ]
+        ),
+        upper=np.repeat(held, 2, axis=1),
+        parent=np.array([6.0, 2.0]),
+        held_group=np.zeros(2, dtype=np.int64),
+        held=held,
+    )
+
+
+def test_a_solution_at_a_corner_is_found() -> None:
+    (solution,) = solve_batched([degenerate_family()])
+    assert solution is not None
+    np.testing.assert_allclose(solution.x, [[0, 0], [1, 1], [0, 1], [2, 0], [1, 0], [2, 0]], atol=1e-9)
+
+
+def test_counts_of_hundreds_of_millions_keep_their_digits() -> None:
+    rng = np.random.default_rng(5)
+    truth = rng.integers(0, 10**8, (4, 12)).astype(float)
+    truth[rng.random(truth.shape) < 0.4] = 0.0
+    family = Family(
+        name="nation",
+        precision=np.eye(12)[None] * 0.06 + 5.0,
+        linear=truth @ (np.eye(12) * 0.06 + 5.0) + rng.normal(0, 3.0, truth.shape),
+        upper=np.broadcast_to(truth.sum(axis=0), truth.shape),
+        parent=truth.sum(axis=0),
+        held_group=np.zeros(12, dtype=np.int64),
+        held=truth.sum(axis=1, keepdims=True),
+    )
+    (solution,) = solve_batched([family])
+    assert solution is not None
+    assert violation(family, solution.x) < 1e-6
+    assert np.abs(solution.x - solve_with_cvxpy(family).x).max() < 1e-3
+
+
+def test_another_solvers_solution_is_finished() -> None:
+    family = random_family(11, children=4, cells=6, shared=True, held=True, ranges=True)
+    (exact,) = solve_exactly([family])
+    assert isinstance(exact, Exact)
+    rough = Solution(np.maximum(exact.x + np.random.default_rng(1).normal(0, 1e-7, exact.x.shape), 0), "other", 3, 0, 0)
+    np.testing.assert_allclose(finished(family, rough).x, exact.x, atol=1e-10)
+    far = replace(rough, x=exact.x + 1.0)
+    assert finished(family, far) is far, "what is not the same solution is not put in its place"
