@@ -28,6 +28,7 @@ from pipeline.files import (
     read_row_groups,
     reading,
     rows_per_group,
+    strings,
 )
 from pipeline.schema import Schema
 
@@ -169,7 +170,7 @@ class LabelColumns:
             cells: `(n_rows,)`.
         """
         new = np.concatenate([[True], geounits[1:] != geounits[:-1]])
-        used = pa.array(self._geocodes[geounits[new]], type=pa.string())
+        used = strings(self._geocodes[geounits[new]])
         indices = pa.array(np.cumsum(new, dtype=np.int32) - np.int32(1))
         arrays = [pa.DictionaryArray.from_arrays(indices, used)]
         for codes, values in zip(self._codes, self._values, strict=True):

@@ -29,6 +29,7 @@ from pipeline.files import (
     read_row_group,
     reading,
     rows_per_group,
+    strings,
 )
 from pipeline.privacy.budget import Mechanism
 
@@ -177,7 +178,7 @@ class MeasurementWriter:
             n, size = values.shape
             offsets = pa.array(np.arange(0, n * size + 1, size, dtype=np.int32))
             self._sink.write(
-                pa.array(geocodes, type=pa.string()),
+                strings(geocodes),
                 pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)), type=_SCHEMA.field("value").type),
                 pa.array(variances),
             )

@@ -25,6 +25,7 @@ from pipeline.files import (
     read_row_groups,
     reading,
     rows_per_group,
+    strings,
 )
 from pipeline.selection import Selection
 
@@ -117,7 +118,7 @@ def _write(
     held = answered(selection, chosen)
     offsets = np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int32)
     sink.write(
-        pa.array(geocodes, pa.string()),
+        strings(geocodes),
         pa.array(selection.select.names(chosen), pa.string()),
         pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[held]), type=_SCHEMA.field("value").type),
         pa.array(np.full(len(chosen), selection.noise.variance)),

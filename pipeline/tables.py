@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.files import open_parquet, parquet_sink, read_header, read_row_groups, reading, rows_per_group
+from pipeline.files import open_parquet, parquet_sink, read_header, read_row_groups, reading, rows_per_group, strings
 
 #: Suffix of the column with the margin of error, in persons: half the width of a 90 % interval.
 MARGIN_SUFFIX = ":moe90"
@@ -114,7 +114,7 @@ def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> 
             if last != rows or len(part.geocodes) > rows:
                 raise ValueError(f"a part of a table must have {rows} geounits, unless it is the last")
             last = len(part.geocodes)
-            arrays = [pa.array(part.geocodes, type=pa.string())]
+            arrays = [strings(part.geocodes)]
             counts = np.ascontiguousarray(part.counts.T)
             margins = None if part.margins is None else np.ascontiguousarray(part.margins.T)
             for index in range(len(part.labels)):

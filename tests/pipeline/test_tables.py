@@ -127,3 +127,15 @@ def test_parts_that_would_show_in_the_bytes_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="part"):
             write_table(tmp_path / "a.parquet", tmp_path, parts)
         assert not (tmp_path / "a.parquet").exists()
+
+
+def test_a_million_geocodes_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 16 megabytes of text on Arrow makes chunks of an array, which a row group does not take."""
+    monkeypatch.setattr("pipeline.tables._VALUES_PER_ROW_GROUP", 1 << 24)
+    n = 1_200_000
+    counts = np.arange(n)[:, None]
+    large = replace(PLAIN, geocodes=np.arange(10**15, 10**15 + n).astype(str), labels=("total",), counts=counts)
+    write_table(tmp_path / "total.parquet", tmp_path, [large])
+    read = read_table(tmp_path / "total.parquet")
+    assert np.array_equal(read.geocodes, large.geocodes)
+    assert np.array_equal(read.counts, counts)
