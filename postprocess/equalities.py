@@ -73,7 +73,9 @@ def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
     target = np.where(active.rows > 0, stack.row_upper, np.where(active.rows < 0, stack.row_lower, 0.0))
     wanted, parent = _left(stack, x, target, equalities.row_mask)
     for _ in range(2):
-        linear = stack.linear - stack.times(x) + nu[stack.family] + stack.on_cells(multipliers)
+        linear = stack.linear + nu[stack.family] + stack.on_cells(multipliers)
+        if x.any():
+            linear -= stack.times(x)
         step = equalities.solve(linear, wanted, parent)
         x, nu, multipliers = x + step[0], nu + step[1], multipliers + step[2]
         wanted, parent = _left(stack, x, target, equalities.row_mask)
