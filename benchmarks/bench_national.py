@@ -23,7 +23,7 @@ import pandas as pd
 from bench_release import DATA, EXAMPLES, PROJECT, estimation, run
 from national_population import LEVELS, write_nation
 
-#: Numbers of states whose blocks together are about 25 thousand, 100 thousand, 300 thousand and 1 million.
+#: Numbers of states with 25,649, 66,862, 206,311 and 1,204,773 blocks together.
 GROWTH = [[44], [10, 15, 33], [9, 24, 54], [1, 5, 17, 18, 19, 21]]
 N_BLOCKS = 7_458_086
 

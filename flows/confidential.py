@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -167,15 +168,20 @@ class _Answers:
 
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
-    """Write the answers of all geounits of a level, some geounits at a time."""
+    """Write the answers of all geounits of a level, some geounits at a time, and as many files as there are workers."""
     geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
     step = max(1, _AT_ONCE // max([1, *(one.query.size for one in answers)]))
     with ExitStack() as stack:
         writers = [
             stack.enter_context(MeasurementWriter.open(one.target, job.run.staging, one.header)) for one in answers
         ]
+        threads = stack.enter_context(ThreadPoolExecutor(job.workers.count))
         for start in range(0, len(geocodes), step):
             part = counts[start : start + step]
-            for one, writer in zip(answers, writers, strict=True):
+
+            def write(one: _Answers, writer: MeasurementWriter, part: sp.csr_array = part, start: int = start) -> None:
                 one.write(writer, geocodes[start : start + step], part, start)
+
+            for _ in threads.map(write, answers, writers):
+                pass
             job.progress.advance(part.shape[0])

@@ -147,7 +147,7 @@ class _Method:
             if broken[i] and broken[i] < self.fewest[place]:
                 self.fewest[place], self.patience[place] = broken[i], PATIENCE
                 self.best[place] = _Best(family, stack, i, self.active, now)
-            elif broken[i]:
+            else:
                 self.patience[place] -= 1
             if now.missed[i] >= MET and (self.careful[place] or not broken[i]):
                 _put_back(changed, self.active, rows)

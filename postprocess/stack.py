@@ -10,9 +10,14 @@ import numpy as np
 from postprocess.family import Family, one_hot
 from postprocess.problem import BoolArray, FloatArray, IntArray
 
+#: Cells above which families are not worked on together, unless they have the same.
+ALONE = 256
+
 
 def padded(n: int) -> int:
-    """Sizes rounded up, so that few different ones are left and the waste stays small."""
+    """Sizes rounded up, so that few different ones are left and the waste stays small; large ones as they are."""
+    if n > ALONE:
+        return n
     step = 4 if n <= 16 else 8 if n <= 64 else 32
     return -(-n // step) * step
 
@@ -73,12 +78,13 @@ class Stack:
         sizes = [family.n_children for family in families]
         kinds = [len(family.precision) for family in families]
         n, k, g = sum(sizes), shape.cells, shape.rows
+        alone = len(families) == 1 and families[0].n_cells == k
         stack = cls(
             families=tuple(families),
             shape=shape,
             first=np.cumsum([0, *sizes[:-1]]),
             family=np.repeat(np.arange(len(families)), sizes),
-            precision=np.zeros((sum(kinds), k, k)),
+            precision=families[0].precision if alone else np.zeros((sum(kinds), k, k)),
             kind=np.zeros(n, dtype=np.int64),
             linear=np.zeros((n, k)),
             upper=np.zeros((n, k)),
@@ -91,7 +97,8 @@ class Stack:
         first_kind = 0
         for i, (family, rows) in enumerate(zip(families, stack.children, strict=True)):
             cells = family.n_cells
-            stack.precision[first_kind : first_kind + kinds[i], :cells, :cells] = family.precision
+            if not alone:
+                stack.precision[first_kind : first_kind + kinds[i], :cells, :cells] = family.precision
             stack.kind[rows] = first_kind + family.kinds
             first_kind += kinds[i]
             stack.linear[rows, :cells] = family.linear

@@ -76,14 +76,17 @@ def subtree_gls(problem: Problem, level: int, index: int, *, whole: bool = False
     equalities, right = np.vstack(fixed_rows), np.concatenate(fixed_values)
     _, singular, vt = np.linalg.svd(equalities)
     rank = int((singular > 1e-9).sum())
-    particular = np.linalg.pinv(equalities) @ right
+    particular = np.linalg.pinv(equalities, rcond=1e-9) @ right
     free = vt[rank:].T
     design = np.vstack(rows) if rows else np.zeros((0, n))
     weight = np.concatenate(weights) if weights else np.zeros(0)
     observed = np.concatenate(values).astype(float) if values else np.zeros(0)
     reduced = design @ free
     precision = reduced.T @ (weight[:, None] * reduced)
-    inverse = np.linalg.pinv(precision, rcond=1e-11, hermitian=True)
+    # What is rounding is told by the weights: a precision of nothing but rounding is none.
+    spectrum, axes = np.linalg.eigh(precision)
+    seen = axes[:, spectrum > 1e-9 * weight.max(initial=0.0)]
+    inverse = seen @ np.linalg.inv(seen.T @ precision @ seen) @ seen.T
     solution = particular + free @ (inverse @ (reduced.T @ (weight * (observed - design @ particular))))
     selector = np.zeros((n_cells, n))
     for leaf in leaves_below(spine, level, index):

@@ -24,6 +24,7 @@ from postprocess.upward import basis_of, estimates_of, upward_pass
     n_levels=st.integers(2, 4),
 )
 @example(seed=1898, zeros=False, invariants=False, complete=False, roots=2, n_levels=3)  # a level without measurements
+@example(seed=51888, zeros=True, invariants=True, complete=False, roots=2, n_levels=3)
 def test_both_passes_equal_dense_least_squares(
     seed: int, zeros: bool, invariants: bool, complete: bool, roots: int, n_levels: int
 ) -> None:
