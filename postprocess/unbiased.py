@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from postprocess.algebra import Basis
 from postprocess.information import inverse_off, range_projector
 from postprocess.problem import FloatArray, IntArray, Marginal, Problem
-from postprocess.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of
+from postprocess.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of, sum_of_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,12 +51,7 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
     if children is not None:
         return children.precision
     below = estimates[level + 1]
-    starts = problem.spine.child_offsets(level)[:-1]
-
-    def summed(blocks: FloatArray) -> FloatArray:
-        out: FloatArray = np.add.reduceat(blocks[below.classes], starts, axis=0)
-        return out
-
+    summed = partial(sum_of_blocks, problem.spine.child_offsets(level), below.classes)
     # What every child knows, and what of any child nothing is known of.
     excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
     if below.info.any_unmeasured:

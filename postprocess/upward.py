@@ -16,8 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
@@ -320,11 +322,7 @@ def _parents(
     offsets = problem.spine.child_offsets(level)
     mean, fixed_sum = _sum_over_children(problem, basis, level + 1, below)
     starts = offsets[:-1]
-
-    def summed(blocks: FloatArray) -> FloatArray:
-        out: FloatArray = np.add.reduceat(blocks[below.classes], starts, axis=0)
-        return out
-
+    summed = partial(sum_of_blocks, offsets, below.classes)
     identity = np.eye(basis.n_asymmetric)
     inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
     excluded = inherited
@@ -357,6 +355,20 @@ def _parents(
     term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean)))
     children = ChildrenSum(mean, precision_of_children, term)
     return LevelEstimate(np.arange(len(zeros)), own_of_kinds[0], info, fixed, children)
+
+
+def sum_of_blocks(offsets: IntArray, classes: IntArray, blocks: FloatArray) -> FloatArray:
+    """Blocks `(n_classes, ...)` of each parent's children, summed: `(n_parents, ...)`; alike children are counted.
+
+    Args:
+        offsets: `(n_parents + 1,)` the children of each parent.
+        classes: of each child.
+    """
+    shape = (len(offsets) - 1, len(blocks))
+    counts = sp.csr_array((np.ones(len(classes)), classes, offsets), shape=shape, copy=True)
+    counts.sum_duplicates()  # in place
+    out: FloatArray = (counts @ blocks.reshape(len(blocks), -1)).reshape(-1, *blocks.shape[1:])
+    return out
 
 
 def common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
