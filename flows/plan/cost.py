@@ -32,7 +32,7 @@ MAIN_MB, WORKER_MB = 660.0, 230.0
 #: MB a measured number, and the square of the number of cells.
 NUMBER_MB, CELL_SQUARED_MB = 6.0e-6, 5.4e-5
 #: Of a spine that is cut into subtrees: MB a geounit of the whole, and what the second upward pass adds to the time.
-GEOUNIT_MB, CUT_AGAIN = 1.0e-3, 1.2
+GEOUNIT_MB, CUT_AGAIN = 2.2e-3, 1.2
 #: MB that each worker needs to simulate: a measured number, a number of a published table.
 SIMULATED_MB, TABLE_MB = 1.5e-5, 0.115
 #: Leaf cells from which on workers are used from the start.
