@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -178,10 +179,7 @@ def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence
         threads = stack.enter_context(ThreadPoolExecutor(job.workers.count))
         for start in range(0, len(geocodes), step):
             part = counts[start : start + step]
-
-            def write(one: _Answers, writer: MeasurementWriter, part: sp.csr_array = part, start: int = start) -> None:
-                one.write(writer, geocodes[start : start + step], part, start)
-
-            for _ in threads.map(write, answers, writers):
+            codes = geocodes[start : start + step]
+            for _ in threads.map(_Answers.write, answers, writers, repeat(codes), repeat(part), repeat(start)):
                 pass
             job.progress.advance(part.shape[0])

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from flows.constraints import marginal_of
 from flows.estimate import Estimation
-from pipeline.files import RowGroups, parquet_sink, rows_per_group
+from pipeline.files import RowGroups, parquet_sink, rows_per_group, strings
 from pipeline.universe import Table
 from postprocess.problem import FloatArray, Marginal, Problem
 from postprocess.unbiased import LevelVariances, unbiased_estimates, variances_of
@@ -150,7 +150,7 @@ def _write(
 
 def _arrays(columns: Sequence[NDArray[np.generic]]) -> list[pa.Array]:
     """Geocodes `(n,)` and values `(n, size)` as columns of text and of lists."""
-    arrays = [pa.array(columns[0], pa.string())]
+    arrays: list[pa.Array] = [strings(columns[0])]
     for values in columns[1:]:
         n, size = values.shape
         offsets = pa.array(np.arange(0, n * size + 1, size, dtype=np.int32))

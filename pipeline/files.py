@@ -155,7 +155,7 @@ def rows_per_group(values_per_row: int, values: int = VALUES_PER_ROW_GROUP) -> i
     return max(1, values // max(1, values_per_row))
 
 
-def strings(values: NDArray[np.str_]) -> pa.StringArray:
+def strings(values: NDArray[Any]) -> pa.StringArray:
     """An array without chunks; from 16 megabytes on Arrow would make several."""
     found = pa.array(values, type=pa.string())
     return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found

@@ -117,6 +117,7 @@ class _Method:
         self.patience = np.full(len(guesses), PATIENCE)
         self.best: list[_Best | None] = [None for _ in guesses]
         self.careful = np.zeros(len(guesses), dtype=bool)
+        self.scale = np.array([max(1.0, float(np.abs(family.linear).max())) for family in stack.families])
 
     def run(self) -> list[Exact | Guess]:
         """What was found, by family."""
@@ -139,7 +140,7 @@ class _Method:
     def _round(self, number: int, now: Stationary) -> BoolArray:
         """Change the active inequalities; which families have ended."""
         stack = self.stack
-        scale = np.array([max(1.0, float(np.abs(family.linear).max())) for family in stack.families])
+        scale = self.scale[self.place]
         changed, broken = _exchanged(stack, self.active, now, SIGN * scale)
         ended = np.zeros(len(stack.families), dtype=bool)
         for i, (family, rows) in enumerate(zip(stack.families, stack.children, strict=True)):
