@@ -32,7 +32,7 @@ SPEED_DRAWS = {"spinewise": 10_000_000, "opendp": 50_000}
 def spinewise_draw(sigma: int) -> Callable[[int], object]:
     from pipeline.privacy.budget import NoiseSpec
     from pipeline.privacy.keys import MasterKey
-    from pipeline.privacy.noise import sampler_for
+    from pipeline.privacy.noise.sampler import sampler_for
 
     key = MasterKey.from_text("insecure-test:1").stream_key(("benchmark",), "block", "total")
     sampler = sampler_for(NoiseSpec("discrete_gaussian", Fraction(sigma) ** 2))

@@ -46,10 +46,10 @@ def made_up_areas(blocks: np.ndarray) -> pd.DataFrame:
 
 def errors(setting: str, key: int, areas: pd.DataFrame, folder: Path) -> dict[str, float]:
     """Mean errors of one release."""
-    from flows.request import Request, check_request
-    from flows.run import run_release
-    from flows.steps import Silent
-    from pipeline.layout import RunDirectory
+    from flows.execution.steps import Silent
+    from flows.runs.request import Request, check_request
+    from flows.runs.run import run_release
+    from pipeline.release.layout import RunDirectory
 
     areas.to_parquet(folder / "areas.parquet")
     text = (PROJECT / "examples" / "rhode_island.toml").read_text(encoding="utf-8")
@@ -77,10 +77,10 @@ def errors(setting: str, key: int, areas: pd.DataFrame, folder: Path) -> dict[st
 
 def distances(setting: str, areas: pd.DataFrame, folder: Path) -> dict[str, float]:
     """Units, and the mean off-spine distance of each kind of area."""
-    from flows.inputs import read_listed_spine
     from geography.off_spine import OffSpineAreas, off_spine_distances
     from geography.regroup import regroup
-    from pipeline.spec import parse_spec
+    from pipeline.inputs.geography import read_listed_spine
+    from pipeline.spec.release_spec import parse_spec
 
     text = (PROJECT / "examples" / "rhode_island.toml").read_text(encoding="utf-8")
     listed = read_listed_spine(parse_spec(text.replace("../../shared/data", str(DATA)), folder=folder).geography)

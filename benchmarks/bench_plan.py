@@ -21,12 +21,12 @@ from bench_release import DATA, EXAMPLES, PROJECT, run, spec_text
 
 from flows.plan.best import find_best
 from flows.plan.cost import cost_of
-from flows.plan.document import plan_release
+from flows.plan.release_plan import plan_release
 from flows.plan.targets import parse_weights
-from flows.plan.write import write_divided
-from pipeline.query import Query
-from pipeline.spec import load_spec
-from pipeline.universe import Universe
+from flows.plan.write_spec import write_divided
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.spec.release_spec import load_spec
 
 #: What the divisions are made for, and judged by: the sum of the errors of a geounit, times the weights.
 AIMS = {
@@ -120,7 +120,7 @@ def bench_cost(name: str) -> list[dict[str, object]]:
             done = run(Path(out), text)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             spec = load_spec(Path(out) / "release.toml")
-            from flows.inputs import read_spine
+            from pipeline.inputs.geography import read_spine
 
             foretold = cost_of(spec, read_spine(spec.geography), 2)
             rows.append(

@@ -113,16 +113,16 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
     """The batched solver over all families against cvxpy family by family, on a sample and extrapolated by level."""
     from threadpoolctl import threadpool_limits
 
-    from flows import problem as flows_problem
-    from flows.inputs import read_spine
-    from flows.job import Job
-    from flows.request import Request, check_request
-    from flows.steps import Silent
-    from flows.workers import Workers
-    from postprocess import downward
-    from postprocess.downward import downward_level, solve_families
-    from postprocess.least_squares import solve_with_cvxpy
-    from postprocess.upward import basis_of, upward_pass
+    from flows.estimation import problem as flows_problem
+    from flows.execution.job import Job
+    from flows.execution.steps import Silent
+    from flows.execution.workers import Workers
+    from flows.runs.request import Request, check_request
+    from pipeline.inputs.geography import read_spine
+    from postprocess.downward.level import downward_level, solve_families
+    from postprocess.downward.level import level as downward
+    from postprocess.families.cvxpy_reference import solve_with_cvxpy
+    from postprocess.linear.upward import basis_of, upward_pass
 
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -230,9 +230,9 @@ def covered(directory: Path) -> pd.DataFrame:
 
     Tables that are exact at a level are left out. Needs the true counts in restricted/.
     """
-    from pipeline.histograms import read_histogram
-    from pipeline.layout import RunDirectory
-    from pipeline.spec import load_spec
+    from pipeline.release.histograms import read_histogram
+    from pipeline.release.layout import RunDirectory
+    from pipeline.spec.release_spec import load_spec
 
     run = RunDirectory(directory)
     rows = []

@@ -67,9 +67,9 @@ def peak_mb() -> float:
 
 def count_with_spinewise(path: Path, n_blocks: int) -> tuple[int, int]:
     from geography.build import spine_from_prefixes
-    from pipeline.schema import Attribute, Schema
-    from pipeline.spec_input import InputSpec
-    from pipeline.tabulate import tabulate
+    from pipeline.model.schema import Attribute, Schema
+    from pipeline.records.tabulate import tabulate
+    from pipeline.spec.input_section import InputSpec
 
     schema = Schema(tuple(Attribute(name, tuple(f"v{i}" for i in range(size))) for name, size in SIZES.items()))
     spine = spine_from_prefixes(block_codes(n_blocks), LEVELS)
@@ -92,7 +92,7 @@ def measure(engine: str, path: Path, n_blocks: int) -> dict[str, object]:
     """Seconds (from opening the file; imports and the start of Python apart) and peak memory of one engine."""
     import pandas  # noqa: F401  both engines start with the same modules loaded
 
-    import pipeline.tabulate  # noqa: F401
+    import pipeline.records.tabulate  # noqa: F401
 
     count = {"spinewise": count_with_spinewise, "pandas": count_with_pandas}[engine]
     start = time.perf_counter()

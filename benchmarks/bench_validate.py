@@ -96,7 +96,7 @@ def write_case(folder: Path, n_rows: int, n_blocks: int) -> dict[str, int]:
 
 
 def check_with_spinewise(path: Path) -> dict[str, int]:
-    from flows.validation import validate
+    from flows.checks.validation import validate
 
     found = dict.fromkeys(["block", *SIZES, "impossible"], 0)
     for finding in validate(path, path.parent / "release.toml").findings:
@@ -127,7 +127,7 @@ def measure(engine: str, path: Path) -> dict[str, object]:
     """Seconds (from opening the file; imports and the start of Python apart) and peak memory of one engine."""
     import pandas  # noqa: F401  both engines start with the same modules loaded
 
-    import flows.validation  # noqa: F401
+    import flows.checks.validation  # noqa: F401
 
     check = {"spinewise": check_with_spinewise, "pandas": check_with_pandas}[engine]
     before = peak_mb()

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.build import spine_from_prefixes
-from pipeline.population import RACES, SCHEMA, populate
+from pipeline.example.population import RACES, SCHEMA, populate
 
 LEVELS = {"us": 1, "state": 3, "county": 6, "tract": 12, "block_group": 13, "block": 16}
 #: Numbers of the 63 races of table P1: white 0, black 1, aian 2, asian 3, nhpi 4, some other 5, then combinations.

@@ -29,7 +29,7 @@ from flows.commands import (
     validate,
     verify,
 )
-from flows.threads import limit_threads
+from flows.execution.threads import limit_threads
 from geography.errors import SpinewiseError
 
 _HELP = """From confidential census-style records to a protected release.
@@ -84,7 +84,7 @@ app.add_typer(imports.app)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from pipeline.manifest import software
+        from pipeline.release.manifest import software
 
         typer.echo(f"spinewise {software().version}")
         raise typer.Exit

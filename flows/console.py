@@ -9,12 +9,12 @@ from contextlib import suppress
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from flows.memory import shown_memory
-from flows.refusals import RefusedError
-from flows.steps import Counted, Step, shown_time
+from flows.confidential.refusals import RefusedError
+from flows.execution.memory import shown_memory
+from flows.execution.steps import Counted, Step, shown_time
 from geography.errors import SpinewiseError
-from pipeline.layout import RunDirectory
-from pipeline.manifest import read_manifest, status
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest, status
 
 #: Seconds between two plain lines of one step.
 _QUIET = 10.0

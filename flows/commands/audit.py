@@ -54,12 +54,12 @@ def audit(
 
         spinewise audit releases/rhode-island
     """
-    from flows.audit_steps import audit_installed, audit_release
+    from flows.audits.audits import audit_installed, audit_release
+    from flows.confidential.custody import KeySource
     from flows.console import error_console
-    from flows.custody import KeySource
+    from flows.execution.workers import default_workers
+    from flows.runs.verify import release_at
     from flows.settings import load_settings
-    from flows.verify import release_at
-    from flows.workers import default_workers
     from pipeline.audit.report import write_audit
 
     counts = {True: 0, False: 0}

@@ -28,7 +28,7 @@ def check(
         spinewise check releases/rhode-island
     """
     from flows.console import tell_problems
-    from pipeline.check_release import examine
+    from pipeline.checker.release import examine
 
     findings = examine(release)
     if problems := findings.problems:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from flows.compare import Comparison
+    from pipeline.reading.compare import Comparison
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,9 +32,9 @@ def compare(
 
         spinewise compare releases/rhode-island releases/rhode-island-topdown --html comparison.html
     """
-    from flows.compare import compare as compare_releases
-    from flows.compare_page import write_page
     from pipeline import open_release
+    from pipeline.reading.compare import compare as compare_releases
+    from pipeline.reading.compare_page import write_page
 
     found = compare_releases(open_release(first), open_release(second))
     if html is not None:

@@ -67,8 +67,8 @@ def deploy(
         raise InputError(f"--timeout: found {timeout:g}; a number of seconds above 0 is needed")
     import os
 
-    from flows.deployments import Plan, check_cron
-    from flows.deployments import deploy as deploy_flow
+    from flows.orchestration.deployments import Plan, check_cron
+    from flows.orchestration.deployments import deploy as deploy_flow
 
     if not os.environ.get("PREFECT_API_URL"):
         from prefect.settings import get_current_settings
@@ -86,9 +86,9 @@ def deploy(
     }  # fmt: skip
     processes = None if workers is None else settings.workers
     if spec is not None:
-        from flows.deployments import queue_of
-        from flows.release import release as flow
-        from flows.request import Request, check_request
+        from flows.orchestration.deployments import queue_of
+        from flows.orchestration.release_flow import release as flow
+        from flows.runs.request import Request, check_request
 
         checked = check_request(Request(spec, settings.out, data, settings.workers or 1, key_file))
         datasets = [universe.dataset for universe in checked.universes if universe.dataset]
@@ -101,7 +101,7 @@ def deploy(
             **common,  # type: ignore[arg-type]
         )
     else:
-        from flows.audit import audit as flow  # type: ignore[assignment]
+        from flows.orchestration.audit_flows import audit as flow  # type: ignore[assignment]
 
         plan = Plan(
             name or "installed",

@@ -37,7 +37,7 @@ def doctor(
     """
     from rich.console import Console
 
-    from flows.doctor import examine
+    from flows.checks.doctor import examine
 
     console = Console(highlight=False, markup=False, soft_wrap=True)
     counts = {"well": 0, "note": 0, "wrong": 0}

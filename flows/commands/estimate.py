@@ -34,8 +34,8 @@ def estimate(
         spinewise estimate measurements examples/rhode_island.toml --out estimated
     """
     from flows.console import make_progress
-    from flows.made_elsewhere import estimate_release
-    from flows.workers import default_workers
+    from flows.execution.workers import default_workers
+    from flows.runs.from_measurements import estimate_release
 
     progress = make_progress()
     try:

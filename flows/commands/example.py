@@ -26,6 +26,6 @@ def example(
 
         spinewise run demo/release.toml
     """
-    from pipeline.example import write_example
+    from pipeline.example.example import write_example
 
     typer.echo(write_example(folder, people=people, seed=seed))

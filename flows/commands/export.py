@@ -50,8 +50,8 @@ def export(
 
         spinewise export releases/rhode-island --format csv --out rhode-island-csv
     """
-    from flows.export import export_release
-    from flows.published import read_published
-    from flows.verify import release_at
+    from flows.runs.verify import release_at
+    from pipeline.export.release import export_release
+    from pipeline.published import read_published
 
     typer.echo(export_release(read_published(release_at(release)), layout, out, tables=table or (), levels=level or ()))

@@ -49,7 +49,7 @@ def pl94171(
         spinewise run ri2020/release.toml
     """
     from flows.console import error_console
-    from pipeline.imports.pl94171 import import_pl94171
+    from pipeline.imports.pl94171.importer import import_pl94171
 
     imported = import_pl94171(path, out, strict=strict)
     console = error_console()
@@ -111,7 +111,7 @@ def table(
     """
     from flows.console import error_console
     from pipeline.errors import InputError
-    from pipeline.imports.tables import TableRequest, TableSource, import_table
+    from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
 
     if households is None and households_query is not None:
         raise InputError("--households-query: there is no --households to ask; give both, or neither")

@@ -55,9 +55,9 @@ def show_commitment(release: ReleaseArgument) -> None:
 
         spinewise key show-commitment releases/little-state
     """
-    from flows.custody import KeySource, key_of_release
-    from flows.verify import release_at
-    from pipeline.manifest import read_manifest
+    from flows.confidential.custody import KeySource, key_of_release
+    from flows.runs.verify import release_at
+    from pipeline.release.manifest import read_manifest
 
     run = release_at(release)
     if run.key.exists():
@@ -79,8 +79,8 @@ def destroy(
 
         spinewise key destroy releases/little-state --yes
     """
-    from flows.custody import destroy_key
-    from flows.verify import release_at
+    from flows.confidential.custody import destroy_key
+    from flows.runs.verify import release_at
 
     run = release_at(release)
     if not yes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from pipeline.privacy.ledger import Ledger
+    from pipeline.privacy.ledger.ledger import Ledger
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
 
@@ -58,8 +58,8 @@ def open_dataset(
         spinewise ledger open census-2030 --rho 4 --population "residents of Little State on 1 April 2030"
     """
     from pipeline.errors import InputError
-    from pipeline.exact import parse_exact
-    from pipeline.privacy.ledger import amount_text
+    from pipeline.model.exact import parse_exact
+    from pipeline.privacy.ledger.ledger import amount_text
 
     text = rho if rho is not None else epsilon
     if text is None or (rho is not None and epsilon is not None):
@@ -89,8 +89,8 @@ def show(
         spinewise ledger show census-2030
     """
     from pipeline.errors import InputError
-    from pipeline.exact import parse_exact
-    from pipeline.privacy.ledger_report import dataset_report
+    from pipeline.model.exact import parse_exact
+    from pipeline.privacy.ledger.report import dataset_report
 
     try:
         exact_delta = parse_exact(delta)
@@ -146,7 +146,7 @@ def export(
         spinewise ledger export ledger.json
     """
     from pipeline.errors import InputError
-    from pipeline.privacy.ledger_report import export_text
+    from pipeline.privacy.ledger.report import export_text
 
     with _opened(ledger) as opened:
         found = opened.events()
@@ -176,8 +176,8 @@ def verify(
 
         spinewise ledger verify --runs releases
     """
-    from pipeline.privacy.ledger_notes import read_notes
-    from pipeline.privacy.ledger_report import check_export
+    from pipeline.privacy.ledger.notes import read_notes
+    from pipeline.privacy.ledger.report import check_export
 
     if file is not None:
         count, problems = check_export(file)
@@ -212,13 +212,13 @@ def close_dataset(
 
 def _opened(url: str | None, *, create: bool = False) -> Ledger:
     from flows.settings import load_settings
-    from pipeline.privacy.ledger import Ledger
+    from pipeline.privacy.ledger.ledger import Ledger
 
     return Ledger.open(load_settings(ledger=url).ledger, create=create)
 
 
 def _judge(what: str, extent: str, problems: list[str]) -> None:
-    from pipeline.privacy.events import LedgerError
+    from pipeline.privacy.ledger.events import LedgerError
 
     if problems:
         raise LedgerError("\n".join([f"{what} is NOT sound:", *problems]))
@@ -228,7 +228,7 @@ def _judge(what: str, extent: str, problems: list[str]) -> None:
 def _told(report: dict[str, object]) -> list[str]:
     from fractions import Fraction
 
-    from pipeline.privacy.ledger import amount_text
+    from pipeline.privacy.ledger.ledger import amount_text
 
     def amount(key: str, *, up: bool = False) -> str:
         return amount_text(Fraction(str(report[key])), up=up)

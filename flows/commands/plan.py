@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from flows.plan.best import Best
-    from flows.plan.document import Plan, UniversePlan
+    from flows.plan.release_plan import Plan, UniversePlan
 
 #: Columns where the output is no terminal.
 _PLAIN_WIDTH = 120
@@ -75,8 +75,8 @@ def plan(
     """
     from rich.console import Console
 
-    from flows.plan.document import plan_release
-    from flows.workers import default_workers
+    from flows.execution.workers import default_workers
+    from flows.plan.release_plan import plan_release
 
     _check(target, weights, rho, estimator, solver, write, chart)
     found = plan_release(spec, estimator, default_workers() if workers is None else workers)
@@ -86,7 +86,7 @@ def plan(
     elif universe:
         _universe_plan(found, universe)
     if write is not None and best is not None:
-        from flows.plan.write import write_divided
+        from flows.plan.write_spec import write_divided
 
         write_divided(spec, write, best.universe)
     if chart is not None:
@@ -149,7 +149,7 @@ def _best(
     from flows.plan.best import find_best
     from flows.plan.targets import parse_targets, parse_weights
     from pipeline.errors import InputError
-    from pipeline.exact import parse_exact
+    from pipeline.model.exact import parse_exact
 
     expectation = _universe_plan(found, universe).expectation
     budget = None

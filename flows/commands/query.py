@@ -163,7 +163,7 @@ def _show(opened: Release, found: pd.DataFrame, rows: int, csv: bool, json: bool
     from rich.console import Console
     from rich.table import Table
 
-    from pipeline.tables import MARGIN_SUFFIX
+    from pipeline.release.tables import MARGIN_SUFFIX
 
     shown = Table(box=None, pad_edge=False, header_style="bold")
     shown.add_column(str(found.index.name), no_wrap=True)

@@ -43,11 +43,11 @@ def rerun(
 
         spinewise rerun releases/rhode-island --data persons.parquet
     """
+    from flows.confidential.custody import KeySource, key_of_release
     from flows.console import error_console, make_progress, tell_problems
-    from flows.custody import KeySource, key_of_release
-    from flows.rerun import universes_to_rerun
+    from flows.runs.rerun import universes_to_rerun
+    from flows.runs.verify import release_at
     from flows.settings import load_settings
-    from flows.verify import release_at
 
     workers = load_settings(workers=workers).workers
     run = release_at(release)
@@ -57,9 +57,9 @@ def rerun(
         settings = load_settings()
         source = KeySource(settings.key_file, command=settings.key_command)
     key = key_of_release(run, source)
-    from flows.audit import key_of_rerun
-    from flows.audit import rerun as rerun_flow
-    from flows.release import progress_of_run
+    from flows.orchestration.audit_flows import key_of_rerun
+    from flows.orchestration.audit_flows import rerun as rerun_flow
+    from flows.orchestration.release_flow import progress_of_run
 
     tokens = progress_of_run.set(make_progress()), key_of_rerun.set(key)
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 if TYPE_CHECKING:
-    from flows.request import EngineName
+    from flows.runs.request import EngineName
 
 KeyFileOption = Annotated[
     Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
@@ -78,13 +78,13 @@ def run(
     """
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
-    from flows.charging import check_ledger_is_used
+    from flows.confidential.charge import check_ledger_is_used
+    from flows.confidential.custody import KeySource, configured_key
     from flows.console import error_console, make_progress, tell_end
-    from flows.custody import KeySource, configured_key
-    from flows.request import Engine, Request, check_request
-    from flows.retries import TimedOutError
+    from flows.execution.workers import default_workers
+    from flows.orchestration.retries import TimedOutError
+    from flows.runs.request import Engine, Request, check_request
     from flows.settings import load_settings
-    from flows.workers import default_workers
 
     settings = load_settings(out=out, workers=workers)
     given = KeySource(key_file, key_fd, key_command)
@@ -96,7 +96,7 @@ def run(
     asked_for = source is not None and source.name == "COMMANDLINE"
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
         error_console().print(f"Warning: {odd}")
-    from flows.release import key_of_run, progress_of_run, release
+    from flows.orchestration.release_flow import key_of_run, progress_of_run, release
 
     tokens = progress_of_run.set(make_progress()), key_of_run.set(key)
     try:

@@ -23,6 +23,6 @@ def schema() -> None:
     """
     import json
 
-    from pipeline.spec import spec_json_schema
+    from pipeline.spec.release_spec import spec_json_schema
 
     typer.echo(json.dumps(spec_json_schema(), indent=2, ensure_ascii=False))

@@ -29,10 +29,10 @@ def spine(
 
         spinewise spine examples/rhode_island.toml
     """
-    from flows.spine_report import describe_spine
+    from flows.checks.spine_report import describe_spine
     from pipeline.errors import InputError
     from pipeline.export.plain import write_csv, write_plain_parquet
-    from pipeline.spec import load_spec
+    from pipeline.spec.release_spec import load_spec
 
     if out is not None:
         if out.suffix not in (".csv", ".parquet"):

@@ -37,7 +37,7 @@ def validate(
 
         spinewise validate persons.parquet release.toml
     """
-    from flows.validation import validate as check
+    from flows.checks.validation import validate as check
 
     found = check(data, spec)
     if json:

@@ -29,9 +29,9 @@ def verify(
         spinewise verify releases/rhode-island
     """
     from flows.console import make_progress, tell_problems
+    from flows.execution.workers import default_workers
+    from flows.runs.verify import release_at, verify_release
     from flows.settings import load_settings
-    from flows.verify import release_at, verify_release
-    from flows.workers import default_workers
 
     run = release_at(release)
     progress = make_progress()

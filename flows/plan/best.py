@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from flows.plan.cvxpy_reference import solve_statement
 from flows.plan.division import (
     LEAST_SHARE,
     Division,
@@ -19,14 +20,13 @@ from flows.plan.division import (
     equal_shares,
     own_shares,
 )
-from flows.plan.document import UniversePlan, plan_universe
 from flows.plan.exact_shares import aimed_errors, exact_shares, least_budget, rounded_up
 from flows.plan.expectation import Expectation, Place
-from flows.plan.statement import solve_statement
+from flows.plan.release_plan import UniversePlan, plan_universe
 from flows.plan.targets import Aim
-from flows.plan.write import exact_text
+from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
-from pipeline.universe import Universe
+from pipeline.model.universe import Universe
 from postprocess.problem import FloatArray
 
 SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": solve_statement}

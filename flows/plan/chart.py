@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from flows.plan.best import Best
-from flows.plan.document import Plan, UniversePlan
+from flows.plan.release_plan import Plan, UniversePlan
 from pipeline.errors import InputError
-from pipeline.query import Query
-from pipeline.universe import Universe
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
 
 SUFFIXES = (".html", ".svg", ".png")
 #: Budgets of the trade-off, as multiples of the planned one.

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from geography.spine import Spine
-from pipeline.spec import ReleaseSpec
-from pipeline.universe import Universe
-from postprocess.subtrees import cut_of
+from pipeline.model.universe import Universe
+from pipeline.spec.release_spec import ReleaseSpec
+from postprocess.downward.subtrees import cut_of
 
 #: Seconds of one core: a run of nothing, with the engine that records it.
 START = 11.0

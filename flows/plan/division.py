@@ -22,12 +22,12 @@ import cvxpy as cp
 import numpy as np
 import scipy.optimize
 
-from flows.constraints import marginal_of
+from flows.estimation.constraints import marginal_of
 from flows.plan.expectation import Expectation
 from flows.plan.targets import Aim
 from pipeline.errors import InputError
 from postprocess.errors import SolverError
-from postprocess.expected import error_by_final, gradient
+from postprocess.linear.expected import error_by_final, gradient
 from postprocess.problem import FloatArray
 
 #: Share of the whole budget that every measured query keeps, if the user does not say otherwise.

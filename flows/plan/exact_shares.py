@@ -11,7 +11,7 @@ import numpy as np
 
 from flows.plan.division import Objective
 from flows.plan.expectation import Expectation, Place
-from pipeline.universe import Universe
+from pipeline.model.universe import Universe
 from postprocess.problem import FloatArray
 
 #: Level shares, and query shares of a level, are whole multiples of one part in so many.

@@ -10,19 +10,19 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.constraints import carried_constraints, facility_bounds, marginal_of
+from flows.estimation.constraints import carried_constraints, facility_bounds, marginal_of
 from geography.spine import Spine
-from pipeline.allocation import allocations
+from pipeline.model.allocation import allocations
+from pipeline.model.query import Query
+from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
+from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
-from pipeline.query import Query
-from pipeline.strategy import LevelStrategy, MeasuredQuery, Strategy
-from pipeline.universe import Universe
 from postprocess.algebra import Basis
-from postprocess.classes import LevelClasses, geounit_classes
-from postprocess.constraints import declare
-from postprocess.expected import ExpectedErrors, LevelCovariances, covariances, expected_errors
+from postprocess.bounds.declare import declare
+from postprocess.linear.classes import LevelClasses, geounit_classes
+from postprocess.linear.expected import ExpectedErrors, LevelCovariances, covariances, expected_errors
+from postprocess.linear.upward import basis_of
 from postprocess.problem import Constraints, FloatArray, GroupBounds, IntArray, Marginal, Measured, Problem
-from postprocess.upward import basis_of
 
 #: A level and a query, both by name.
 Place = tuple[str, str]

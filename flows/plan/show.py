@@ -7,8 +7,8 @@ from rich.table import Table
 
 from flows.plan.best import Best
 from flows.plan.cost import Cost
-from flows.plan.document import REMARK, Plan, UniversePlan
-from flows.plan.write import exact_text
+from flows.plan.release_plan import REMARK, Plan, UniversePlan
+from flows.plan.write_spec import exact_text
 
 
 def show_plan(plan: Plan, console: Console) -> None:

@@ -7,9 +7,9 @@ import re
 from dataclasses import dataclass
 
 from pipeline.errors import InputError, SpecError
-from pipeline.query import Query
-from pipeline.resolve_strategy import parse_query
-from pipeline.universe import Universe
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.spec.resolve_strategy import parse_query
 
 TARGET_FORM = '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"'
 WEIGHT_FORM = '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'

@@ -20,13 +20,13 @@ from pipeline.audit.release_reading import Expected, FinishedRelease
 from pipeline.audit.release_selected import chosen_of, selected_findings
 from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import SpinewiseError
-from pipeline.manifest import check_public_files
-from pipeline.measurements import Measurement, read_measurement
-from pipeline.privacy.events import BYPASSED, Event
+from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise import sampler_for
-from pipeline.tabulate import roll_up
-from pipeline.universe import Universe
+from pipeline.privacy.ledger.events import BYPASSED, Event
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.records.tabulate import roll_up
+from pipeline.release.manifest import check_public_files
+from pipeline.release.measurements import Measurement, read_measurement
 
 __all__ = ["release_findings"]
 

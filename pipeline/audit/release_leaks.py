@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.audit.findings import ALPHA
 from pipeline.audit.release_reading import Expected, FinishedRelease
-from pipeline.files import open_parquet, reading
 from pipeline.privacy.keys import MasterKey
-from pipeline.tabulate import update_with_counts
+from pipeline.records.tabulate import update_with_counts
+from pipeline.storage.files import open_parquet, reading
 
 __all__ = ["input_digests", "leaks"]
 

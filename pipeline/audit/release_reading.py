@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from geography.build import spine_from_table
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.files import open_parquet, reading
-from pipeline.histograms import read_histogram
-from pipeline.layout import RunDirectory
-from pipeline.manifest import MADE_ELSEWHERE, Manifest, read_manifest
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.query import Query
-from pipeline.spec import ReleaseSpec
-from pipeline.universe import Universe
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, read_manifest
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import open_parquet, reading
 
 __all__ = ["Expected", "FinishedRelease", "expected_measurements", "read_release"]
 

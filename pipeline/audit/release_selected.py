@@ -19,12 +19,12 @@ from pipeline.audit.release_leaks import input_digests
 from pipeline.audit.release_reading import FinishedRelease
 from pipeline.audit.residuals import normal_scores, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import ReleaseError
+from pipeline.model.selection import Selection
+from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise import sampler_for
-from pipeline.privacy.select import Select
-from pipeline.selected import Selected, answered, read_selected
-from pipeline.selection import Selection
-from pipeline.universe import Universe
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.release.selected import Selected, answered, read_selected
 
 __all__ = ["Chosen", "chosen_of", "selected_findings"]
 

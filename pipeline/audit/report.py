@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline.audit.findings import Audit
 from pipeline.errors import InputError, ReleaseError
-from pipeline.files import canonical_json, make_folder, write_bytes
+from pipeline.storage.files import canonical_json, make_folder, write_bytes
 
 __all__ = ["HTML_NAME", "JSON_NAME", "audit_html", "write_audit"]
 

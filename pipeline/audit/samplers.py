@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pipeline.audit.exact_noise import reference_draws, rescaled
 from pipeline.audit.findings import Finding, statistical
 from pipeline.audit.goodness import TESTS, Counted, agreement, pooled_pearson, symmetry
-from pipeline.privacy import noise
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.exponential import Exponential
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise import sampler as noise
+from pipeline.privacy.noise.exponential import Exponential
 
 __all__ = ["FULL", "QUICK", "Draw", "Extent", "installed_draw", "sampler_findings"]
 

@@ -17,8 +17,8 @@ from pipeline.audit.exact_noise import exact_tails, rescaled
 from pipeline.audit.findings import Finding, certain, statistical
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.noise import decide, sampler_for
-from pipeline.privacy.streams import Stream
+from pipeline.privacy.noise.sampler import decide, sampler_for
+from pipeline.privacy.noise.streams import Stream
 
 __all__ = ["derived_key", "insecure_secret", "stream_findings"]
 

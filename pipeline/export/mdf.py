@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.export.pl94171 import VALUES, value_order
-from pipeline.schema import Schema
+from pipeline.model.schema import Schema
 
 #: Attribute -> column -> code of each value, in the order of 2020.
 _PERSON: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {

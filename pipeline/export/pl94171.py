@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
-from pipeline.query import Query
-from pipeline.schema import Attribute, Schema
-from pipeline.universe import Universe
+from pipeline.model.query import Query
+from pipeline.model.schema import Attribute, Schema
+from pipeline.model.universe import Universe
 
 RACES = ("white", "black", "aian", "asian", "nhpi", "sor")
 #: Labels of the values that the tables are made of, in the order of the histogram of 2020.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
-from pipeline.files import open_parquet, read_row_groups, reading
+from pipeline.storage.files import open_parquet, read_row_groups, reading
 
 _OPTIONS = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
 

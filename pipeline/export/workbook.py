@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.tables import MARGIN_SUFFIX, ReleasedTable
+from pipeline.release.tables import MARGIN_SUFFIX, ReleasedTable
 
 #: Of a sheet, by the format.
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384

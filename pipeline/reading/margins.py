@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
-from pipeline.layout import UniverseDirectory
-from pipeline.universe import Universe
+from pipeline.model.universe import Universe
+from pipeline.release.layout import UniverseDirectory
 
 GROUP, NAME = "spinewise.margins", "linear"
 #: 90 % quantile of the absolute value of a standard normal.

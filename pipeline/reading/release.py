@@ -15,19 +15,19 @@ from numpy.typing import NDArray
 from geography.codes import counted, first_few
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.histograms import read_histogram
-from pipeline.layout import RunDirectory, UniverseDirectory
-from pipeline.manifest import Manifest, read_manifest
-from pipeline.public_spine import read_public_spine
-from pipeline.query import Query
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
+from pipeline.model.universe import Table, Universe
+from pipeline.published import release_at
 from pipeline.reading.margins import Variances, provider
-from pipeline.reading.place import release_at
-from pipeline.reading.selection import Selection
-from pipeline.resolve_strategy import parse_query
-from pipeline.schema import Schema
-from pipeline.spec import ReleaseSpec
-from pipeline.tables import MARGIN_SUFFIX, read_table
-from pipeline.universe import Table, Universe
+from pipeline.reading.question import Question
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory, UniverseDirectory
+from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.release.spine import read_public_spine
+from pipeline.release.tables import MARGIN_SUFFIX, read_table
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.spec.resolve_strategy import parse_query
 
 
 def open_release(folder: Path | str) -> Release:
@@ -125,13 +125,13 @@ class Release:
                 columns[label + MARGIN_SUFFIX] = found.margins[:, number]
         return pd.DataFrame(columns, index=pd.Index(found.geocodes.astype(object), name="geocode"))
 
-    def query(self, text: str) -> Selection:
+    def query(self, text: str) -> Question:
         """The numbers of a query ("votingage * race", "total"), measured or not, to be narrowed and had for areas.
 
         Raises:
             InputError: it names what the schema does not have.
         """
-        return Selection(
+        return Question(
             self, parse_query(text, self.schema, "query"), tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
         )
 

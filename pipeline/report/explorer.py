@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Level, Spine
+from pipeline.model.universe import Table, Universe
+from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.polygons import Area, flattening, read_public_areas
 from pipeline.report.reliability import UNKNOWN, tenths
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
-from pipeline.tables import ReleasedTable, read_table_parts
-from pipeline.universe import Table, Universe
 
 #: Characters of all data in the page.
 LARGEST = 3_000_000

@@ -14,13 +14,13 @@ from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from pipeline.manifest import PrivacyStatement
-from pipeline.privacy.accounts import PrivacyAccount
+from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.release.manifest import PrivacyStatement
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SIZE_LABELS, SizeSummary
-from pipeline.universe import Universe
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
 SCRIPTS = ("vega.js", "decode.js", "charts.js", "explorer.js")

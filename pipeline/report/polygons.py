@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.files import write_bytes
+from pipeline.storage.files import write_bytes
 
 #: Steps of the grid across the longer side of a map.
 GRID = 4000

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from geography.spine import Spine
-from pipeline.layout import RunDirectory
-from pipeline.manifest import PrivacyStatement, Status
-from pipeline.privacy.accounts import PrivacyAccount
-from pipeline.spec import ReleaseSpec
-from pipeline.universe import Table, Universe
+from pipeline.model.universe import Table, Universe
+from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import PrivacyStatement, Status
+from pipeline.spec.release_spec import ReleaseSpec
 
 
 @dataclass(frozen=True, eq=False)

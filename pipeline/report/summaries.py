@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.release.tables import ReleasedTable
 from pipeline.report.reliability import CLASSES, TENTHS, UNKNOWN, classes_of, tenths
-from pipeline.tables import ReleasedTable
 
 #: Smallest number of people of each class of areas.
 SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)

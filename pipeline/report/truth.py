@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.release.tables import ReleasedTable
 from pipeline.report.page import render
 from pipeline.report.summaries import SIZE_LABELS, SIZES
-from pipeline.tables import ReleasedTable
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.
 _LARGEST = 100_000

@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 import flows.console
+from flows.confidential.refusals import RefusedError
 from flows.console import Bar, Lines, tell_error
-from flows.refusals import RefusedError
-from flows.steps import Step
+from flows.execution.steps import Step
 from pipeline.errors import InputError
 
 STEPS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.custody import configured_key
+from flows.confidential.custody import configured_key
 from flows.settings import Settings, load_settings, unknown_variables, where_set
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey

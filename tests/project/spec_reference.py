@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pipeline.spec import spec_json_schema
+from pipeline.spec.release_spec import spec_json_schema
 
 SPEC_PAGE = Path(__file__).resolve().parents[2] / "docs" / "spec.md"
 ROOT = "ReleaseSpec"

@@ -18,11 +18,11 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 from releases.command import spinewise
 
-from flows.request import Request, check_request
-from flows.run import run_release
+from flows.execution.steps import Silent
+from flows.runs.request import Request, check_request
+from flows.runs.run import run_release
 from flows.settings import Settings
-from flows.steps import Silent
-from pipeline.spec import ReleaseSpec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 PAGES = pages()
 #: The comment above a block of a spec that stands for itself.

@@ -32,6 +32,6 @@ def test_the_site_builds_and_loads_nothing(tmp_path: Path) -> None:
     pages = {path.relative_to(tmp_path).as_posix(): path.read_text("utf-8") for path in tmp_path.rglob("*.html")}
     assert {"index.html", "readme.html", "tutorial.html", "howto/audit.html", "reference/pipeline.html"} <= pages.keys()
     assert [name for name, page in pages.items() if _LOADS.search(page)] == []
-    assert 'id="pipeline.spec.load_spec"' in pages["reference/pipeline.html"]
+    assert 'id="pipeline.spec.release_spec.load_spec"' in pages["reference/pipeline.html"]
     assert (tmp_path / "images" / "report.png").is_file()
     assert not (tmp_path / "site").exists()

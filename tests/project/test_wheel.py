@@ -35,8 +35,8 @@ def test_content(wheel: Path) -> None:
     }
     for package in PACKAGES:
         assert f"{package}/py.typed" in names
-    assert "pipeline/presets/pl94-2020-us.toml" in names
-    assert "pipeline/examples/release.toml" in names
+    assert "pipeline/spec/presets/pl94-2020-us.toml" in names
+    assert "pipeline/example/spec/release.toml" in names
 
 
 def test_it_is_the_wheel_that_runs(installed: Installed, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flows.steps import Silent, Step
+from flows.execution.steps import Silent, Step
 from releases.command import environment
 from releases.small import run
 

@@ -19,13 +19,13 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
+from flows.execution.steps import Silent, Step
 from flows.settings import load_settings
-from flows.steps import Silent, Step
-from pipeline.layout import RunDirectory
-from pipeline.manifest import read_manifest
-from pipeline.privacy.ledger import Ledger
-from pipeline.privacy.statements import privacy_statements  # noqa: F401 - imported before the first fork
-from postprocess import level_task
+from pipeline.privacy.accounting.statements import privacy_statements  # noqa: F401 - imported before the first fork
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from postprocess.downward import tasks as level_task
 from releases.small import public_bytes, run
 
 #: Before the first step and after the last.

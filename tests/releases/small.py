@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from flows.request import CheckedRequest, Request, check_request
-from flows.run import run_release
-from flows.steps import Perform, Progress, Silent, perform_here
+from flows.execution.steps import Perform, Progress, Silent, perform_here
+from flows.runs.request import CheckedRequest, Request, check_request
+from flows.runs.run import run_release
 
 SPEC = """
 name = "town"

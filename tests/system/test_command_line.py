@@ -11,8 +11,8 @@ import pytest
 from releases.command import spinewise
 from releases.small import public_bytes, write_town
 
-from pipeline.layout import RunDirectory
-from pipeline.manifest import read_manifest
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
 
 PLANTED = "7654321"
 

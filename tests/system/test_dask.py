@@ -11,10 +11,10 @@ import pytest
 from releases.command import spinewise
 from releases.small import public_bytes, write_town
 
-from flows.cluster import _read, _write
-from flows.request import Engine, Request, check_request
-from flows.run import run_release
-from flows.steps import Silent, Step
+from flows.execution.cluster import _read, _write
+from flows.execution.steps import Silent, Step
+from flows.runs.request import Engine, Request, check_request
+from flows.runs.run import run_release
 from geography.errors import InputError
 
 distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")

@@ -16,14 +16,14 @@ import pytest
 from releases.command import environment
 from releases.small import QUICK, public_bytes, run, write_town
 
-import flows.run_log
-import pipeline.privacy.ledger
-from flows.checkpoints import Batches
-from flows.refusals import RefusedError
-from flows.steps import Silent, Step
+import flows.execution.run_log
+import pipeline.privacy.ledger.ledger
+from flows.confidential.refusals import RefusedError
+from flows.execution.checkpoints import Batches
+from flows.execution.steps import Silent, Step
 from pipeline.errors import InputError, ReleaseError, SpinewiseError
-from pipeline.layout import RunDirectory
-from postprocess import level_task
+from pipeline.release.layout import RunDirectory
+from postprocess.downward import tasks as level_task
 
 
 class StoppedError(Exception):
@@ -204,7 +204,7 @@ def test_a_clock_set_back_changes_nothing(
     ahead = time.time() + 366 * 86_400
     for path in directory.root.rglob("*"):
         os.utime(path, (ahead, ahead))
-    for module in (flows.run_log, pipeline.privacy.ledger):
+    for module in (flows.execution.run_log, pipeline.privacy.ledger.ledger):
         monkeypatch.setattr(module, "datetime", YearAgo)
     now = time.time
     monkeypatch.setattr(time, "time", lambda: now() - 366 * 86_400)
@@ -220,7 +220,7 @@ import sys
 from pathlib import Path
 from releases.small import run
 from pipeline.errors import InputError
-import flows.accuracy, cvxpy
+import flows.confidential.accuracy, cvxpy
 sys.stdout.write("ready"); sys.stdout.flush()
 sys.stdin.readline()
 try:

@@ -8,12 +8,12 @@ import pytest
 from oracles.summary_files import made_up_state, write_2010
 from releases.small import run
 
-from flows.steps import Silent
-from flows.verify import release_at, verify_release
-from pipeline.check_release import examine
-from pipeline.imports.pl94171 import import_pl94171
-from pipeline.imports.tables import TableRequest, TableSource, import_table
-from pipeline.manifest import read_manifest
+from flows.execution.steps import Silent
+from flows.runs.verify import release_at, verify_release
+from pipeline.checker.release import examine
+from pipeline.imports.pl94171.importer import import_pl94171
+from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
+from pipeline.release.manifest import read_manifest
 
 
 def released_and_verified(spec: Path, out: Path, publish: str = "") -> Path:

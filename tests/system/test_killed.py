@@ -16,10 +16,10 @@ from releases.command import environment, spinewise
 from releases.killed import kill_at
 from releases.small import QUICK, public_bytes, run, write_town
 
-from pipeline.layout import RunDirectory
-from pipeline.manifest import check_public_files
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger import Ledger
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import check_public_files
 
 
 def assert_nothing_half_written(root: Path, *, finished: bool = False) -> None:

@@ -25,8 +25,8 @@ from oracles.postgresql import NoServerError
 from oracles.postgresql import server as postgresql
 from project.documents import PROJECT, code_blocks
 
-from pipeline.layout import RunDirectory
-from pipeline.manifest import read_manifest
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
 
 Found = TypeVar("Found")
 

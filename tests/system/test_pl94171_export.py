@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 from releases.small import run
 
-from flows.export import export_release
-from flows.published import read_published
 from pipeline.export.pl94171 import VALUES, column_names
 from pipeline.export.pl94171_files import GEO_FIELDS
-from pipeline.layout import RunDirectory
+from pipeline.export.release import export_release
+from pipeline.published import read_published
+from pipeline.release.layout import RunDirectory
 
 TRACT = "44007000101"
 SPEC = """

@@ -10,7 +10,7 @@ import pytest
 from releases.browser import chromium, opened
 from releases.small import run
 
-from pipeline.layout import RunDirectory
+from pipeline.release.layout import RunDirectory
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
 

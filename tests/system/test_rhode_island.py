@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from releases.small import run
 
-from flows.inputs import read_public_spine
-from pipeline.histograms import read_histogram
-from pipeline.layout import RunDirectory
-from pipeline.spec import load_spec
+from pipeline.inputs.geography import read_public_spine
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import load_spec
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
 COUNTIES = {"44001": 49_875, "44003": 166_158, "44005": 82_888, "44007": 626_667, "44009": 126_979}

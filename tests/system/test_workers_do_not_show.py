@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from releases.small import public_bytes, run
 
-import postprocess.level_task
+import postprocess.downward.tasks
 
 
 def test_any_number_of_workers_gives_the_same_bytes(
     town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
 ) -> None:
     # The town is one batch; small ones make the workers share each level.
-    monkeypatch.setattr(postprocess.level_task, "BATCH_CELLS", 60)
+    monkeypatch.setattr(postprocess.downward.tasks, "BATCH_CELLS", 60)
     two = public_bytes(run(town_spec, tmp_path / "two", workers=2))
     assert two == public_bytes(run(town_spec, tmp_path / "one", workers=1))
     assert two == undisturbed

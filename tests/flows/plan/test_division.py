@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from releases.small import write_town
 
-from flows.inputs import read_facilities, read_spine
+from flows.plan.cvxpy_reference import solve_statement
 from flows.plan.division import (
     LEAST_SHARE,
     Objective,
@@ -18,10 +18,10 @@ from flows.plan.division import (
     own_shares,
 )
 from flows.plan.expectation import Expectation
-from flows.plan.statement import solve_statement
 from flows.plan.targets import parse_targets, parse_weights
 from pipeline.errors import InputError
-from pipeline.spec import load_spec
+from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.spec.release_spec import load_spec
 
 LITTLE = """
 name = "little"

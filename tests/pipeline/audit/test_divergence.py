@@ -14,7 +14,7 @@ from pipeline.audit.divergence import claimed_delta, divergence_bounds, log_like
 from pipeline.audit.exact_noise import probabilities
 from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise import sampler_for
+from pipeline.privacy.noise.sampler import sampler_for
 
 GAUSSIAN = NoiseSpec("discrete_gaussian", Fraction(3, 2))
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pipeline.audit.streams import derived_key, insecure_secret, stream_findings
-from pipeline.privacy import noise
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.streams import Stream
+from pipeline.privacy.noise import sampler as noise
+from pipeline.privacy.noise.streams import Stream
 
 
 def failed() -> set[str]:

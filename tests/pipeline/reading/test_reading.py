@@ -13,7 +13,7 @@ import pipeline
 from pipeline.errors import InputError, ReleaseError
 from pipeline.reading import margins
 from pipeline.reading.margins import half_widths
-from pipeline.tables import MARGIN_SUFFIX
+from pipeline.release.tables import MARGIN_SUFFIX
 
 
 def truth(directory: Path, level: str) -> pd.DataFrame:

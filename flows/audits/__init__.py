@@ -1,0 +1,1 @@
+"""Audits of what is installed, and of a release."""

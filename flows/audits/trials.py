@@ -1,0 +1,241 @@
+"""Many runs of two neighbouring inputs, each run with a key of its own, and a score of each that tells them apart."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow.parquet as pq
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from flows.confidential.measure import true_histogram
+from flows.estimation.whole_spine import Estimation
+from flows.execution.job import Job
+from flows.execution.steps import Silent
+from flows.execution.workers import Workers
+from flows.publishing.steps import Records, perform_steps, public_steps
+from flows.runs.request import CheckedRequest, Request, check_request
+from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
+from pipeline.audit.release_reading import Expected, expected_measurements
+from pipeline.inputs.geography import read_spine
+from pipeline.privacy.keys import MasterKey
+from pipeline.records.tabulate import roll_up, tabulate
+from pipeline.release.layout import RunDirectory
+from pipeline.release.measurements import read_measurement
+from pipeline.release.run_directory import make_run_folders
+
+_BATCH: Final = 25  # runs of one task
+
+_SPEC: Final = """
+name = "audited"
+[privacy]
+framework = "{framework}"
+{budget_name} = "{budget}"
+neighbours = "{neighbours}"
+key = "insecure-test:0"
+[geography]
+file = "blocks.csv"
+column = "block"
+levels = {{ town = 1, block = 2 }}
+[schema.attributes]
+kind = ["one", "two", "three"]
+[strategy.levels]
+town = {{ share = "1/2", queries = {{ kind = "1" }} }}
+block = {{ share = "1/2", queries = {{ total = "1/2", kind = "1/2" }} }}
+[input]
+file = "persons.csv"
+form = "microdata"
+geocode = "block"
+[publish]
+margins = false
+microdata = false
+unbiased = true
+"""
+_PEOPLE: Final = (("T1", "one"),) * 40 + (("T2", "two"),) * 30 + (("T2", "one"),) * 20 + (("T1", "three"),) * 10
+
+
+@dataclass(frozen=True)
+class Case:
+    """A privacy definition whose claim is audited.
+
+    Attributes:
+        budget: rho or epsilon.
+        less_noise: the power arm's budget is this many times as large, under the same claim.
+    """
+
+    framework: str
+    neighbours: str
+    budget: Fraction
+    less_noise: int
+
+    @property
+    def subject(self) -> str:
+        name = "rho" if self.framework == "zcdp" else "epsilon"
+        return f"{self.framework}, {self.neighbours}, {name} = {self.budget}"
+
+
+def write_pair(folder: Path, case: Case, budget: Fraction) -> tuple[Path, Path]:
+    """Write two neighbouring inputs and their specs, with this budget; the specs' paths."""
+    specs = []
+    for name, people in (("one", _PEOPLE), ("other", _neighbour(case))):
+        place = folder / f"{case.framework}-{case.neighbours}-{budget.numerator}-{budget.denominator}" / name
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "blocks.csv").write_text("block\nT1\nT2\n", encoding="utf-8")
+        rows = "".join(f"{block},{kind}\n" for block, kind in people)
+        (place / "persons.csv").write_text(f"block,kind\n{rows}", encoding="utf-8")
+        path = place / "audited.toml"
+        name_of_budget = "rho" if case.framework == "zcdp" else "epsilon"
+        values = {"framework": case.framework, "neighbours": case.neighbours, "budget": budget}
+        path.write_text(_SPEC.format(budget_name=name_of_budget, **values), encoding="utf-8")
+        specs.append(path)
+    return specs[0], specs[1]
+
+
+def _neighbour(case: Case) -> Sequence[tuple[str, str]]:
+    if case.neighbours == "change-one":
+        return (*_PEOPLE[1:], ("T2", "two"))  # of another block and another kind: every query notices
+    return _PEOPLE[1:]
+
+
+def checked_spec(path: Path) -> CheckedRequest:
+    return check_request(Request(path, path.parent, data=None, workers=1, key_file=None))
+
+
+def scratch() -> str | None:
+    """A folder in memory where there is one: thousands of runs, all of them synthetic, need no disk."""
+    memory = Path("/dev/shm")
+    return str(memory) if memory.is_dir() and os.access(memory, os.W_OK) else None
+
+
+@contextmanager
+def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator[Job]:
+    """A run in a temporary folder, from its records to its measurements, or to its release if `whole`."""
+    with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder:
+        run = RunDirectory(Path(folder) / "audited")
+        make_run_folders(run)
+        spine = read_spine(checked.spec.geography)
+        job = Job(run, checked.spec, checked.universes, spine, Workers(1), Silent())
+        records = Records(job, key, {one.name: [] for one in job.universes})
+        perform_steps(job, [*records.before_measuring(), *records.measuring()])
+        if whole:
+            perform_steps(job, [step for step in public_steps(job) if step.stage != "report"])
+        yield job
+
+
+def expected_of(checked: CheckedRequest, run: RunDirectory | None = None) -> list[Expected]:
+    """The measurements that a spec calls for, with the noise that it claims."""
+    return list(expected_measurements(run or checked.run, checked.universes))
+
+
+def residuals_of(job: Job) -> NDArray[np.int64]:
+    """`(n,)`: all that was added to true answers, in a fixed order."""
+    found = []
+    for one in expected_measurements(job.run, job.universes):
+        truth = one.query.answer_csr(true_histogram(job, one.universe, one.level))
+        found.append((read_measurement(one.path).values - truth).ravel())
+    return np.concatenate(found)
+
+
+def outcomes_of(
+    pair: tuple[Path, Path], claimed: tuple[Path, Path], runs: int, seed: int, workers: Workers, *, whole: bool
+) -> list[Outcomes]:
+    """The outcomes of runs on each input of `pair`, weighed by the noise that the specs `claimed` state.
+
+    Of the measurements and, if `whole`, of the unbiased estimates and of the release.
+    """
+    firsts = range(0, runs, _BATCH)
+    tasks = [
+        Trials(spec, claimed, seed * 10**8 + number * 10**7 + first, min(_BATCH, runs - first), whole)
+        for number, spec in enumerate(pair)
+        for first in firsts
+    ]
+    parts = list(workers.run(run_trials, tasks))
+    one, other = np.concatenate(parts[: len(firsts)]), np.concatenate(parts[len(firsts) :])
+    found = [Outcomes("measurements", one[:, :1], other[:, :1])]
+    if whole:
+        cells = (one.shape[1] - 1) // 2
+        for stage, columns in (("estimates", np.s_[1 : 1 + cells]), ("release", np.s_[1 + cells :])):
+            found.append(Outcomes(stage, one[:, columns], other[:, columns]))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """What runs on two inputs gave at a stage.
+
+    Attributes:
+        one, other: `(runs, numbers)`; a single number is the logarithm of the likelihood ratio.
+    """
+
+    stage: str
+    one: NDArray[np.float64]
+    other: NDArray[np.float64]
+
+    def bounds(self, epsilons: Sequence[float], alpha: float) -> list[LowerBound]:
+        """Lower bounds on delta at each epsilon."""
+        return divergence_bounds(self.one, self.other, epsilons, alpha)
+
+
+@dataclass(frozen=True)
+class Trials:
+    """`count` runs of a spec, with the test keys from number `first` on."""
+
+    spec: Path
+    claimed: tuple[Path, Path]
+    first: int
+    count: int
+    whole: bool
+
+
+def run_trials(trials: Trials) -> NDArray[np.float64]:
+    """`(count, 1)` or, if whole, `(count, 1 + 2 n_cells)` numbers of each run.
+
+    First the logarithm of the likelihood ratio of its measurements, which no score beats; then all estimates of leaves'
+    cells, and all released counts of them.
+    """
+    with threadpool_limits(1):
+        return _scores(trials)
+
+
+def _scores(trials: Trials) -> NDArray[np.float64]:
+    checked = checked_spec(trials.spec)
+    one, other = (_levels(checked_spec(path)) for path in trials.claimed)
+    claimed = {expected.name: expected for expected in expected_of(checked_spec(trials.claimed[0]))}
+    found = []
+    for number in range(trials.first, trials.first + trials.count):
+        key = MasterKey.from_text(f"insecure-test:{number}")
+        with one_run(checked, key, whole=trials.whole) as job:
+            ratio = 0.0
+            for expected in expected_of(checked, job.run):
+                level, query = job.spine.index_of(expected.level), expected.query
+                values = read_measurement(expected.path).values
+                truths = query.answer_csr(one[level]), query.answer_csr(other[level])
+                ratio += log_likelihood_ratio(values, *truths, claimed[expected.name].noise)
+            outcome = [np.array([ratio])]
+            if trials.whole:
+                released = Estimation(job, job.universes[0]).released(job.spine.n_levels - 1).toarray()
+                outcome += [_estimated(job).ravel(), released.ravel()]
+            found.append(np.concatenate(outcome))
+    return np.array(found)
+
+
+def _levels(checked: CheckedRequest) -> list[sp.csr_array]:
+    """The true histogram of each level."""
+    spine = read_spine(checked.spec.geography)
+    (universe,) = checked.universes
+    return roll_up(spine, tabulate(universe.require_input(), universe.schema, spine))
+
+
+def _estimated(job: Job) -> NDArray[np.float64]:
+    """Unbiased estimates of the leaves' cells `(n, n_cells)`."""
+    path = job.folder(job.universes[0]).estimates(job.spine.leaf_level.name)
+    return np.array(pq.read_table(path, columns=["kind"]).column("kind").to_pylist(), dtype=np.float64)

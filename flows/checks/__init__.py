@@ -1,0 +1,1 @@
+"""What is wrong with a spec, records or a machine, before a run."""

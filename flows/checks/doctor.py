@@ -1,0 +1,292 @@
+"""What is missing or wrong on this machine, and how to mend it: the examinations of `spinewise doctor`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Final, Literal
+
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from flows.checks.solvers import SOLVERS
+from flows.execution.memory import available_memory
+from flows.settings import CONFIG_VARIABLE, Settings, load_settings, project_file, unknown_variables, user_file
+from geography.errors import SpinewiseError
+from pipeline.errors import InputError
+
+State = Literal["well", "note", "wrong"]
+
+#: Free space that a release of a state takes, and its checkpoints, in bytes.
+ENOUGH_SPACE: Final = 2_000_000_000
+#: Seconds that Prefect's server has to answer.
+_PATIENCE: Final = 5.0
+#: Persons by which a solver may miss a known solution.
+_TOLERANCE: Final = 1e-5
+
+
+@dataclass(frozen=True)
+class Examined:
+    """One thing that was looked at.
+
+    Attributes:
+        what: in a word or two.
+        state: "well"; "note", worth knowing and no hindrance; "wrong", a run would fail or not be what it should.
+        found: what there is.
+        mend: what to do about it; "" where nothing is to be done.
+    """
+
+    what: str
+    state: State
+    found: str
+    mend: str = ""
+
+
+def examine(spec: Path | None = None, **flags: object) -> Iterator[Examined]:
+    """Look at everything, one after the other; what cannot be looked at is itself wrong.
+
+    Args:
+        spec: of the release that is to be run here; its records are not read.
+        flags: settings given with the command.
+    """
+    try:
+        settings = load_settings(**flags)
+    except SpinewiseError as error:
+        yield Examined("settings", "wrong", str(error), "correct it where it stands")
+        return
+    yield _settings(settings)
+    examinations: list[tuple[str, Callable[[], Iterator[Examined]]]] = [
+        ("Python", _python),
+        ("packages", _packages),
+        ("solvers", _solvers),
+        ("output", lambda: _output(settings.out)),
+        ("ledger", lambda: _ledger(settings, spec)),
+        ("Prefect", lambda: _prefect(settings)),
+    ]
+    if spec is not None:
+        examinations.append(("spec", lambda: _spec(spec, settings)))
+    for what, look in examinations:
+        try:
+            yield from look()
+        except SpinewiseError as error:
+            yield Examined(what, "wrong", str(error), "correct it where the message says")
+        except Exception as error:  # whatever a broken library raises is what is looked for
+            yield Examined(
+                what, "wrong", f"{type(error).__name__}: {error}", "install Spinewise anew in an empty environment"
+            )
+
+
+def _settings(settings: Settings) -> Examined:
+    files = [str(path) for path in (project_file(), user_file()) if path.is_file()]
+    read = f"read from {', '.join(files)} and the environment" if files else "from the environment and by default"
+    if unknown := unknown_variables():
+        return Examined(
+            "settings",
+            "note",
+            f"{', '.join(unknown)}: no such setting; it has no effect",
+            f"known are {', '.join('SPINEWISE_' + name.upper() for name in type(settings).model_fields)} and "
+            f"{CONFIG_VARIABLE}",
+        )
+    return Examined("settings", "well", read)
+
+
+def _python() -> Iterator[Examined]:
+    found = f"{sys.version.split()[0]} ({sys.executable})"
+    required = metadata.metadata("spinewise")["Requires-Python"] or ">=3.11"
+    if not SpecifierSet(required).contains(sys.version.split()[0].rstrip("+")):
+        yield Examined("Python", "wrong", found, f"install a Python {required}")
+    elif sys.maxsize < 2**32:
+        yield Examined("Python", "wrong", f"{found}, of 32 bits", "install a Python of 64 bits")
+    else:
+        yield Examined("Python", "well", found)
+
+
+def _packages() -> Iterator[Examined]:
+    """Every package that is required is there in a version that is allowed; newer ones pass `pip check` and break."""
+    wrong, count = [], 0
+    for text in metadata.requires("spinewise") or []:
+        requirement = Requirement(text)
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        count += 1
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            wrong.append((requirement, "is not installed"))
+            continue
+        if not requirement.specifier.contains(version, prereleases=True):
+            wrong.append((requirement, f"is {version}, and {requirement.specifier} is needed"))
+    for requirement, how in wrong:
+        yield Examined(
+            "packages", "wrong", f"{requirement.name} {how}", f"pip install '{requirement.name}{requirement.specifier}'"
+        )
+    if not wrong:
+        yield Examined("packages", "well", f"{count} in versions that work together")
+
+
+def _solvers() -> Iterator[Examined]:
+    """Each solver solves a small problem whose solution is known."""
+    broken = []
+    for name, solve in SOLVERS.items():
+        try:
+            distance = solve()
+        except Exception as error:  # a library that cannot be loaded is what is looked for
+            broken.append(f"{name}: {type(error).__name__}: {error}")
+            continue
+        if distance > _TOLERANCE:
+            broken.append(f"{name} is {distance:.2g} off")
+    for text in broken:
+        yield Examined("solvers", "wrong", text, "install cvxpy, scs, clarabel, ortools and highspy anew")
+    if not broken:
+        yield Examined("solvers", "well", "SCS, Clarabel, minimum-cost flow and HiGHS solve small problems")
+
+
+def _output(out: Path) -> Iterator[Examined]:
+    """The folder of releases can be written to, closed to others, and has space."""
+    there = out.resolve()
+    while not there.exists():
+        there = there.parent
+    where = f"{out.resolve()}" + ("" if there == out.resolve() else " (will be made)")
+    if not there.is_dir():
+        yield Examined("output", "wrong", f"{there} is a file", "name another folder: --out, SPINEWISE_OUT")
+        return
+    try:
+        with tempfile.TemporaryDirectory(prefix=".spinewise-doctor-", dir=there) as folder:
+            Path(folder, "written").write_bytes(b"x")
+            Path(folder).chmod(0o700)
+            mode = Path(folder).stat().st_mode & 0o777
+    except OSError as error:
+        yield Examined(
+            "output", "wrong", f"{where}: cannot be written to ({error.strerror})",
+            "give yourself access, or name another folder: --out, SPINEWISE_OUT",
+        )  # fmt: skip
+        return
+    if mode != 0o700:
+        yield Examined(
+            "output", "wrong", f"{where}: the file system does not close folders to others (mode {mode:04o})",
+            "name a folder on a file system with permissions: --out, SPINEWISE_OUT",
+        )  # fmt: skip
+        return
+    free = shutil.disk_usage(there).free
+    state: State = "well" if free >= ENOUGH_SPACE else "note"
+    mend = "" if state == "well" else "a large release takes more: make room, or name another folder"
+    yield Examined("output", state, f"{where}: writable, {free / 1e9:.1f} GB free", mend)
+
+
+def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
+    """The ledger, where the spec needs one or there is one, is sound, and knows the spec's datasets."""
+    from pipeline.privacy.ledger.ledger import Ledger
+    from pipeline.spec.release_spec import load_spec
+
+    needed = [] if spec is None else sorted({one.dataset for one in load_spec(spec).universes() if one.dataset})
+    try:
+        with Ledger.open(settings.ledger) as ledger:
+            place, problems, known = ledger.place, list(ledger.verify([])), ledger.datasets()
+    except InputError as error:
+        if needed:
+            yield Examined("ledger", "wrong", str(error), f"spinewise ledger open {needed[0]}, or set SPINEWISE_LEDGER")
+        else:
+            yield Examined(
+                "ledger", "note", "there is none", "needed once a spec names its dataset: spinewise ledger open"
+            )
+        return
+    for problem in problems:
+        yield Examined("ledger", "wrong", f"{place}: {problem}", "see docs/ledger.md; charge nothing to it before")
+    for name in needed:
+        if name not in known:
+            yield Examined("ledger", "wrong", f"{place} has no dataset {name!r}", f"spinewise ledger open {name}")
+    if not problems and all(name in known for name in needed):
+        yield Examined("ledger", "well", f"{place}: sound, {len(known)} datasets")
+
+
+def _prefect(settings: Settings) -> Iterator[Examined]:
+    """The server that is named answers, in the same version, and a worker of the pool is at work."""
+    from flows.orchestration.environment import set_up_prefect
+
+    set_up_prefect()
+    import asyncio
+
+    import prefect
+    from prefect.settings import get_current_settings
+
+    url = get_current_settings().api.url
+    if not url:
+        yield Examined(
+            "Prefect", "note", "no server is named; each run starts one of its own and ends it",
+            "for schedules: prefect server start, and PREFECT_API_URL=http://127.0.0.1:4200/api",
+        )  # fmt: skip
+        return
+    try:
+        with urllib.request.urlopen(f"{url}/admin/version", timeout=_PATIENCE) as answer:
+            version = answer.read().decode().strip().strip('"')
+    except (OSError, ValueError) as error:
+        yield Examined(
+            "Prefect", "wrong", f"{url} does not answer ({error})",
+            "start it: prefect server start; or correct PREFECT_API_URL",
+        )  # fmt: skip
+        return
+    if version != prefect.__version__:
+        yield Examined(
+            "Prefect", "wrong", f"{url} is version {version}, here is {prefect.__version__}",
+            f"install the same on both: pip install prefect=={version}",
+        )  # fmt: skip
+        return
+    workers = asyncio.run(_workers_online(settings.work_pool))
+    if workers is None:
+        yield Examined(
+            "Prefect", "note", f"{url} answers; there is no work pool {settings.work_pool!r}",
+            "spinewise deploy makes it with the first deployment",
+        )  # fmt: skip
+    elif not workers:
+        yield Examined(
+            "Prefect", "note", f"{url} answers; no worker of the pool {settings.work_pool!r} is online",
+            f"prefect worker start --pool {settings.work_pool}",
+        )  # fmt: skip
+    else:
+        yield Examined("Prefect", "well", f"{url} answers, {workers} workers online")
+
+
+async def _workers_online(pool: str) -> int | None:
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    async with get_client() as client:
+        try:
+            await client.read_work_pool(pool)
+        except ObjectNotFound:
+            return None
+        workers = await client.read_workers_for_work_pool(pool)
+    return sum(str(worker.status).upper().endswith("ONLINE") for worker in workers)
+
+
+def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
+    """The spec is right, its files can be read, and its run fits into memory."""
+    from flows.execution.workers import default_workers
+    from flows.plan.cost import cost_of
+    from flows.runs.request import Request, check_request
+    from pipeline.inputs.geography import read_spine
+
+    workers = settings.workers or default_workers()
+    checked = check_request(Request(spec, settings.out, None, workers, None))
+    for universe in checked.universes:
+        path = universe.require_input().file
+        if not os.access(path, os.R_OK):
+            yield Examined("records", "wrong", f"{path} cannot be read", "correct [input] in the spec, or give --data")
+    spine = read_spine(checked.spec.geography)
+    yield Examined("spec", "well", f"{checked.spec.name}: {spine.n_leaves:,} leaves, {spine.n_levels} levels")
+    needed = cost_of(checked.spec, spine, workers).peak_mb * 1e6
+    free = available_memory()
+    if needed > free:
+        yield Examined(
+            "memory", "wrong", f"the run is expected to need {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
+            "give --workers 1, end other programs, or take a machine with more memory",
+        )  # fmt: skip
+    else:
+        yield Examined("memory", "well", f"about {needed / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")

@@ -1,0 +1,315 @@
+"""Everything that is wrong with a spec, its public inputs and its records, found in one pass; nothing is spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.confidential.charge import check_datasets
+from flows.estimation.constraints import broken_bound, check_constraints, declared_constraints
+from flows.publishing.manifest import statement_of
+from flows.runs.request import with_data
+from geography.spine import Spine
+from pipeline.errors import InputError
+from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.records.cells import CellChunk, needed_columns, open_cells
+from pipeline.records.problems import ProblemLog
+from pipeline.records.record_files import column_names
+from pipeline.release.tables import check_labels
+from pipeline.spec.input_section import InputSpec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+#: What a finding is about.
+Part = Literal["spec", "geography", "bounds", "records", "constraints"]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        part: what it is about.
+        text: the message, one line where it can be.
+        file: the file that it is about, "" where it is not about one.
+        where: the place in it, such as "column 'age'".
+        problem: such as "a value outside the schema".
+        n_rows: the number of rows that have the problem; 0 where it is not about rows.
+        rows, lines: the first of them, from 1 without the header; their lines in a CSV file.
+        found: the first distinct values found there.
+        allowed: what is allowed.
+    """
+
+    part: Part
+    text: str
+    file: str = ""
+    where: str = ""
+    problem: str = ""
+    n_rows: int = 0
+    rows: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
+    found: tuple[str, ...] = ()
+    allowed: str = ""
+
+
+@dataclass
+class Validation:
+    """What was found.
+
+    Attributes:
+        findings: what is wrong; nothing can be released before it is right.
+        remarks: what is odd, and would not stop a run.
+        n_rows, n_counted: of all files of records together.
+        n_leaves: of the spine; 0 where it could not be read.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    n_rows: int = 0
+    n_counted: int = 0
+    n_leaves: int = 0
+
+    @property
+    def passed(self) -> bool:
+        return not self.findings
+
+    def as_dict(self) -> dict[str, object]:
+        """For JSON."""
+        findings = [asdict(finding) for finding in self.findings]
+        return {
+            "passed": self.passed,
+            "rows": self.n_rows,
+            "counted": self.n_counted,
+            "leaves": self.n_leaves,
+            "findings": findings,
+            "remarks": self.remarks,
+        }
+
+    @contextmanager
+    def noted(self, part: Part, prefix: str = "") -> Iterator[None]:
+        """Note an InputError raised inside."""
+        try:
+            yield
+        except InputError as error:
+            self.note(part, error, prefix)
+
+    def note(self, part: Part, error: InputError, prefix: str = "") -> None:
+        """A finding for each line of the error; lines that are set in belong to the one before."""
+        lines: list[str] = []
+        for line in str(error).splitlines():
+            if line.startswith(" ") and lines:
+                lines[-1] += f"\n{line}"
+            else:
+                lines.append(line)
+        self.findings += [_placed(part, f"{prefix}{line}") for line in lines]
+
+
+def _placed(part: Part, text: str) -> Finding:
+    """The finding of a message; one on a spec begins with its file and key."""
+    place = text.split(": ", 2)
+    if part != "spec" or len(place) < 3:
+        return Finding(part, text)
+    return Finding(part, text, file=place[0], where=place[1], problem=place[2])
+
+
+def validate(data: Path | None, spec_file: Path) -> Validation:
+    """Check a spec, its public inputs, and all records.
+
+    Memory is bounded by one chunk of records, the spine, and the answers that invariants and bounds are about.
+
+    Args:
+        data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
+        spec_file: the release spec.
+    """
+    result = Validation()
+    spec = _loaded(spec_file, result)
+    universes = spec.universes() if spec is not None else ()
+    if data is not None and not data.exists():
+        result.findings.append(Finding("records", f"{data}: no such file or folder", str(data)))
+        data = None
+        universes = universes[1:]
+    if spec is None:
+        return result
+    for universe in universes:
+        _check_statements(universe, spec_file, result)
+    with result.noted("spec", f"{spec_file}: "):
+        check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    spine: Spine | None = None
+    with result.noted("geography"):
+        spine = read_spine(spec.geography)
+        result.n_leaves = spine.n_leaves
+    for universe in universes:
+        with result.noted("records"):
+            (given,) = with_data([universe], data)
+            _check_universe(given, spine, result)
+    return result
+
+
+def _loaded(spec_file: Path, result: Validation) -> ReleaseSpec | None:
+    try:
+        return load_spec(spec_file)
+    except InputError as error:
+        result.note("spec", error)
+        return None
+
+
+def _check_statements(universe: Universe, spec_file: Path, result: Validation) -> None:
+    """What a run checks of the spec before it reads anything."""
+    with result.noted("spec", f"{spec_file}: "):
+        universe.require_input()
+    with result.noted("spec", f"{spec_file}: "):
+        statement_of(universe)
+    for table in universe.tables:
+        with result.noted("spec", f"{spec_file}: "):
+            check_labels(table.name, table.query.answer_labels())
+
+
+def _check_universe(universe: Universe, spine: Spine | None, result: Validation) -> None:
+    """The bounds' facilities, every row of the records, and whether a release can keep the constraints."""
+    if universe.input is None:
+        return
+    before = len(result.findings)
+    facilities: list[NDArray[np.int64]] = []
+    if spine is not None:
+        for bound in universe.bounds:
+            with result.noted("bounds"):
+                facilities.append(read_facilities(bound, spine))
+    records = universe.input
+    missing = _missing_columns(universe, records)
+    answers = None if spine is None or missing else _Answers.of(universe, spine)
+    log: ProblemLog | None = None
+    if missing:
+        with result.noted("records"):
+            open_cells(records, universe.schema, spine)
+    with result.noted("records"):
+        opened = open_cells(records, universe.schema, spine, skip=missing)
+        log = opened.log
+        for chunk in opened.chunks():
+            if not missing:
+                _note_impossible(universe, chunk, log)
+            if answers is not None:
+                answers.add(chunk)
+            result.n_rows += chunk.n_rows
+            result.n_counted += int(chunk.keys.size if chunk.persons is None else chunk.persons.sum())
+    if log is not None:
+        result.findings += _findings(log)
+    if spine is None or answers is None or len(result.findings) > before:
+        if universe.invariants or universe.bounds:
+            result.remarks.append(
+                f"{_called(universe)}: whether invariants and bounds can be kept is not known until the rest is right"
+            )
+        return
+    _check_constraints(universe, spine, facilities, answers, result)
+
+
+def _missing_columns(universe: Universe, records: InputSpec) -> frozenset[str]:
+    """The needed columns that a readable file of rows does not have; the others can be looked at all the same."""
+    if records.form == "wide":
+        return frozenset()
+    try:
+        return frozenset(needed_columns(records, universe.schema)) - set(column_names(records.file))
+    except InputError:
+        return frozenset()
+
+
+def _called(universe: Universe) -> str:
+    return f"companions.{universe.name}" if universe.name else "the release"
+
+
+def _note_impossible(universe: Universe, chunk: CellChunk, log: ProblemLog) -> None:
+    """Note records in cells that the spec says are impossible."""
+    if not universe.structural_zeros.any():
+        return
+    cells = chunk.keys % universe.schema.n_cells
+    wrong = universe.structural_zeros[cells]
+    if chunk.persons is not None:
+        wrong &= chunk.persons > 0
+    places = np.flatnonzero(wrong)
+    if not places.size:
+        return
+    rows = places if chunk.rows is None else chunk.rows[places]
+    labels = universe.schema.cell_labels()
+    log.add(
+        f"companions.{universe.name}.structural_zeros" if universe.name else "structural_zeros",
+        "a combination that the spec says is impossible",
+        chunk.first_row + np.unique(rows) + 1,
+        (labels[cell] for cell in dict.fromkeys(cells[places].tolist())),
+        "correct the records or the spec",
+    )
+
+
+def _findings(log: ProblemLog) -> list[Finding]:
+    lines = log.lines()
+    return [
+        Finding(
+            "records",
+            f"{log.file}, {problem.tell(lines)}",
+            str(log.file),
+            problem.where,
+            problem.what,
+            problem.n_rows,
+            tuple(problem.first_rows),
+            tuple(lines[row] for row in problem.first_rows if row in lines),
+            tuple(problem.found),
+            problem.allowed,
+        )
+        for problem in log.problems
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """The records' answers to the queries of invariants and bounds, added up chunk by chunk.
+
+    Attributes:
+        n_cells: of the schema.
+        of_level: level -> the level's geounit of each leaf, `(n_leaves,)`.
+        sums: (level, query) -> `(n_geounits, size)` int64 persons.
+    """
+
+    n_cells: int
+    of_level: Mapping[str, NDArray[np.int64]]
+    sums: Mapping[tuple[str, Query], NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, universe: Universe, spine: Spine) -> _Answers:
+        wanted = [*universe.invariants, *((bound.level, bound.query) for bound in universe.bounds)]
+        levels = {level: spine.index_of(level) for level, _ in wanted}
+        sums = {
+            (level, query): np.zeros((len(spine.levels[levels[level]]), query.size), dtype=np.int64)
+            for level, query in wanted
+        }
+        ancestors = {level: spine.leaf_ancestors(index) for level, index in levels.items()}
+        return cls(universe.schema.n_cells, ancestors, sums)
+
+    def add(self, chunk: CellChunk) -> None:
+        if not self.sums:
+            return
+        leaves, cells = np.divmod(chunk.keys, self.n_cells)
+        persons = 1 if chunk.persons is None else chunk.persons
+        for (level, query), sums in self.sums.items():
+            np.add.at(sums, (self.of_level[level][leaves], query.cell_answer[cells]), persons)
+
+
+def _check_constraints(
+    universe: Universe,
+    spine: Spine,
+    facilities: Sequence[NDArray[np.int64]],
+    answers: _Answers,
+    result: Validation,
+) -> None:
+    invariants = {(level, query.name): answers.sums[level, query] for level, query in universe.invariants}
+    with result.noted("constraints"):
+        declared = declared_constraints(universe, spine, facilities, invariants)
+        result.remarks += check_constraints(universe, spine, declared)
+    for bound, counts in zip(universe.bounds, facilities, strict=True):
+        geocodes = spine.levels[spine.index_of(bound.level)].geocodes
+        if told := broken_bound(bound, counts, answers.sums[bound.level, bound.query], geocodes):
+            result.remarks.append(told)

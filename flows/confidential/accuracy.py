@@ -1,0 +1,76 @@
+"""How far the release is from the confidential counts: accuracy.json and accuracy.html, for the agency alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from flows.confidential.measure import true_histogram
+from flows.confidential.refusals import shielded
+from flows.estimation.whole_spine import Estimation
+from flows.execution.job import Job
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.release.tables import read_table_parts
+from pipeline.report.truth import TableErrors, accuracy_page
+from pipeline.storage.files import write_bytes, write_json
+
+#: Answers in memory at a time.
+_AT_ONCE = 1 << 24
+
+
+def write_accuracy(job: Job) -> None:
+    """Write to restricted/ how far the release is from the truth.
+
+    accuracy.json has, for each universe, table and level, the mean over geounits of the L1 error, in persons: the sum
+    over the table's numbers of |released - true|. accuracy.html tells the rest, see `pipeline.report.truth`.
+    """
+    shielded(job.run, "accuracy", lambda: _write(job))
+
+
+def _write(job: Job) -> None:
+    write_json(job.run.accuracy, accuracy_of(job), job.run.staging, private=True)
+    universes = [(universe.name or "people", errors_of(job, universe)) for universe in job.universes]
+    page = accuracy_page(job.spec.name, job.status, universes)
+    write_bytes(job.run.accuracy_page, page.encode(), job.run.staging, private=True)
+
+
+def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
+    """The errors of each published table at each of its levels."""
+    found = []
+    for level in job.spine.levels:
+        truth = true_histogram(job, universe, level.name)
+        for table in universe.tables:
+            if level.name not in table.levels:
+                continue
+            errors = TableErrors(table.name, level.name)
+            start = 0
+            for part in read_table_parts(job.folder(universe).table(table.name, level.name)):
+                stop = start + len(part.geocodes)
+                errors.add(part, table.query.answer_csr(truth[start:stop]))
+                start = stop
+            found.append(errors)
+    return sorted(found, key=lambda one: [table.name for table in universe.tables].index(one.table))
+
+
+def accuracy_of(job: Job) -> dict[str, dict[str, dict[str, float]]]:
+    """Universe -> table -> level -> mean L1 error."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for universe in job.universes:
+        estimation = Estimation(job, universe)
+        tables: dict[str, dict[str, float]] = {table.name: {} for table in universe.tables}
+        for number, level in enumerate(job.spine.levels):
+            difference = (estimation.released(number) - true_histogram(job, universe, level.name)).tocsr()
+            for table in universe.tables:
+                tables[table.name][level.name] = _mean_error(table.query, difference)
+            job.progress.advance(len(level))
+        found[universe.name] = tables
+    return found
+
+
+def _mean_error(query: Query, difference: sp.csr_array) -> float:
+    """Mean over geounits of the L1 norm of a query's answers, some geounits at a time."""
+    step = max(1, _AT_ONCE // query.size)
+    parts = range(0, difference.shape[0], step)
+    total = sum(int(np.abs(query.answer_csr(difference[start : start + step])).sum()) for start in parts)
+    return total / difference.shape[0]

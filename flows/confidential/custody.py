@@ -1,0 +1,175 @@
+"""Where the master key comes from, and its end: from a file, a file descriptor or a command; destroyed on request.
+
+Read once, early, and handed on as an object that shows nothing; never an argument of a process or of a Prefect flow.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.settings import Settings
+from pipeline.errors import InputError, ReleaseError
+from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
+from pipeline.release.run_directory import held
+from pipeline.spec.release_spec import load_spec
+from pipeline.storage.files import write_json, write_problem
+
+#: Seconds that a vault has to answer.
+_PATIENCE = 300
+
+
+@dataclass(frozen=True)
+class KeySource:
+    """What the command line says about the key; at most one of the three.
+
+    Attributes:
+        file: a key file.
+        descriptor: an open file descriptor that a key file's content can be read from; it is closed then.
+        command: writes a key file's content to its standard output; split like a shell's words, run without a shell.
+    """
+
+    file: Path | None = None
+    descriptor: int | None = None
+    command: str | None = None
+
+    def read(self) -> MasterKey | None:
+        """The key; None if no source is given.
+
+        Raises:
+            InputError: several sources are given, or there is no key there. What was found is not shown.
+        """
+        given = {"--key-file": self.file, "--key-fd": self.descriptor, "--key-command": self.command}
+        named = [name for name, value in given.items() if value is not None]
+        if len(named) > 1:
+            raise InputError(f"found {' and '.join(named)}; one source of the key is allowed")
+        if self.file is not None:
+            return MasterKey.read(self.file)
+        if self.descriptor is not None:
+            return _from_descriptor(self.descriptor)
+        return None if self.command is None else _from_command(self.command)
+
+
+def configured_key(spec: Path, settings: Settings) -> MasterKey | None:
+    """The key that the settings name; None where they name none, or the spec has a test key of its own.
+
+    Raises:
+        InputError: both settings are given, or there is no key there.
+    """
+    source = KeySource(file=settings.key_file, command=settings.key_command)
+    if source == KeySource() or load_spec(spec).privacy.key is not None:
+        return None
+    return source.read()
+
+
+def _from_descriptor(descriptor: int) -> MasterKey:
+    where = f"--key-fd {descriptor}"
+    try:
+        with os.fdopen(descriptor, "rb") as file:
+            content = file.read(LONGEST_KEY_TEXT)
+    except OSError as error:
+        raise InputError(f"{where}: cannot be read ({error.strerror})") from None
+    return MasterKey.from_content(content, where)
+
+
+def _from_command(command: str) -> MasterKey:
+    """Its standard error goes to the terminal; its standard output goes nowhere else."""
+    where = "--key-command"
+    try:
+        words = shlex.split(command)
+        if not words:
+            raise InputError(f"{where}: is empty; a command that prints the key is needed")
+        done = subprocess.run(words, stdout=subprocess.PIPE, check=False, timeout=_PATIENCE)
+    except ValueError as error:
+        raise InputError(f"{where}: cannot be split into words ({error})") from None
+    except OSError as error:
+        raise InputError(f"{where}: {words[0]} cannot be run ({error.strerror})") from None
+    except subprocess.TimeoutExpired:
+        # Not chained: the other error carries what the command wrote.
+        raise InputError(f"{where}: {words[0]} gave no key within {_PATIENCE} seconds") from None
+    if done.returncode:
+        raise InputError(f"{where}: {words[0]} ended with status {done.returncode}")
+    return MasterKey.from_content(done.stdout[:LONGEST_KEY_TEXT], where)
+
+
+def check_made_here(run: RunDirectory) -> None:
+    """InputError where the release was computed from measurements that another program drew."""
+    if read_manifest(run.manifest).status == MADE_ELSEWHERE:
+        raise InputError(
+            f"{run.root}: was estimated from measurements that were made elsewhere; there is no key and no record to "
+            "repeat it from (spinewise verify computes it again from its measurements)"
+        )
+
+
+def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
+    """The key that the release was made with: from `source`, or the one that the run kept.
+
+    Raises:
+        InputError: there is none, or it is another.
+    """
+    check_made_here(run)
+    key = source.read()
+    if key is None:
+        if run.key_destroyed.exists():
+            raise InputError(
+                f"{run.root}: the key was destroyed; without it the noise cannot be drawn again, so the release can be "
+                "verified (spinewise verify) and no longer rerun"
+            )
+        if not run.key.exists():
+            raise InputError(
+                f"{run.root}: the key is not here; give it with --key-file, --key-fd or --key-command (a release whose "
+                "key is lost can still be verified)"
+            )
+        key = MasterKey.read(run.key)
+    commitment = read_manifest(run.manifest).key_commitment
+    if key.commitment() != commitment:
+        raise InputError(
+            f"the key is not the one that {run.root} was made with: its commitment begins with "
+            f"{key.commitment()[:12]}, the manifest's with {commitment[:12]}"
+        )
+    return key
+
+
+def destroy_key(run: RunDirectory) -> str:
+    """Overwrite and remove the key that a run kept; returns its commitment.
+
+    A file system that keeps old blocks (copy-on-write, journals, flash memory) may keep the key's too, and backups do.
+
+    Raises:
+        InputError: there is no key, or a process is running in the directory; ReleaseError: it cannot be removed.
+    """
+    if not run.restricted.is_dir():
+        raise InputError(f"{run.root}: has no restricted/ folder, and so no key")
+    with held(run):
+        if not run.key.exists():
+            if run.key_destroyed.exists():
+                raise InputError(f"{run.root}: the key was destroyed before")
+            raise InputError(
+                f"{run.root}: holds no key; one that was handed in with the run is destroyed where it is kept"
+            )
+        commitment = MasterKey.read(run.key).commitment()
+        try:
+            run.staging.mkdir(mode=0o700, exist_ok=True)
+            # First, so that a run that comes after a crash in between does not draw another key.
+            write_json(run.key_destroyed, {"key_commitment": commitment}, run.staging, private=True)
+            _overwrite(run.key)
+            run.key.unlink()
+        except OSError as error:
+            raise ReleaseError(write_problem(error, run.key)) from error
+    return commitment
+
+
+def _overwrite(path: Path) -> None:
+    path.chmod(0o600)
+    with path.open("rb+", buffering=0) as file:
+        size = os.fstat(file.fileno()).st_size
+        for content in (secrets.token_bytes(size), bytes(size)):
+            file.seek(0)
+            file.write(content)
+            os.fsync(file.fileno())

@@ -1,0 +1,185 @@
+"""The stages that see the confidential records, up to the noisy measurements; after them nothing needs the records."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from flows.estimation.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
+from flows.estimation.problem import exact_header, header_of
+from flows.execution.job import Job
+from pipeline.inputs.geography import write_facilities, write_spine
+from pipeline.model.allocation import allocation_of, allocations
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.noise.sampler import Sampler, sampler_for
+from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
+from pipeline.report.polygons import Area, write_areas
+
+#: Answers with noise in memory at a time.
+_AT_ONCE = 1 << 22
+
+
+def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> str:
+    """Write the confidential histogram of every level to restricted/; returns the keyed fingerprint of the leaves'.
+
+    Raises:
+        RecordsError: the records cannot be read or counted; the message may show what is in them.
+    """
+    leaves = tabulate(universe.require_input(), universe.schema, job.spine)
+    digest = hashlib.sha256()
+    update_with_counts(digest, leaves)
+    folder = job.folder(universe)
+    for level, counts in zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):
+        target = folder.true_histogram(level.name)
+        write_histogram(target, job.run.staging, level.name, level.geocodes, universe.schema, counts, private=True)
+        job.progress.advance(len(level))
+    return key.keyed_hash(f"input/{universe.name}", digest.digest())
+
+
+def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
+    """The confidential histogram of a level, `(n, n_cells)` int64."""
+    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
+
+
+def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> list[str]:
+    """Refuse, before anything is spent, records that cannot be, and constraints that no release could keep.
+
+    Returns:
+        What is odd, one sentence each; they show confidential counts.
+
+    Raises:
+        RecordsError, InfeasibleError: they are so; the message shows confidential counts.
+    """
+    levels = [true_histogram(job, universe, name) for name in job.spine.level_names]
+    check_records_possible(universe, levels[-1])
+    invariants = {
+        (level, query.name): query.answer_csr(levels[job.spine.index_of(level)]) for level, query in universe.invariants
+    }
+    declared = declared_constraints(universe, job.spine, facilities, invariants)
+    gaps = check_constraints(universe, job.spine, declared)
+    return [*gaps, *broken_bounds(universe, job.spine, facilities, levels)]
+
+
+def write_public_inputs(
+    job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]], polygons: Mapping[str, Sequence[Area]]
+) -> None:
+    """Publish what the release is computed from beside measurements and invariants: spine, polygons and bounds.
+
+    Args:
+        facilities: of each universe, of each of its bounds.
+        polygons: of each level that has some.
+    """
+    write_spine(job.run.spine, job.run.staging, job.spine)
+    for level, areas in polygons.items():
+        write_areas(job.run.polygons(level), job.run.staging, areas)
+    for universe in job.universes:
+        for number, bound in enumerate(universe.bounds):
+            geocodes = job.spine.levels[job.spine.index_of(bound.level)].geocodes
+            target = job.folder(universe).constraint(number)
+            write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])
+
+
+def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
+    """Publish the noisy answers of every query that is measured at a level, and the exact ones of its invariants.
+
+    The noise on answer a of geounit g is that at position g * size + a of the query's stream, whatever the batches and
+    whichever geounits are bypassed. The stream's key depends on the records, the spine, and all that the distribution
+    of the noise depends on.
+
+    Args:
+        fingerprint: of the records, keyed, from `tabulate_universe`.
+    """
+    folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
+    context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
+    answers = [
+        _Answers(folder.invariant(level, query.name), exact_header(level, query), query)
+        for name, query in universe.invariants
+        if name == level
+    ]
+    for one in allocation.strategy.queries:
+        answers.append(
+            _Answers(
+                folder.measurement(level, one.query.name),
+                header_of(universe, allocation, one),
+                one.query,
+                tuple(sampler_for(noise) for noise in allocation.noises(universe, one)),
+                key.stream_key(context, level, one.query.name),
+                allocation.kinds,
+            )
+        )
+    _write_answers(job, level, true_histogram(job, universe, level), answers)
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Answers to be written: of which query, to which file, with which noise; without samplers they are exact.
+
+    Attributes:
+        samplers: one for each kind of geounit.
+        kinds: `(n,)` the kind of each geounit of the level, -1 where it is not measured; None: all are of the first.
+    """
+
+    target: Path
+    header: MeasurementHeader
+    query: Query
+    samplers: tuple[Sampler, ...] = ()
+    stream_key: bytes = b""
+    kinds: NDArray[np.int8] | None = None
+
+    def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
+        """`(n, size)` answers for the histograms of the geounits from `start` on; whole-number arithmetic only."""
+        answers = self.query.answer_csr(counts)
+        if not self.samplers:
+            return answers
+        if self.kinds is None:
+            return answers + self._noise(0, start, answers.shape)
+        kinds = self.kinds[start : start + len(answers)]
+        for kind in np.unique(kinds[kinds >= 0]).tolist():
+            rows = kinds == kind
+            answers[rows] += self._noise(kind, start, answers.shape)[rows]
+        return answers
+
+    def _noise(self, kind: int, start: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
+        """The noise at the places of the geounits from `start` on, if all were of one kind."""
+        return self.samplers[kind].draw(self.stream_key, start * self.query.size, shape[0] * shape[1]).reshape(shape)
+
+    def write(self, writer: MeasurementWriter, geocodes: NDArray[np.str_], counts: sp.csr_array, start: int) -> None:
+        """Append the geounits from `start` on that are measured; true answers of others never leave this function."""
+        values = self.of(counts, start)
+        if self.kinds is None:
+            writer.write(geocodes, values)
+            return
+        kinds = self.kinds[start : start + len(values)]
+        measured = kinds >= 0
+        writer.write(geocodes[measured], values[measured], kinds[measured])
+
+
+def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
+    """Write the answers of all geounits of a level, some geounits at a time, and as many files as there are workers."""
+    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    step = max(1, _AT_ONCE // max([1, *(one.query.size for one in answers)]))
+    with ExitStack() as stack:
+        writers = [
+            stack.enter_context(MeasurementWriter.open(one.target, job.run.staging, one.header)) for one in answers
+        ]
+        threads = stack.enter_context(ThreadPoolExecutor(job.workers.count))
+        for start in range(0, len(geocodes), step):
+            part = counts[start : start + step]
+            codes = geocodes[start : start + step]
+            for _ in threads.map(_Answers.write, answers, writers, repeat(codes), repeat(part), repeat(start)):
+                pass
+            job.progress.advance(part.shape[0])

@@ -1,0 +1,45 @@
+"""Keeps what an error says about the records away from engines, their databases and their logs."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pipeline.errors import SpinewiseError
+from pipeline.release.layout import RunDirectory
+from pipeline.storage.files import write_bytes
+
+Result = TypeVar("Result")
+
+
+class RefusedError(SpinewiseError):
+    """A step that sees the records has failed; why is in a file that only its owner can read.
+
+    Attributes:
+        details: the file.
+        exit_status: of the error that was raised.
+    """
+
+    def __init__(self, stage: str, details: Path, exit_status: int) -> None:
+        super().__init__(f"{stage}: stopped; the reason may show what is in the records and is in {details}")
+        self.details = details
+        self.exit_status = exit_status
+
+
+def shielded(run: RunDirectory, stage: str, function: Callable[[], Result]) -> Result:
+    """The result of `function`; an error's text goes to restricted/, and an error that says nothing is raised.
+
+    Raises:
+        RefusedError: `function` raised any error.
+    """
+    try:
+        return function()
+    except SpinewiseError as error:
+        text, status = str(error), error.exit_status
+    except Exception:
+        text, status = traceback.format_exc(), 1
+    write_bytes(run.refusal, text.encode(errors="backslashreplace") + b"\n", run.staging, private=True)
+    # Raised out here, so that it does not carry the other error along.
+    raise RefusedError(stage, run.refusal, status)

@@ -1,0 +1,1 @@
+"""The public problem, solved and rounded, and its simulated margins."""

@@ -1,0 +1,134 @@
+"""Public facts as inequalities on groups of cells, and whether the records and the facts themselves allow them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from geography.codes import counted, first_few
+from geography.spine import Spine
+from pipeline.errors import RecordsError
+from pipeline.model.query import Query
+from pipeline.model.universe import Bound, Universe
+from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
+from postprocess.bounds.feasibility import check_feasible
+from postprocess.problem import Constraints, Marginal
+
+
+def marginal_of(query: Query) -> Marginal:
+    """The query as plain arrays."""
+    return Marginal(query.name, query.groups)
+
+
+def facility_bounds(bound: Bound, facilities: NDArray[np.int64]) -> FacilityBounds:
+    """The bound for facilities `(n, n_columns)`; answers without a column of facilities are not bounded."""
+    counts = np.full((len(facilities), bound.query.size), NO_COLUMN, dtype=np.int64)
+    counts[:, sorted(bound.columns)] = facilities
+    return FacilityBounds(bound.name, bound.level, marginal_of(bound.query), counts, bound.lower, bound.upper)
+
+
+def declared_constraints(
+    universe: Universe,
+    spine: Spine,
+    facilities: Sequence[NDArray[np.int64]],
+    invariants: Mapping[tuple[str, str], NDArray[np.int64]],
+) -> Constraints:
+    """All that the spec says estimates and release have to keep, each at its own level.
+
+    Args:
+        facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
+        invariants: (level, query) -> exact answers `(n_geounits, size)`.
+    """
+    exact = [
+        Invariant(level, marginal_of(query), invariants[level, query.name]) for level, query in universe.invariants
+    ]
+    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
+    return declare(spine, universe.structural_zeros, exact, bounded)
+
+
+def carried_constraints(spine: Spine, declared: Constraints) -> Constraints:
+    """The same with bounds at every level, so that a level solved under its own does not block those below."""
+    return replace(declared, bounds=propagate(spine, declared.bounds, declared.structural_zeros))
+
+
+def check_constraints(universe: Universe, spine: Spine, declared: Constraints) -> list[str]:
+    """Refuse constraints that no release could keep.
+
+    Returns:
+        A sentence for each reason for which the run may meet a dead end in spite of that; public.
+
+    Raises:
+        InfeasibleError: they contradict each other; the message shows invariants, which are confidential until then.
+    """
+    queries = [*(query for _, query in universe.invariants), *(bound.query for bound in universe.bounds)]
+    labels = {query.name: query.answer_labels() for query in queries}
+    check_feasible(spine, universe.schema.shape, declared, labels)
+    passes = [marginal_of(query) for query in universe.passes]
+    return list(propagation(spine, declared.bounds, declared.structural_zeros, passes).gaps)
+
+
+def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
+    """Refuse records in cells that the spec says are impossible.
+
+    Args:
+        leaves: the confidential histograms `(n_leaves, n_cells)`.
+
+    Raises:
+        RecordsError: there are such records; the message shows how many.
+    """
+    impossible = universe.structural_zeros[leaves.indices]
+    if not impossible.any():
+        return
+    labels = np.array(universe.schema.cell_labels())[np.unique(leaves.indices[impossible])]
+    where = f"companions.{universe.name}.structural_zeros" if universe.name else "structural_zeros"
+    raise RecordsError(
+        f"{where}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations that are said to be "
+        f"impossible: {first_few(labels)}; correct the records or the spec"
+    )
+
+
+def broken_bounds(
+    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], levels: Sequence[sp.csr_array]
+) -> list[str]:
+    """A sentence for each bound that does not hold for the records, with confidential counts.
+
+    Such a bound is kept by the release all the same, which is less accurate there.
+
+    Args:
+        facilities: as in `declared_constraints`.
+        levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
+    """
+    found = []
+    for bound, counts in zip(universe.bounds, facilities, strict=True):
+        level = spine.index_of(bound.level)
+        told = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
+        found += [told] if told else []
+    return found
+
+
+def broken_bound(
+    bound: Bound, facilities: NDArray[np.int64], answers: NDArray[np.int64], geocodes: NDArray[np.str_]
+) -> str:
+    """A sentence with confidential counts where the records break the bound, else "".
+
+    Args:
+        facilities: `(n_geounits, n_columns)`, as in `declared_constraints`.
+        answers: `(n_geounits, size)` of the bound's query, from the records.
+        geocodes: `(n_geounits,)` of the bound's level.
+    """
+    bounded = answers[:, sorted(bound.columns)]
+    low, high = facilities * bound.lower, facilities * bound.upper
+    outside = (bounded < low) | (bounded > high)
+    if not outside.any():
+        return ""
+    geounit, column = (int(place[0]) for place in np.nonzero(outside))
+    label = bound.query.answer_labels()[sorted(bound.columns)[column]]
+    return (
+        f"bounds {bound.name!r}: the records break it in {counted(int(outside.any(axis=1).sum()), 'geounit')} of level "
+        f"{bound.level!r}, first in {geocodes[geounit]}: {bounded[geounit, column]:,} records in {label!r}, where "
+        f"{low[geounit, column]:,} to {high[geounit, column]:,} are allowed"
+    )

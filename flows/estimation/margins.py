@@ -1,0 +1,163 @@
+"""Margins of error beside the numbers of the tables: new runs are simulated from the released histograms.
+
+The simulations see what is public only, and their noise comes from the public seed: they cost no budget, and anyone can
+repeat them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from flows.estimation.constraints import marginal_of
+from flows.estimation.whole_spine import Estimation
+from flows.execution.batches import packed_errors, run_kept, unpacked_errors
+from pipeline.model.allocation import allocations
+from pipeline.model.universe import Table
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.sampler import sampler_for
+from postprocess.downward.simulated_margins import UNKNOWN, DrawNoise, ErrorCounts, PublishedTable, margins, simulate
+from postprocess.linear.downward import LevelVariances, variances_of
+from postprocess.problem import Measured, Problem
+
+
+@dataclass(frozen=True, eq=False)
+class PublicNoise:
+    """Noise of simulated runs: the distributions of the real one, drawn from a public seed.
+
+    Attributes:
+        seed: public.
+        universe: its name; universes and replicates do not share noise.
+        noise: per level, of each query in the order of the problem, for each kind of geounit.
+        kinds: per level, as in `Problem`.
+    """
+
+    seed: int
+    universe: str
+    noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
+    kinds: tuple[NDArray[np.int8] | None, ...]
+
+    def draw(self, replicate: int, level: int, query: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+        """Noise `(n, size)` on a query's answers at a level, in one simulated run."""
+        place = json.dumps(["spinewise simulation 1", self.seed, self.universe, replicate, level, query])
+        public_key = hashlib.sha256(place.encode()).digest()
+        drawn = [
+            sampler_for(noise).draw(public_key, 0, shape[0] * shape[1]).reshape(shape)
+            for noise in self.noise[level][query]
+        ]
+        if (kinds := self.kinds[level]) is not None:
+            for kind, other in enumerate(drawn[1:], start=1):
+                drawn[0][kinds == kind] = other[kinds == kind]
+        return drawn[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulation:
+    """One simulated run, as it travels to a worker."""
+
+    problem: Problem
+    released: tuple[sp.csr_array, ...]
+    tables: tuple[PublishedTable, ...]
+    variances: tuple[LevelVariances, ...]
+    noise: PublicNoise
+    replicate: int
+
+
+def run_simulation(task: Simulation) -> list[ErrorCounts]:
+    """The errors of one simulated run in each table."""
+    draw: DrawNoise = task.noise.draw
+    return simulate(task.problem, task.released, task.tables, task.variances, draw, task.replicate)
+
+
+class Margins:
+    """The margins of error of one universe's tables; simulated once, then looked up table by table."""
+
+    def __init__(self, estimation: Estimation) -> None:
+        self.estimation = estimation
+        self.errors: dict[tuple[str, int], ErrorCounts] = {}
+
+    @property
+    def replicates(self) -> int:
+        """Simulated runs; 0 where no margins are published."""
+        publish = self.estimation.job.spec.publish
+        return publish.replicates if publish.margins else 0
+
+    @cached_property
+    def tables(self) -> tuple[PublishedTable, ...]:
+        """Each table at each of its levels."""
+        spine = self.estimation.job.spine
+        return tuple(
+            PublishedTable(table.name, spine.index_of(level), marginal_of(table.query))
+            for table in self.estimation.universe.tables
+            for level in table.levels
+        )
+
+    @cached_property
+    def variances(self) -> tuple[LevelVariances, ...]:
+        return tuple(variances_of(self.estimation.problem, self.estimation.upward))
+
+    def simulate(self) -> None:
+        """Simulate all runs, and add up their errors."""
+        job, problem = self.estimation.job, self.estimation.problem
+        noise = PublicNoise(problem.seed, self.estimation.universe.name, *self._noise())
+        released = tuple(self.estimation.released(level) for level in range(job.spine.n_levels))
+        bare = replace(problem, measured=_without_values(problem.measured))
+        tasks = [
+            Simulation(bare, released, self.tables, self.variances, noise, replicate)
+            for replicate in range(self.replicates)
+        ]
+        self.errors.clear()  # of a try before that failed
+        step = f"simulate {self.estimation.universe.name}".rstrip()
+        runs = run_kept(
+            job.workers, job.batches, step, run_simulation, tasks,
+            named=lambda task: str(task.replicate), packed=packed_errors, unpacked=unpacked_errors, done=self._advance,
+        )  # fmt: skip
+        for found in runs:
+            for table, errors in zip(self.tables, found, strict=True):
+                key = (table.name, table.level)
+                if key in self.errors:
+                    self.errors[key].add(errors)
+                else:
+                    self.errors[key] = errors
+
+    def _advance(self, _: Simulation) -> None:
+        self.estimation.job.progress.advance(sum(len(level) for level in self.estimation.job.spine.levels))
+
+    def _noise(
+        self,
+    ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.int8] | None, ...]]:
+        """Noise and kinds, as `PublicNoise` has them."""
+        universe = self.estimation.universe
+        allotted = allocations(universe, self.estimation.job.spine)
+        noise = tuple(tuple(one.noises(universe, measured) for measured in one.strategy.queries) for one in allotted)
+        return noise, tuple(one.kinds for one in allotted)
+
+    def of(self, table: Table, level: int, counts: NDArray[np.int64], rows: slice) -> NDArray[np.float64] | None:
+        """Half the width of a 90 % interval for the released counts `(n, size)` of a level's `rows`, in persons.
+
+        NaN where the measurements say nothing; None where no margins are published.
+        """
+        if not self.replicates:
+            return None
+        published = PublishedTable(table.name, level, marginal_of(table.query))
+        errors, variances = self.errors[table.name, level], self.variances[level]
+        found = margins(published, self.estimation.basis, variances, errors, counts, rows)
+        return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
+
+    def close(self) -> None:
+        """Forget what was computed."""
+        self.errors.clear()
+        self.__dict__.pop("variances", None)
+
+
+def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:
+    """The same queries and variances; a simulated run has values of its own."""
+    nothing = np.zeros((0, 0), dtype=np.int8)
+    return tuple(tuple(replace(one, values=nothing) for one in level) for level in measured)

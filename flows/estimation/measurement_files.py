@@ -1,0 +1,121 @@
+"""Measurement files as the post-processing reads them: whole, or the rows of one part of the spine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ReleaseError
+from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
+from pipeline.storage.files import VALUES_PER_ROW_GROUP, rows_per_group
+from postprocess.problem import Marginal, Measured
+
+#: Answers read at a time, as int64, before they are kept in the smallest type that holds them.
+_READ_AT_ONCE = 1 << 22
+_NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredFile:
+    """The file of one query's noisy answers at one level.
+
+    Attributes:
+        path: under public/.
+        header: what the spec says that it is.
+        marginal: the query.
+        kinds: of all geounits of the level, as in `Problem`: those of kind -1 are not in the file.
+    """
+
+    path: Path
+    header: MeasurementHeader
+    marginal: Marginal
+    kinds: NDArray[np.int8] | None = None
+
+    def without_values(self) -> Measured:
+        """The query with its variances, as long as the values are not needed."""
+        # Variances are recomputed from the spec, as the file's were: a float of another machine is not relied on.
+        others = tuple(variance for _, variance in self.header.others)
+        return Measured(self.marginal, _NO_VALUES, self.header.variance, others)
+
+    def read(self, geocodes: NDArray[np.str_], first: int | None = None) -> Measured:
+        """The answers of the geounits `geocodes`: all of the level, or those from number `first` on.
+
+        Zeros stand where a geounit above is measured instead.
+
+        Raises:
+            ReleaseError: the file is missing, damaged, or not what the spec says.
+        """
+        whole, first = first is None, first or 0
+        kinds = None if self.kinds is None else self.kinds[first : first + len(geocodes)]
+        expected = geocodes if kinds is None else geocodes[kinds >= 0]
+        start = first if self.kinds is None else int((self.kinds[:first] >= 0).sum())
+        with open_measurement(self.path) as file:
+            if (wrong := differing(file.header, self.header)) is not None:
+                raise ReleaseError(f"{self.path} is not what the spec says: {wrong}")
+            stop = min(start + len(expected), len(file))
+            values, variances, found = read_compact(file, min(start, stop), stop)
+            if (whole and len(file) != stop) or not np.array_equal(found, expected):
+                raise ReleaseError(
+                    f"{self.path} does not have the geounits of level {self.header.level!r}, in the spine's order"
+                )
+        if kinds is not None:
+            values = self._spread(values, variances, kinds)
+        return Measured(self.marginal, values, self.header.variance, self.without_values().others)
+
+    def _spread(
+        self, values: NDArray[np.signedinteger], variances: NDArray[np.float64], kinds: NDArray[np.int8]
+    ) -> NDArray[np.signedinteger]:
+        """The values of all geounits, `(n, size)`, zeros where one above is measured instead."""
+        measured = kinds >= 0
+        if not np.allclose(variances, np.array(self.header.variances)[kinds[measured]], rtol=1e-9, atol=0.0):
+            raise ReleaseError(f"{self.path} is damaged: its variances are not those that the spec gives its geounits")
+        out: NDArray[np.signedinteger] = np.zeros((len(kinds), self.header.size), dtype=values.dtype)
+        out[measured] = values
+        return out
+
+
+def differing(found: MeasurementHeader, expected: MeasurementHeader) -> str | None:
+    """What differs between two headers but the variance, which follows from the scale."""
+    for field in ("level", "query", "size", "mechanism", "scale"):
+        if getattr(found, field) != getattr(expected, field):
+            return f"its {field} is {getattr(found, field)}, and {getattr(expected, field)} is expected"
+    scales = [[str(scale) for scale, _ in header.others] for header in (found, expected)]
+    if scales[0] != scales[1]:
+        return (
+            f"its scales where levels are bypassed are {', '.join(scales[0])}, and {', '.join(scales[1])} are expected"
+        )
+    return None
+
+
+def read_compact(
+    file: MeasurementFile, start: int, stop: int
+) -> tuple[NDArray[np.signedinteger], NDArray[np.float64], NDArray[np.str_]]:
+    """The rows [start, stop) of a file.
+
+    Returns:
+        Values `(n, size)` in the smallest signed type that holds them, variances `(n,)`, geocodes `(n,)`.
+    """
+    size = file.header.size
+    values: NDArray[np.signedinteger] = np.empty((stop - start, size), dtype=np.int8)
+    variances = np.empty(stop - start)
+    geocodes = []
+    # In steps of whole row groups, so that none is read twice.
+    step = rows_per_group(size) * max(1, _READ_AT_ONCE // VALUES_PER_ROW_GROUP)
+    for begin, end in pairwise(sorted({start, stop, *range(start - start % step + step, stop, step)})):
+        part = file.read(begin, end)
+        values = values.astype(_wide_enough(values.dtype, int(part.values.min()), int(part.values.max())), copy=False)
+        values[begin - start : end - start] = part.values
+        variances[begin - start : end - start] = part.variances
+        geocodes.append(part.geocodes)
+    return values, variances, np.concatenate(geocodes) if geocodes else np.zeros(0, dtype=np.str_)
+
+
+def _wide_enough(dtype: np.dtype[np.signedinteger], least: int, most: int) -> np.dtype[np.signedinteger]:
+    """`dtype`, or the next signed type that holds `least` and `most`."""
+    while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
+        dtype = np.dtype(f"i{2 * dtype.itemsize}")
+    return dtype

@@ -1,0 +1,107 @@
+"""The work on one part of a spine that is cut into subtrees: what travels to a worker, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from flows.estimation.measurement_files import MeasuredFile
+from flows.execution.checkpoints import Arrays
+from postprocess.algebra import Basis
+from postprocess.downward.level import SolverReport
+from postprocess.downward.passes import Pass
+from postprocess.downward.subtrees import downward_part, top_estimate
+from postprocess.linear.information import Information
+from postprocess.linear.upward import ChildrenSum, LevelEstimate
+from postprocess.problem import BoolArray, Measured, Problem
+
+#: Histograms and solver reports of the levels below the cut, top down.
+Below = list[tuple[sp.csr_array, SolverReport]]
+
+
+@dataclass(frozen=True, eq=False)
+class PartTask:
+    """One part of the spine.
+
+    Attributes:
+        number: of the part.
+        part: its problem, without the values of the measurements unless they are packed.
+        files: of the measurements, per level from the cut down; None where the values are packed.
+        basis: of the whole release.
+    """
+
+    number: int
+    part: Problem
+    files: tuple[tuple[MeasuredFile, ...], ...] | None
+    basis: Basis
+
+    def problem(self) -> Problem:
+        """The part's problem with the values of its measurements; ReleaseError where a file is damaged."""
+        return self.part if self.files is None else replace(self.part, measured=self._read(self.files))
+
+    def packed(self) -> PartTask:
+        """The same with all values, so that it can be worked on where the release's files are not."""
+        return replace(self, part=self.problem(), files=None)
+
+    def _read(self, files: tuple[tuple[MeasuredFile, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
+        spine = self.part.spine
+        return tuple(
+            tuple(one.read(level.geocodes, self.part.first_row(i)) for one in queries)
+            for i, (level, queries) in enumerate(zip(spine.levels, files, strict=True))
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class BelowTask(PartTask):
+    """One part whose whole numbers at the cut are fixed.
+
+    Attributes:
+        counts: at the cut, `(n, n_cells)`.
+        checked: per level below the cut, which parents cvxpy solves again.
+        passes: of the whole release.
+    """
+
+    counts: sp.csr_array
+    checked: tuple[BoolArray, ...]
+    passes: tuple[Pass, ...]
+
+
+def estimate_top(task: PartTask) -> LevelEstimate:
+    """What the part's measurements together say of its geounits at the cut."""
+    return top_estimate(task.problem(), task.basis)
+
+
+def estimate_below(task: BelowTask) -> Below:
+    """The part's levels below the cut; SolverError names a parent that could not be solved."""
+    return downward_part(task.problem(), task.basis, task.counts, task.checked, task.passes)
+
+
+_INFORMATION = ("precision", "known", "unmeasured", "covariance")
+_CHILDREN = ("mean", "precision", "term")
+
+
+def top_to_arrays(estimate: LevelEstimate) -> Arrays:
+    """An estimate as named arrays, from which `top_from_arrays` makes the same."""
+    arrays: dict[str, np.ndarray] = {"classes": estimate.classes, "own": estimate.own}
+    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
+    if estimate.fixed is not None:
+        arrays["fixed"] = estimate.fixed
+    if estimate.children is not None:
+        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in _CHILDREN}
+    return arrays
+
+
+def top_from_arrays(arrays: Arrays) -> LevelEstimate:
+    """The estimate of which `top_to_arrays` made the arrays."""
+    children = None
+    if "children_mean" in arrays:
+        children = ChildrenSum(*(arrays[f"children_{name}"] for name in _CHILDREN))
+    return LevelEstimate(
+        classes=arrays["classes"],
+        own=arrays["own"],
+        info=Information(*(arrays[f"info_{name}"] for name in _INFORMATION)),
+        fixed=arrays.get("fixed"),
+        children=children,
+    )

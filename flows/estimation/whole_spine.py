@@ -1,0 +1,137 @@
+"""From the public problem to whole-number histograms, level by level."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
+
+import scipy.sparse as sp
+
+from flows.estimation.problem import stated_problem, with_values
+from flows.execution.batches import packed_level, run_kept, unpacked_level
+from flows.execution.job import Job
+from flows.execution.steps import Notes, Step
+from geography.spine import Level
+from pipeline.model.universe import Universe
+from pipeline.release.histograms import read_histogram, write_histogram
+from postprocess.algebra import Basis
+from postprocess.downward.level import SolverReport, checked_parents, downward_level
+from postprocess.downward.passes import Pass, passes_of
+from postprocess.downward.tasks import LevelTask
+from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
+from postprocess.problem import BoolArray, Problem
+
+
+def batch_name(task: LevelTask) -> str:
+    """The parents of a batch, by their numbers in their level."""
+    return f"{task.first_parent}-{task.first_parent + len(task.offsets) - 2}"
+
+
+class Estimation:
+    """The estimation of one universe from public files; what is computed on the way is kept until `close`."""
+
+    def __init__(self, job: Job, universe: Universe) -> None:
+        self.job = job
+        self.universe = universe
+
+    @cached_property
+    def stated(self) -> Problem:
+        """The problem without the values of its measurements; ReleaseError where a file is not what the spec says."""
+        return stated_problem(self.job, self.universe)
+
+    @cached_property
+    def problem(self) -> Problem:
+        """Read from public/ at first use; ReleaseError where a file is not what the spec says."""
+        return with_values(self.stated, self.job, self.universe)
+
+    @cached_property
+    def basis(self) -> Basis:
+        return basis_of(self.stated)
+
+    @cached_property
+    def upward(self) -> list[LevelEstimate]:
+        """The upward pass, top level first."""
+        return upward_pass(self.problem, self.basis)
+
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        return passes_of(self.stated)
+
+    @cached_property
+    def checked(self) -> list[BoolArray]:
+        """Per level, which parents cvxpy solves again."""
+        return checked_parents(self.job.spine, self.stated.seed)
+
+    def steps(self) -> list[Step]:
+        """The steps that write the histograms of all levels."""
+        levels = self.job.spine.levels
+        files = [self.job.folder(self.universe).histogram(level.name) for level in levels]
+        name, geounits = self.universe.name, sum(len(level) for level in levels)
+        steps = [Step("combine", self.combine, name, geounits=geounits, effort=2.0, prepares=tuple(files))]
+        for number, (level, file) in enumerate(zip(levels, files, strict=True)):
+            estimate = partial(self.estimate_level, number)
+            steps.append(Step("estimate", estimate, name, level.name, len(level), effort=5.0, files=(file,)))
+        return steps
+
+    def combine(self) -> None:
+        """The upward pass, as a step of its own."""
+        if self.upward:
+            self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
+
+    def released(self, level: int) -> sp.csr_array:
+        """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
+        found = self.job.spine.levels[level]
+        path = self.job.folder(self.universe).histogram(found.name)
+        return read_histogram(path, found.geocodes, self.universe.schema)
+
+    def estimate_level(self, level: int) -> Notes:
+        """Solve and round one level, given the released level above; writes its histogram.
+
+        Returns:
+            What the solvers did.
+
+        Raises:
+            SolverError: a family was not solved to its tolerance; the message names its parent.
+        """
+        problem, estimates = self._levels()
+        counts, report = downward_level(
+            problem,
+            self.basis,
+            level,
+            estimates[level],
+            self.released(level - 1) if level else None,
+            self._runner(level),
+            checked=self.checked[level],
+            passes=self.passes,
+        )
+        self._write(self.job.spine.levels[level], counts)
+        return report.public()
+
+    def _levels(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels that are solved one by one, and what the upward pass knows of them."""
+        return self.problem, self.upward
+
+    def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
+        """Works on the batches of a level, and keeps their results for a run that goes on."""
+        return partial(
+            run_kept,
+            self.job.workers,
+            self.job.batches,
+            self.steps()[1 + level].name,
+            named=batch_name,
+            packed=packed_level,
+            unpacked=unpacked_level,
+            done=self._advance,
+        )
+
+    def _advance(self, task: LevelTask) -> None:
+        self.job.progress.advance(int(task.offsets[-1]))
+
+    def _write(self, level: Level, counts: sp.csr_array) -> None:
+        target = self.job.folder(self.universe).histogram(level.name)
+        write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, counts)
+
+    def close(self) -> None:
+        """Forget what was computed."""
+        for name in ("stated", "problem", "basis", "upward", "passes", "checked"):
+            self.__dict__.pop(name, None)

@@ -1,0 +1,1 @@
+"""Steps, workers, progress and checkpoints; knows no statistics."""

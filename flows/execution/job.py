@@ -1,0 +1,50 @@
+"""What the stages of one run have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from flows.execution.checkpoints import Batches
+from flows.execution.steps import Notes, Progress
+from flows.execution.workers import Workers
+from geography.spine import Spine
+from pipeline.model.universe import Universe
+from pipeline.release.layout import RunDirectory, UniverseDirectory
+from pipeline.release.manifest import Status
+from pipeline.spec.release_spec import ReleaseSpec
+from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A run's directory, its public inputs, and who works on it; nothing confidential.
+
+    Attributes:
+        run: where everything is read and written.
+        spec: the release spec.
+        universes: what it resolves to, the release's own first.
+        spine: the geography.
+        workers: for batches of geounits.
+        progress: is told how far the run is.
+        batches: where results of batches are kept for a run that goes on; None where none does.
+        most_cells: leaf cells from which a spine is cut, and that a subtree may have; no published number depends on
+            it, nor on the next.
+        part_cells: leaf cells of the small subtrees that are worked on together.
+        status: whether it may be published; without being told, not.
+        told: step -> what it has told; public.
+    """
+
+    run: RunDirectory
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+    spine: Spine
+    workers: Workers
+    progress: Progress
+    batches: Batches | None = None
+    most_cells: int = MOST_CELLS
+    part_cells: int = PART_CELLS
+    status: Status = "NOT FOR RELEASE: insecure test key"
+    told: dict[str, Notes] = field(default_factory=dict)
+
+    def folder(self, universe: Universe) -> UniverseDirectory:
+        return self.run.universe(universe.name)

@@ -1,0 +1,183 @@
+"""A pool of worker processes for batches of geounits.
+
+Results come back in the order of the tasks and do not depend on the number of workers: batches are cut before they are
+handed out, and every worker computes with one thread.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import connection, get_context, parent_process
+from typing import Protocol, TypeVar
+
+from flows.execution.threads import limit_threads
+from geography.errors import InputError, SpinewiseError
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: Tasks handed out for each worker: one that it works on, one that waits.
+AHEAD = 2
+
+
+class WorkerError(SpinewiseError):
+    """A worker process ended without a result."""
+
+
+def default_workers() -> int:
+    """The number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Workers:
+    """Runs tasks in `count` processes, or in this one where `count` is 1; they start with the first batch of tasks.
+
+    Use it as a context manager: the processes end with the block.
+
+    Raises:
+        InputError: `count` is below 1.
+    """
+
+    #: Whether the parts of a spine are handed to other machines.
+    shares_parts = False
+
+    def __init__(self, count: int) -> None:
+        if count < 1:
+            raise InputError(f"workers: found {count}; at least 1 is needed")
+        self.count = count
+        self._pool: ProcessPoolExecutor | None = None
+
+    def run(
+        self,
+        function: Callable[[Task], Result],
+        tasks: Sequence[Task],
+        done: Callable[[Task], None] | None = None,
+    ) -> Iterator[Result]:
+        """Yield `function(task)` for each task, in order.
+
+        Args:
+            function: of a module, so that it can be named to another process.
+            tasks: picklable.
+            done: called with each task, in order, when its result is there.
+
+        Raises:
+            WorkerError: a worker was killed or could not start.
+            Exception: what `function` raises.
+        """
+        if self.count == 1 or len(tasks) < 2:
+            for task in tasks:
+                result = function(task)
+                if done is not None:
+                    done(task)
+                yield result
+            return
+        try:
+            pool = self._start()
+            yield from in_order(
+                tasks, lambda task: pool.submit(function, task), Future.result, AHEAD * self.count, done
+            )
+        except BrokenProcessPool:
+            self.close()
+            raise WorkerError(
+                "a worker process ended without a result: it was killed, or there is not enough memory; "
+                "run the same again, with fewer --workers if memory is short"
+            ) from None
+
+    def prepare(self) -> None:
+        """Start the processes now, without waiting for them: they import what they need while this one goes on."""
+        if self.count > 1:
+            pool = self._start()
+            for _ in range(self.count):
+                pool.submit(os.getpid)
+
+    def _start(self) -> ProcessPoolExecutor:
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_worker)
+        return self._pool
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the processes, after the tasks that they work on or `at_once`; tasks that have not begun are dropped."""
+        if self._pool is None:
+            return
+        if at_once:
+            # The pool offers no way to stop a task from Python 3.11 to 3.13.
+            for process in list((self._pool._processes or {}).values()):
+                process.kill()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool = None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        self.close(at_once=error is not None)
+
+
+class Handed(Protocol):
+    """A task that was handed out."""
+
+    def cancel(self) -> object: ...
+
+
+HandedOut = TypeVar("HandedOut", bound=Handed)
+
+
+def in_order(
+    tasks: Iterable[Task],
+    submit: Callable[[Task], HandedOut],
+    result_of: Callable[[HandedOut], Result],
+    ahead: int,
+    done: Callable[[Task], None] | None = None,
+) -> Iterator[Result]:
+    """Hand tasks out, at most `ahead` of them at a time, and yield their results in order.
+
+    Args:
+        submit: hands a task out.
+        result_of: waits for the result of one that was.
+        ahead: at least 1.
+        done: called with each task, in order, when its result is there.
+    """
+    waiting: deque[tuple[Task, HandedOut]] = deque()
+
+    def finish() -> Result:
+        task, handed = waiting.popleft()
+        result = result_of(handed)
+        if done is not None:
+            done(task)
+        return result
+
+    try:
+        for task in tasks:
+            waiting.append((task, submit(task)))
+            if len(waiting) >= ahead:
+                yield finish()
+        while waiting:
+            yield finish()
+    finally:
+        for _, handed in waiting:
+            handed.cancel()
+
+
+def _begin_worker() -> None:
+    """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
+    limit_threads()
+    starter = parent_process()
+    if starter is not None:
+        threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
+    from threadpoolctl import threadpool_limits
+
+    import postprocess.downward.level
+    import postprocess.downward.simulated_margins  # noqa: F401
+
+    threadpool_limits(1)
+
+
+def _end_with(sentinel: int) -> None:
+    # A pool whose owner was killed would wait for tasks for ever.
+    connection.wait([sentinel])
+    os._exit(1)

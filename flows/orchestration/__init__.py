@@ -1,0 +1,1 @@
+"""Prefect: the flows, their deployments, retries, artifacts and temporary server; nobody else imports it."""

@@ -1,0 +1,193 @@
+"""What a run shows on Prefect's pages: progress, and tables of public values; and its log lines.
+
+Shown are the plan, the budget, what the solvers report, sizes and times. Nothing here is given a count.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from prefect.artifacts import (
+    create_markdown_artifact,
+    create_progress_artifact,
+    create_table_artifact,
+    update_progress_artifact,
+)
+from prefect.logging import get_run_logger
+
+from flows.execution.memory import memory_now
+from flows.execution.steps import Counted, Notes, Perform, Step, shown_time
+from flows.publishing.manifest import statement_of
+from flows.runs.request import CheckedRequest
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from prefect.logging.loggers import LoggingAdapter
+
+#: Seconds between two updates of the progress.
+_OFTEN = 2.0
+
+Row = dict[str, object]
+
+
+class ReleaseArtifacts:
+    """A progress that makes artifacts of the flow run, under keys that begin with the release's name.
+
+    A server that cannot be reached does not stop a run: from the first failure on no more artifacts are made.
+    """
+
+    def __init__(self, checked: CheckedRequest) -> None:
+        self._checked = checked
+        self._name = re.sub(r"[^a-z0-9]+", "-", checked.spec.name.lower()).strip("-") or "release"
+        self._count = Counted()
+        self._progress: UUID | None = None
+        self._told = 0.0
+        self._began = self._step_began = time.monotonic()
+        self._solver: list[Row] = []
+        self._times: list[Row] = []
+        self._reachable = True
+        self._log: LoggingAdapter | logging.Logger = get_run_logger()
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        self._began = time.monotonic()
+        self._count.begin(steps)
+        self._log.info("%s: begins in %s, %d steps", self._checked.spec.name, self._checked.run.root, len(steps))
+        self._table("plan", plan_rows(steps), "The steps of the run, in order.")
+        self._table("budget", budget_rows(self._checked), "How the privacy-loss budget is spent.")
+        self._progress = self._make(create_progress_artifact, 0.0, f"{self._name}-progress", "The run begins.")
+
+    def start(self, step: Step) -> None:
+        self._count.start(step)
+        self._step_began = time.monotonic()
+        self._update(step.name)
+
+    def advance(self, geounits: int) -> None:
+        self._count.advance(geounits)
+        if self._count.step is not None and time.monotonic() - self._told >= _OFTEN:
+            self._update(f"{self._count.step.name}: {self._count.shown}")
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        self._count.finish(skipped=skipped)
+        seconds, memory = time.monotonic() - self._step_began, memory_now()
+        self._times.append(
+            {
+                "step": step.name,
+                "geounits": step.geounits,
+                "seconds": "done before" if skipped else round(seconds, 2),
+                "memory, MB": round(memory / 1e6),
+            }
+        )
+        took = "done before" if skipped else f"{seconds:.2f} s"
+        self._log.info("%s: %d geounits, %s, memory %.0f MB", step.name, step.geounits, took, memory / 1e6)
+
+    def close(self) -> None:
+        self._table("times", self._times, "How long each step took, and the memory at its end.")
+
+    def noting(self, perform: Perform) -> Perform:
+        """`perform`, and what the solvers of a step tell goes to the table of the solvers."""
+
+        def performed(step: Step) -> Notes | None:
+            notes = perform(step)
+            if notes:
+                self._solver.append({"step": step.name, **{name: _shown(value) for name, value in notes.items()}})
+            return notes
+
+        return performed
+
+    def finished(self, run: RunDirectory) -> None:
+        """The release is whole: what the solvers did, the sizes of the files, and where everything is."""
+        manifest = read_manifest(run.manifest)
+        sizes: list[Row] = [{"file": name, "bytes": file.bytes} for name, file in sorted(manifest.files.items())]
+        self._table("solver", self._solver, "What the solvers did, with the largest residuals.")
+        self._table("sizes", sizes, "The public files.")
+        total = sum(file.bytes for file in manifest.files.values())
+        took = shown_time(time.monotonic() - self._began)
+        self._log.info("%s: done in %s, %d public files, %.1f MB", manifest.release, took, len(sizes), total / 1e6)
+        if self._progress is not None:
+            self._make(update_progress_artifact, self._progress, 100.0, "The release is done.")
+        page = result_page(run, manifest.release, manifest.status, len(sizes), total, took)
+        self._make(create_markdown_artifact, page, f"{self._name}-release", "The release, and where it is.")
+
+    def _update(self, text: str) -> None:
+        self._told = time.monotonic()
+        left = self._count.seconds_left
+        rest = "" if left is None else f", about {shown_time(left)} left"
+        text = f"{text}{rest}, memory {memory_now() / 1e6:.0f} MB"
+        if self._progress is not None:
+            self._make(update_progress_artifact, self._progress, round(100 * self._count.share, 1), text)
+
+    def _table(self, name: str, rows: list[Row], text: str) -> None:
+        if rows:
+            self._make(create_table_artifact, rows, f"{self._name}-{name}", text)
+
+    def _make(self, function: Callable[..., Any], *arguments: object) -> Any:
+        if not self._reachable:
+            return None
+        try:
+            return function(*arguments)
+        except Exception as error:  # whatever Prefect's client raises: the run is worth more than its artifacts
+            self._reachable = False
+            self._log.warning("Prefect's server takes no artifacts (%s); the run goes on without", type(error).__name__)
+            return None
+
+
+def plan_rows(steps: tuple[Step, ...]) -> list[Row]:
+    """The steps of a run, with how many geounits each goes through and its part of the work."""
+    total = sum(step.work for step in steps) or 1.0
+    return [
+        {
+            "step": step.name,
+            "stage": step.stage,
+            "universe": step.universe or "main",
+            "level": step.level,
+            "geounits": step.geounits,
+            "part of the work": f"{step.work / total:.1%}",
+        }
+        for step in steps
+    ]
+
+
+def budget_rows(checked: CheckedRequest) -> list[Row]:
+    """Every measurement with its share of the budget and its noise, as the manifest will state them."""
+    rows: list[Row] = []
+    for universe in checked.universes:
+        statement = statement_of(universe)
+        rows += [
+            {
+                "universe": universe.name or "main",
+                "budget": f"{statement.framework} {statement.budget}",
+                "level": noise.level,
+                "query": noise.query,
+                "share": noise.share,
+                "mechanism": noise.mechanism,
+                "scale": noise.scale_decimal,
+            }
+            for noise in statement.noise
+        ]
+    return rows
+
+
+def result_page(run: RunDirectory, name: str, status: str, files: int, size: int, took: str) -> str:
+    """Markdown that says where a release is and what to do with it."""
+    page = run.report if run.report.is_file() else run.manifest
+    what = "The report" if page == run.report else "The manifest"
+    return (
+        f"# Release {name}\n\n{status}; {files} public files, {size / 1e6:.1f} MB, in {took}.\n\n"
+        f"- [{what}]({page.resolve().as_uri()}): `{page.resolve()}`\n"
+        f"- May be published: `{run.public.resolve()}`\n"
+        f"- Must not: `{run.restricted.resolve()}`\n\n"
+        f"Check it with `spinewise verify {run.root.resolve()}`.\n"
+    )
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {number}" for name, number in value.items())
+    return value

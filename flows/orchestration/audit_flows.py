@@ -1,0 +1,123 @@
+"""Audits as Prefect flows: the rerun of a release, and the tests of what is installed.
+
+As in `release_flow`, no flow or task is given or gives back anything confidential: paths go in, and what differs in
+public files comes out. A key that does not come from a file is handed over beside Prefect, in `key_of_rerun`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated
+
+from flows.orchestration.environment import set_up_prefect
+
+set_up_prefect()
+
+from prefect import flow  # noqa: E402
+from prefect.artifacts import create_markdown_artifact  # noqa: E402
+from pydantic import Field  # noqa: E402
+
+from flows.audits.audits import Tell, audit_installed  # noqa: E402
+from flows.confidential.custody import KeySource, key_of_release  # noqa: E402
+from flows.execution.steps import Silent  # noqa: E402
+from flows.execution.workers import default_workers  # noqa: E402
+from flows.orchestration.release_flow import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
+from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
+from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
+from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun  # noqa: E402
+from flows.runs.verify import release_at  # noqa: E402
+from flows.settings import load_settings  # noqa: E402
+from pipeline.audit.findings import Audit, Finding  # noqa: E402
+from pipeline.audit.report import write_audit  # noqa: E402
+from pipeline.errors import SpinewiseError  # noqa: E402
+from pipeline.privacy.keys import MasterKey  # noqa: E402
+
+#: The key, where it was read before the flow began.
+key_of_rerun: ContextVar[MasterKey | None] = ContextVar("key_of_rerun", default=None)
+#: Who is told of each finding.
+listener: ContextVar[Tell | None] = ContextVar("listener", default=None)
+
+
+@flow(name="spinewise rerun", flow_run_name="rerun of {release}", persist_result=False, log_prints=False)
+def rerun(
+    release: Path,
+    data: Path | None = None,
+    spec: Path | None = None,
+    key_file: Path | None = None,
+    workers: WorkerCount | None = None,
+) -> Rerun:
+    """Compute a release again from its records and its key, and compare every public file.
+
+    Args:
+        release: Path of its directory.
+        data: Records, a file or a folder; by default those that the run read.
+        spec: Path of its spec, if the run's restricted/ folder is not there.
+        key_file: Path of its key, if the run did not keep it.
+        workers: Number of processes; all cores by default.
+    """
+    run = release_at(release)
+    universes = universes_to_rerun(run, data, spec)
+    key = key_of_rerun.get()
+    if key is None:
+        key = key_of_release(run, KeySource(file=key_file))
+    workers = load_settings(workers=workers).workers
+    progress = progress_of_run.get(Silent())
+    count = default_workers() if workers is None else workers
+    try:
+        with temporary_server_ends_with_us():
+            return rerun_release(run, universes, key, count, progress, perform_as_task)
+    finally:
+        progress.close()
+
+
+@flow(
+    name="spinewise audit",
+    persist_result=False,
+    log_prints=False,
+    timeout_seconds=SETTINGS.timeout,
+    on_failure=[on_failure],
+    on_crashed=[on_crash],
+)
+def audit(
+    out: Path = Path("audit"),
+    quick: bool = False,
+    seed: Annotated[int, Field(ge=0, le=10**6)] = 1,
+    workers: WorkerCount | None = None,
+) -> Audit:
+    """Test the installed samplers and pipeline, and write the reports; an audit that finds a fault ends as failed.
+
+    Args:
+        out: Folder of audit.html and audit.json.
+        quick: Half a minute instead of several.
+        seed: Of the public test keys; the same seed gives the same findings.
+        workers: Number of processes; by default that of the worker's settings, or all cores.
+    """
+    workers = load_settings(workers=workers).workers
+    tell = listener.get() or _unheard
+    count = default_workers() if workers is None else workers
+    with temporary_server_ends_with_us():
+        found = audit_installed(quick=quick, seed=seed, workers=count, tell=tell)
+    html, _ = write_audit(found, out)
+    create_markdown_artifact(audit_page(found, html), "spinewise-audit", "What the audit found.")
+    if not found.passed:
+        raise AuditError(f"{len(found.failed)} of {len(found.findings)} checks failed; see {html.resolve()}")
+    return found
+
+
+class AuditError(SpinewiseError):
+    """An audit has found a fault; the same again would find it again."""
+
+    exit_status = 1
+
+
+def audit_page(found: Audit, html: Path) -> str:
+    """Markdown with the verdict and what failed; an audit of what is installed sees nothing confidential."""
+    verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
+    lines = [f"# {found.title}", "", f"{verdict}; [the report]({html.resolve().as_uri()}): `{html.resolve()}`", ""]
+    lines += [f"- {one.group}: {one.check}, {one.subject}: {one.detail}" for one in found.failed]
+    return "\n".join(lines) + "\n"
+
+
+def _unheard(finding: Finding) -> None:
+    """Tell nobody."""

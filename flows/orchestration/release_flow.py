@@ -1,0 +1,119 @@
+"""The release as a Prefect flow: a task for each step, tens of them in a run.
+
+Tasks take no arguments and give back public values at most, so that nothing confidential can reach Prefect's database.
+Errors of the steps that see the records are emptied of their text before Prefect sees them, see
+`flows.confidential.refusals`.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Annotated
+
+from flows.execution.threads import limit_threads
+from flows.orchestration.environment import set_up_prefect
+
+limit_threads()
+set_up_prefect()
+
+from prefect import Task, flow  # noqa: E402
+from prefect.cache_policies import NO_CACHE  # noqa: E402
+from pydantic import Field  # noqa: E402
+
+from flows.confidential.custody import configured_key  # noqa: E402
+from flows.execution.steps import Notes, Progress, Silent, Step, Together  # noqa: E402
+from flows.execution.workers import default_workers  # noqa: E402
+from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
+from flows.orchestration.retries import may_be_retried, on_crash, on_failure, retry_delays  # noqa: E402
+from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
+from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
+from flows.runs.run import run_release  # noqa: E402
+from flows.settings import load_settings  # noqa: E402
+from pipeline.privacy.keys import MasterKey  # noqa: E402
+
+#: Who is told how far the run is; not a parameter, which Prefect would store.
+progress_of_run: ContextVar[Progress] = ContextVar("progress_of_run")
+#: The master key, where it was read before the flow began; not a parameter either.
+key_of_run: ContextVar[MasterKey | None] = ContextVar("key_of_run", default=None)
+
+#: Read once: Prefect takes timeouts and retries from the flow's definition.
+SETTINGS = load_settings()
+
+WorkerCount = Annotated[int, Field(ge=1)]
+
+
+@flow(
+    name="spinewise release",
+    flow_run_name="release of {spec}",
+    persist_result=False,
+    log_prints=False,
+    timeout_seconds=SETTINGS.timeout,
+    on_failure=[on_failure],
+    on_crashed=[on_crash],
+)
+def release(
+    spec: Path,
+    out: Path | None = None,
+    data: Path | None = None,
+    workers: WorkerCount | None = None,
+    key_file: Path | None = None,
+    engine: EngineName = "local",
+    scheduler: str | None = None,
+    scratch: str | None = None,
+) -> str:
+    """Run the release that a spec states, or go on with it; returns the path of its directory.
+
+    Args:
+        spec: Path of the release spec, a TOML file.
+        out: Folder in which the release's directory is made; by default that of the worker's settings.
+        data: Records to use instead of the spec's; a file, or a folder.
+        workers: Number of processes; by default that of the worker's settings, or all cores.
+        key_file: Path of the master key; by default that of the worker's settings, or the run draws and keeps its own.
+        engine: Who works on the parts of a large spine: this machine, or a Dask cluster.
+        scheduler: Address of the Dask scheduler.
+        scratch: Folder that this process and all Dask workers can reach; the run's own by default.
+    """
+    settings = load_settings(out=out, workers=workers)
+    key = key_of_run.get()
+    if key is None and key_file is None:
+        key = configured_key(spec, settings)
+    request = Request(
+        spec=spec,
+        out=settings.out,
+        data=data,
+        workers=default_workers() if settings.workers is None else settings.workers,
+        key_file=key_file,
+        key=key,
+        engine=Engine(engine, scheduler, scratch),
+    )
+    checked = check_request(request)
+    artifacts = ReleaseArtifacts(checked)
+    progress = Together(progress_of_run.get(Silent()), artifacts)
+    try:
+        with temporary_server_ends_with_us():
+            root = run_release(checked, progress, artifacts.noting(perform_as_task))
+        artifacts.finished(checked.run)
+        return str(root)
+    finally:
+        progress.close()
+
+
+def perform_as_task(step: Step) -> Notes | None:
+    """Perform a step as a task of the flow that runs; tried again where that may help."""
+    return Task(
+        fn=step.perform,
+        name=step.stage,
+        task_run_name=step.name,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+        retries=SETTINGS.retries,
+        retry_delay_seconds=retry_delays(SETTINGS) or None,
+        retry_condition_fn=_worth_retrying,
+    )()
+
+
+def _worth_retrying(_task: object, _run: object, state: object) -> bool:
+    """Prefect's question whether a failed task is tried again."""
+    error = getattr(state, "data", None)
+    return isinstance(error, BaseException) and may_be_retried(error)

@@ -1,0 +1,152 @@
+"""A plan as data: what each universe of a release will promise, measure and get wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.plan.cost import Cost, cost_of
+from flows.plan.expectation import Expectation
+from flows.publishing.manifest import statement_of
+from geography.spine import Spine
+from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.model.query import Query
+from pipeline.model.universe import Universe
+from pipeline.release.manifest import PrivacyStatement
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from postprocess.downward.simulated_margins import NORMAL_QUANTILE
+from postprocess.linear.expected import LevelCovariances
+
+#: What the errors of a plan leave out.
+REMARK = (
+    "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. "
+    "Where counts are small (below about three standard errors) the release is closer to the truth than that."
+)
+
+
+@dataclass(frozen=True)
+class ExpectedRow:
+    """One query at one level.
+
+    Attributes:
+        geounits, numbers: of the level, and of the query in each geounit.
+        share: of the universe's whole budget, as exact text; "" where the query is not measured at the level.
+        sigma: standard deviation of the noise on each number, persons; None where it is not measured.
+        per_number: expected absolute error of a number, mean over numbers and geounits; None where the measurements do
+            not determine it. Persons, as the next two.
+        per_geounit: the sum over the query's numbers, mean over geounits.
+        margin90: half the width of a 90 % interval, mean over numbers and geounits.
+    """
+
+    level: str
+    query: str
+    geounits: int
+    numbers: int
+    share: str
+    sigma: float | None
+    per_number: float | None
+    per_geounit: float | None
+    margin90: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class UniversePlan:
+    """What to expect of one universe."""
+
+    expectation: Expectation
+    statement: PrivacyStatement
+    rows: tuple[ExpectedRow, ...]
+
+    @property
+    def universe(self) -> Universe:
+        return self.expectation.universe
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "universe": self.universe.name,
+            "privacy": self.statement.model_dump(mode="json", exclude={"noise", "universe"}),
+            "estimator": self.expectation.estimator,
+            "expected": [vars(row) for row in self.rows],
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What to expect of a release."""
+
+    spec: ReleaseSpec
+    spine: Spine
+    universes: tuple[UniversePlan, ...]
+    cost: Cost
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "release": self.spec.name,
+            "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
+            "universes": [one.data() for one in self.universes],
+            "cost": self.cost.data(),
+            "remark": REMARK,
+        }
+
+
+def plan_release(path: Path, estimator: str | None, workers: int) -> Plan:
+    """The plan of a spec file. Reads the list of leaves and public counts of facilities; no records.
+
+    Args:
+        estimator: instead of the spec's.
+        workers: processes that the run will have.
+
+    Raises:
+        InputError: something in the spec or its public files is wrong.
+    """
+    spec = load_spec(path)
+    spine = read_spine(spec.geography)
+    found = []
+    for universe in spec.universes():
+        facilities = [read_facilities(bound, spine) for bound in universe.bounds]
+        chosen = estimator or spec.postprocess.estimator
+        found.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
+    return Plan(spec, spine, tuple(found), cost_of(spec, spine, workers))
+
+
+def plan_universe(expectation: Expectation) -> UniversePlan:
+    """What to expect of one universe, for every measured and every published query at every level."""
+    universe = expectation.universe
+    found = expectation.planned()
+    rows = [
+        _row(expectation, found, level, query) for level in universe.level_names for query in _queries(universe, level)
+    ]
+    return UniversePlan(expectation, statement_of(universe), tuple(rows))
+
+
+def _queries(universe: Universe, level: str) -> Sequence[Query]:
+    """What is measured at a level, what is measured elsewhere, and what is published at the level; each once."""
+    chosen: dict[tuple[str, ...], Query] = {}
+    measured = [one.query for one in universe.strategy.level(level).queries]
+    published = [table.query for table in universe.tables if level in table.levels]
+    for query in (*measured, *universe.strategy.distinct_queries(), *published):
+        chosen.setdefault(query.terms, query)
+    return tuple(chosen.values())
+
+
+def _row(expectation: Expectation, found: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedRow:
+    universe, noise = expectation.universe, expectation.noise()
+    strategy = universe.strategy.level(level)
+    share = next((str(strategy.share * one.share) for one in strategy.queries if one.query.terms == query.terms), "")
+    errors = expectation.errors(found, level, query)
+    known = errors.per_geounit == errors.per_geounit
+    return ExpectedRow(
+        level=level,
+        query=query.name,
+        geounits=len(expectation.spine.levels[expectation.spine.index_of(level)]),
+        numbers=query.size,
+        share=share,
+        sigma=noise[level, query.name].variance ** 0.5 if share else None,
+        per_number=errors.per_number if known else None,
+        per_geounit=errors.per_geounit if known else None,
+        margin90=NORMAL_QUANTILE * errors.standard if known else None,
+    )

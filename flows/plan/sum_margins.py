@@ -1,0 +1,46 @@
+"""The variances of sums of a release's numbers, for `pipeline.reading`: the covariances of the linear estimate.
+
+Named in pyproject.toml as the entry point "linear" of the group "spinewise.margins".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.plan.expectation import Expectation
+from geography.spine import Spine
+from pipeline.inputs.geography import read_public_facilities
+from pipeline.model.universe import Universe
+from pipeline.reading.margins import Groups
+from pipeline.release.layout import UniverseDirectory
+from postprocess.linear.areas import area_variances
+from postprocess.linear.expected import answer_variances
+from postprocess.problem import Marginal
+
+
+class LinearVariances:
+    """The variances of one universe's numbers; see `pipeline.reading.margins.Variances`."""
+
+    def __init__(self, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> None:
+        facilities = [
+            read_public_facilities(files.constraint(number), bound, spine.levels[spine.index_of(bound.level)].geocodes)
+            for number, bound in enumerate(universe.bounds)
+        ]
+        self._expectation = Expectation.of(universe, spine, facilities, estimator)
+        self._found = self._expectation.planned()
+
+    def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
+        """Variances `(n_geounits, size)` of the answers for every geounit of a level."""
+        classes = self._expectation.classes[level]
+        found = answer_variances(self._expectation.basis, classes, self._found[level], _marginal(groups))
+        return found[classes.downward]
+
+    def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+        """Variances `(size,)` of the answers for some leaves together."""
+        one = self._expectation
+        return area_variances(one.spine, one.basis, one.classes, self._found, leaves, _marginal(groups))
+
+
+def _marginal(groups: Groups) -> Marginal:
+    return Marginal("selection", tuple(groups))

@@ -1,0 +1,130 @@
+"""A copy of a spec with another budget and another division of it; comments and everything else stay as they are."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import MutableMapping
+from contextlib import suppress
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import tomlkit
+from tomlkit.items import InlineTable
+
+from pipeline.errors import InputError
+from pipeline.model.universe import Universe
+from pipeline.spec.release_spec import parse_spec
+from pipeline.storage.files import write_problem
+
+_MOST_DECIMALS = 12
+
+
+def write_divided(spec: Path, target: Path, universe: Universe) -> None:
+    """Write the spec at `spec` to `target`, with the budget and the strategy of `universe`.
+
+    File names in it are stated relative to where it is written.
+
+    Raises:
+        InputError: there is a file already, or it cannot be written.
+    """
+    if target.exists():
+        raise InputError(f"--write {target}: there is a file already; name another, nothing is overwritten")
+    document = tomlkit.parse(spec.read_text("utf-8-sig"))
+    _move_files(document, spec.parent.resolve(), target.parent.resolve())
+    companions: Any = document.get("companions", {})
+    section: MutableMapping[str, Any] = companions[universe.name] if universe.name else document
+    _set_budget(section, universe)
+    _set_strategy(section, universe)
+    text = tomlkit.dumps(document)
+    _check(text, target, universe)
+    _write(text, target)
+
+
+def _set_budget(section: MutableMapping[str, Any], universe: Universe) -> None:
+    key = "rho" if universe.framework == "zcdp" else "epsilon"
+    if "privacy" not in section:
+        section["privacy"] = tomlkit.table()
+    privacy = section["privacy"]
+    comment = privacy[key].trivia.comment if key in privacy else ""
+    privacy[key] = exact_text(universe.budget)
+    if comment:
+        privacy[key].comment(comment.lstrip("# "))
+
+
+def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None:
+    inline = isinstance(section, InlineTable)
+    strategy: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
+    levels: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
+    for level in universe.strategy.levels:
+        one = tomlkit.inline_table()
+        one["share"] = exact_text(level.share)
+        if level.queries:
+            queries = tomlkit.inline_table()
+            for measured in level.queries:
+                queries[measured.query.name] = exact_text(measured.share)
+            one["queries"] = queries
+        levels[level.level] = one
+    if universe.preset:
+        strategy["preset"] = universe.preset  # whose recodes the queries may use
+    strategy["levels"] = levels
+    section.pop("strategy", None)
+    section["strategy"] = strategy
+
+
+def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
+    """State the file names of a spec in `old` relative to `new`."""
+    companions: Any = document.get("companions", {})
+    universes: list[Any] = [document, *companions.values()]
+    report: Any = document.get("report", {})
+    sections: list[Any] = [document["geography"], *report.get("polygons", {}).values()]
+    sections += [document["geography"]["regroup"]] if "regroup" in document["geography"] else []
+    for universe in universes:
+        sections += [universe["input"]] if "input" in universe else []
+        sections += list(universe.get("bounds", []))
+    for section in sections:
+        file = str(section["file"])
+        if old != new and not Path(file).is_absolute():
+            comment = section["file"].trivia.comment
+            section["file"] = os.path.relpath(old / file, new)
+            if comment:
+                section["file"].comment(comment.lstrip("# "))
+
+
+def exact_text(value: Fraction) -> str:
+    """The exact number as a spec has it: a decimal where it ends soon, else a fraction.
+
+    >>> exact_text(Fraction(1, 8)), exact_text(Fraction(1, 3)), exact_text(Fraction(2))
+    ('0.125', '1/3', '2')
+    """
+    for digits in range(_MOST_DECIMALS + 1):
+        scaled = value * 10**digits
+        if scaled.denominator == 1:
+            return format(Decimal(scaled.numerator).scaleb(-digits), "f")
+    return str(value)
+
+
+def _check(text: str, target: Path, universe: Universe) -> None:
+    """What is written says what was meant."""
+    written = parse_spec(text, str(target), target.parent).universes()
+    found = next(one for one in written if one.name == universe.name)
+    if found.privacy_fingerprint() != universe.privacy_fingerprint():
+        raise RuntimeError(f"{target}: the spec as written is not the one that was meant; a defect")
+
+
+def _write(text: str, target: Path) -> None:
+    try:
+        handle, name = tempfile.mkstemp(prefix=".spinewise-", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(name).chmod(0o644)
+            Path(name).replace(target)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+    except OSError as error:
+        raise InputError(write_problem(error, target)) from error

@@ -1,0 +1,50 @@
+"""The report of a release as a step: from public files alone, so that `verify` computes it again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flows.execution.job import Job
+from flows.publishing.manifest import account_of, statement_of
+from geography.spine import Spine
+from pipeline.report.page import report_page
+from pipeline.report.polygons import Area, PolygonSource, read_areas
+from pipeline.report.sources import ReportSources
+from pipeline.spec.sections import ReportSection
+from pipeline.storage.files import write_bytes
+
+
+def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
+    """The polygons that the spec names, by level.
+
+    Raises:
+        InputError: a file cannot be read, or does not fit its level.
+    """
+    return {
+        level: read_areas(
+            PolygonSource(f"report.polygons.{level}", one.file, one.code, one.name),
+            spine.levels[spine.index_of(level)].geocodes,
+        )
+        for level, one in report.polygons.items()
+    }
+
+
+def polygon_files(job: Job) -> tuple[Path, ...]:
+    """The public files of polygons."""
+    return tuple(job.run.polygons(level) for level in job.spec.report.polygons)
+
+
+def write_report(job: Job) -> None:
+    """Write public/report.html from tables, polygons, the spec, and what the steps before have told."""
+    sources = ReportSources(
+        run=job.run,
+        spec=job.spec,
+        status=job.status,
+        universes=job.universes,
+        spine=job.spine,
+        statements=tuple(statement_of(universe) for universe in job.universes),
+        accounts=tuple(account_of(universe) for universe in job.universes),
+        notes=job.told,
+    )
+    write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)
+    job.progress.advance(1)

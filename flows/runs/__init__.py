@@ -1,0 +1,1 @@
+"""Whole runs: what a user asks for, from the request to the manifest."""

@@ -1,0 +1,117 @@
+"""A release from noisy measurements that were made elsewhere: no records, no key, nothing confidential."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from flows.confidential.measure import write_public_inputs
+from flows.estimation.problem import exact_header, header_of
+from flows.execution.job import Job
+from flows.execution.steps import Progress
+from flows.execution.workers import Workers
+from flows.publishing.manifest import manifest_of, statement_of
+from flows.publishing.report import read_polygons
+from flows.publishing.steps import perform_steps, public_steps
+from pipeline.errors import InputError
+from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
+from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.model.allocation import allocations
+from pipeline.model.universe import Universe
+from pipeline.release.layout import file_name
+from pipeline.release.manifest import MADE_ELSEWHERE, write_manifest
+from pipeline.release.measurements import MeasurementWriter
+from pipeline.release.run_directory import open_run
+from pipeline.release.tables import check_labels
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+
+def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: int, progress: Progress) -> Path:
+    """Post-process noisy measurement files to a whole public release directory; the directory.
+
+    Args:
+        measurements: folder in the layout of `pipeline.exchange.nmf`.
+        spec_path: the spec that says what was measured with which budget; its records are not read.
+        out: the folder that the release's directory is made in.
+
+    Raises:
+        InputError: the measurements are not those that the spec calls for; the message names file and place.
+    """
+    spec = load_spec(spec_path)
+    universes = spec.universes()
+    for universe in universes:
+        if universe.selections:
+            key = f"companions.{universe.name}.select" if universe.name else "select"
+            raise InputError(
+                f"{spec_path}: {key}: choices of how detailed a table is are made from records, and there are none "
+                "here; leave the section out"
+            )
+        statement_of(universe)
+        for table in universe.tables:
+            check_labels(table.name, table.query.answer_labels())
+    spine = read_spine(spec.geography)
+    facilities = {one.name: [read_facilities(bound, spine) for bound in one.bounds] for one in universes}
+    polygons = read_polygons(spec.report, spine)
+    root = out / spec.name
+    if root.exists() and any(root.iterdir()):
+        raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
+    _check_folder(measurements, spec, universes)
+    try:
+        with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": spec.name}) as run:
+            job = Job(run, spec, universes, spine, pool, progress, status=MADE_ELSEWHERE)
+            _take_in(job, measurements)
+            write_public_inputs(job, facilities, polygons)
+            steps = public_steps(job)
+            progress.begin(tuple(steps))
+            told = perform_steps(job, steps)
+            write_manifest(run, manifest_of(job, told, None, {}))
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+    return root
+
+
+def _check_folder(folder: Path, spec: ReleaseSpec, universes: tuple[Universe, ...]) -> None:
+    """Say at once which files are missing."""
+    for universe in universes:
+        for level in universe.strategy.levels:
+            place = _place(folder, universe)
+            exact = [query for name, query in universe.invariants if name == level.level]
+            if (level.queries or exact) and not level_files(place, level.level):
+                raise InputError(
+                    f"{place}: no file {level.level}.parquet, nor a folder {level.level} with Parquet files; the spec "
+                    f"{spec.source} has measurements at that level"
+                )
+
+
+def _place(folder: Path, universe: Universe) -> Path:
+    return folder / "companions" / file_name("companion", universe.name) if universe.name else folder
+
+
+def _take_in(job: Job, folder: Path) -> None:
+    """Write the measurements as a release has them, level by level."""
+    for universe in job.universes:
+        directory = job.folder(universe)
+        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True):
+            geocodes = allocation.measured(level.geocodes)
+            kinds = None if allocation.kinds is None else allocation.kinds[allocation.kinds >= 0]
+            wanted = [
+                Wanted(one.query, header_of(universe, allocation, one), geocodes, kinds)
+                for one in allocation.strategy.queries
+            ]
+            wanted += [
+                Wanted(query, exact_header(level.name, query), level.geocodes)
+                for name, query in universe.invariants
+                if name == level.name
+            ]
+            found = LevelMeasurements(level.name, universe.schema, wanted)
+            for path in level_files(_place(folder, universe), level.name) if wanted else ():
+                found.read(path)
+            for one, values in found.found():
+                place = directory.invariant if one.exact else directory.measurement
+                if one.exact and (values < 0).any():
+                    raise InputError(f"level {level.name!r}: an exact answer of {one.query.name!r} is negative")
+                with MeasurementWriter.open(place(level.name, one.query.name), job.run.staging, one.header) as writer:
+                    writer.write(one.geocodes, values, one.kinds)

@@ -1,0 +1,169 @@
+"""What a user asks for with `spinewise run`, and what can be checked of it before anything is read or started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, get_args
+
+from flows.confidential.charge import check_datasets
+from flows.publishing.manifest import statement_of
+from pipeline.errors import InputError
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import check_labels
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+EngineName = Literal["local", "dask"]
+ENGINES: tuple[str, ...] = get_args(EngineName)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Who works on the parts of a large spine; the release does not show it.
+
+    Attributes:
+        name: "local", or "dask".
+        scheduler: address of the Dask scheduler.
+        scratch: folder, path or fsspec address, that this process and all Dask workers can reach; the run's own
+            directory by default.
+    """
+
+    name: str = "local"
+    scheduler: str | None = None
+    scratch: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise InputError(f"--engine: found {self.name!r}; allowed are {' and '.join(ENGINES)}")
+        if self.name == "dask" and self.scheduler is None:
+            raise InputError("--engine dask needs --scheduler ADDRESS, such as tcp://10.0.0.5:8786")
+        if self.name != "dask" and (self.scheduler or self.scratch):
+            raise InputError("--scheduler and --scratch are for --engine dask")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A release to be run.
+
+    Attributes:
+        spec: the spec file.
+        out: the folder that the release's directory is made in.
+        data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
+        workers: number of processes.
+        key_file: of the master key; None if the run keeps its own.
+        key: the master key itself, where the operator hands it in otherwise.
+        engine: who works on the parts of a large spine.
+    """
+
+    spec: Path
+    out: Path
+    data: Path | None
+    workers: int
+    key_file: Path | None
+    key: MasterKey | None = field(default=None, repr=False)
+    engine: Engine = Engine()
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedRequest:
+    """A request whose spec has been read and found right.
+
+    Attributes:
+        universes: with the records that the request names.
+    """
+
+    request: Request
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+
+    @property
+    def run(self) -> RunDirectory:
+        return RunDirectory(self.request.out / self.spec.name)
+
+
+def check_request(request: Request) -> CheckedRequest:
+    """Read the spec and check all that can be checked without the records and without writing anything.
+
+    Raises:
+        InputError: something is wrong; the message names the place, what was found and what is allowed.
+    """
+    spec = load_spec(request.spec)
+    universes = with_data(spec.universes(), request.data)
+    for universe in universes:
+        universe.require_input()
+        statement_of(universe)
+        for table in universe.tables:
+            check_labels(table.name, table.query.answer_labels())
+    check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    if request.key is not None or request.key_file is not None:
+        if spec.privacy.key is not None:
+            given = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
+            raise InputError(
+                f"{request.spec}: privacy.key: found {spec.privacy.key!r} and {given}; one key is allowed, remove one "
+                "of the two"
+            )
+        given_key(request)
+    elif spec.privacy.key is not None:
+        MasterKey.from_text(spec.privacy.key)
+    return CheckedRequest(request, spec, universes)
+
+
+def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Universe, ...]:
+    """The universes with the records that `--data` names.
+
+    Raises:
+        InputError: `data` is not there, or is a folder without the files that the spec names.
+    """
+    if data is None:
+        return tuple(universes)
+    if not data.exists():
+        raise InputError(f"--data {data}: no such file or folder")
+    changed = []
+    for universe in universes:
+        records = universe.require_input()
+        if data.is_dir():
+            path = data / records.file.name
+            if not path.is_file():
+                raise InputError(f"--data {data}: the folder has no file {records.file.name}, which the spec names")
+        else:
+            path = records.file if universe.name else data
+        changed.append(replace(universe, input=records.model_copy(update={"file": path.resolve()})))
+    return tuple(changed)
+
+
+def given_key(request: Request) -> MasterKey | None:
+    """The key that the operator hands in; None if the run is to have its own. InputError where it cannot be read."""
+    if request.key is not None or request.key_file is None:
+        return request.key
+    return MasterKey.read(request.key_file)
+
+
+def master_key(checked: CheckedRequest, run: RunDirectory) -> MasterKey:
+    """The key of the run: the operator's, the spec's test key, or the run's own, drawn if there is none yet.
+
+    Raises:
+        InputError: a key cannot be read or written, or the run's own was destroyed.
+    """
+    given = given_key(checked.request)
+    if given is not None:
+        return given
+    if run.key.exists():
+        return MasterKey.read(run.key)
+    if run.key_destroyed.exists():
+        raise InputError(f"{run.root}: the key of this run was destroyed; the run cannot be repeated, only verified")
+    text = checked.spec.privacy.key
+    key = MasterKey.generate() if text is None else MasterKey.from_text(text)
+    key.write(run.key)
+    return key
+
+
+def key_identity(checked: CheckedRequest) -> str:
+    """What is public of where the key comes from; another key makes another run."""
+    given = given_key(checked.request)
+    if given is not None:
+        return given.commitment()
+    text = checked.spec.privacy.key
+    return "the run's own" if text is None else MasterKey.from_text(text).commitment()

@@ -1,0 +1,229 @@
+"""Rerun a release from its records and its key, compare every public file, and say where the first difference is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from flows.confidential.custody import check_made_here
+from flows.confidential.refusals import RefusedError
+from flows.execution.job import Job
+from flows.execution.steps import Perform, Progress, perform_here
+from flows.execution.workers import Workers
+from flows.publishing.manifest import manifest_of
+from flows.publishing.steps import Records, perform_steps, public_steps
+from flows.runs.request import with_data
+from flows.runs.verify import version_differences
+from pipeline.errors import InputError, ReleaseError
+from pipeline.inputs.geography import read_public_facilities, read_public_spine
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.release.differences import Difference, compare_public
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
+from pipeline.release.run_directory import empty_staging, held, make_run_folders
+from pipeline.report.polygons import read_public_areas
+from pipeline.spec.input_section import InputSpec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.storage.files import write_bytes
+
+
+@dataclass(frozen=True)
+class Rerun:
+    """What a rerun found.
+
+    Attributes:
+        files: how many public files were compared, the manifest among them.
+        differences: in the order in which a run writes the files; empty if all are the same to the last byte.
+        remarks: what a reader of the differences has to know, such as other versions.
+    """
+
+    files: int
+    differences: tuple[Difference, ...]
+    remarks: tuple[str, ...]
+
+    @property
+    def same(self) -> bool:
+        return not self.differences
+
+
+def rerun_release(
+    run: RunDirectory,
+    universes: Sequence[Universe],
+    key: MasterKey,
+    workers: int,
+    progress: Progress,
+    perform: Perform = perform_here,
+) -> Rerun:
+    """Compute all of public/ again in a folder closed to others, and compare it with the release.
+
+    It draws the noise that was drawn before and costs no budget: other records than the release's are refused before
+    anything is drawn. The folder holds true counts; it is in restricted/, where that can be written, and is removed.
+
+    Args:
+        universes: with their records; see `universes_to_rerun`.
+        key: the release's; see `flows.confidential.custody.key_of_release`.
+
+    Raises:
+        InputError: the records are not those that the release was made from.
+        RefusedError: the records cannot be read; why is in a file that only its owner can read.
+        SpinewiseError: the release cannot be computed again.
+    """
+    manifest = read_manifest(run.manifest)
+    with _closed_folder(run) as folder, Workers(workers) as pool, threadpool_limits(1):
+        again = RunDirectory(folder / "release")
+        with _keeping_refusal(run):
+            computed = _compute(run, again, manifest, universes, key, pool, progress, perform)
+        differences = compare_public(run, again, [level.name for level in computed.spine.levels])
+        files = len(read_manifest(again.manifest).files) + 1
+    return Rerun(files, tuple(differences), tuple(version_differences(manifest)))
+
+
+def _compute(
+    run: RunDirectory,
+    again: RunDirectory,
+    manifest: Manifest,
+    universes: Sequence[Universe],
+    key: MasterKey,
+    pool: Workers,
+    progress: Progress,
+    perform: Perform,
+) -> Job:
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    spine = read_public_spine(run.spine, spec.geography.level_names)
+    make_run_folders(again)
+    job = Job(again, spec, tuple(universes), spine, pool, progress, status=status(insecure_key=key.insecure))
+    facilities = {
+        one.name: [
+            read_public_facilities(
+                run.universe(one.name).constraint(number), bound, spine.levels[spine.index_of(bound.level)].geocodes
+            )
+            for number, bound in enumerate(one.bounds)
+        ]
+        for one in universes
+    }
+    polygons = {level: read_public_areas(run.polygons(level)) for level in spec.report.polygons}
+    records = Records(job, key, facilities, polygons)
+    counting, measuring, publishing = records.before_measuring(), records.measuring(), public_steps(job)
+    progress.begin((*counting, *measuring, *publishing))
+    perform_steps(job, counting, perform)
+    _refuse_other_records(run, manifest, records.fingerprints)
+    # Not charged: noise that is drawn again is the noise that was charged for.
+    perform_steps(job, measuring, perform)
+    told = perform_steps(job, publishing, perform)
+    write_manifest(again, manifest_of(job, told, key, records.fingerprints))
+    return job
+
+
+def _refuse_other_records(run: RunDirectory, manifest: Manifest, fingerprints: Mapping[str, str]) -> None:
+    """Raises InputError where noise would be drawn over other records, which nobody was charged for."""
+    changed = [
+        name or manifest.release
+        for name, fingerprint in fingerprints.items()
+        if manifest.input_fingerprints.get(name) != fingerprint
+    ]
+    if changed:
+        found = f"the records are not those that {run.root} was made from: {', '.join(changed)}"
+        why = "nothing was drawn, since other records are a release of their own, with a charge of its own"
+        raise InputError("; ".join([found, why, *version_differences(manifest)]))
+
+
+def _has_restricted(run: RunDirectory) -> bool:
+    return run.restricted.is_dir() and os.access(run.restricted, os.R_OK | os.W_OK | os.X_OK)
+
+
+@contextmanager
+def _closed_folder(run: RunDirectory) -> Iterator[Path]:
+    """A folder for true counts, removed in the end. Below restricted/ if possible: a kill leaves none elsewhere."""
+    if _has_restricted(run):
+        with held(run):
+            empty_staging(run)
+            with tempfile.TemporaryDirectory(prefix="rerun-", dir=run.staging) as folder:
+                yield Path(folder)
+    else:
+        with tempfile.TemporaryDirectory(prefix="spinewise-rerun-") as folder:
+            yield Path(folder)
+
+
+@contextmanager
+def _keeping_refusal(run: RunDirectory) -> Iterator[None]:
+    """Why the records were refused outlives the folder, in restricted/ or in a folder that only its owner can enter."""
+    try:
+        yield
+    except RefusedError as error:
+        if _has_restricted(run):
+            kept = run.refusal
+            write_bytes(kept, error.details.read_bytes(), run.staging, private=True)
+        else:
+            kept = Path(tempfile.mkdtemp(prefix="spinewise-refused-")) / error.details.name
+            shutil.copy(error.details, kept)
+        stage = str(error).split(":")[0]
+        raise RefusedError(stage, kept, error.exit_status) from None
+
+
+def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) -> tuple[Universe, ...]:
+    """The release's universes with their records.
+
+    How the records are read is not public, so it is taken from the spec file where one is given, and from what the run
+    kept in restricted/ otherwise.
+
+    Args:
+        data: records instead of those that the spec or the run name: a file, or a folder with files of the same names.
+
+    Raises:
+        InputError: the spec is of another release, or there is nothing that says how the records are read.
+    """
+    check_made_here(run)
+    manifest = read_manifest(run.manifest)
+    public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    if spec is None:
+        sections = _kept_inputs(run)
+        universes: tuple[Universe, ...] = tuple(
+            replace(one, input=sections.get(one.name)) for one in public.universes()
+        )
+    else:
+        given = load_spec(spec)
+        found, wanted = json.loads(json.dumps(given.public_dict())), manifest.spec
+        differing = sorted(part for part in found.keys() | wanted.keys() if found.get(part) != wanted.get(part))
+        if differing:
+            raise InputError(
+                f"--spec {spec}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec that "
+                "the release was made with is needed"
+            )
+        universes = given.universes()
+    for universe in universes:
+        universe.require_input()
+    return with_data(universes, data)
+
+
+def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
+    """The [input] sections as JSON, for restricted/: universe -> section."""
+    kept: dict[str, object] = {}
+    for universe in universes:
+        section = universe.require_input()
+        kept[universe.name] = {**section.model_dump(mode="json"), "file": str(section.file.resolve())}
+    return kept
+
+
+def _kept_inputs(run: RunDirectory) -> Mapping[str, InputSpec]:
+    try:
+        content = json.loads(run.input.read_bytes())
+    except FileNotFoundError:
+        raise InputError(
+            f"{run.root}: nothing here says how the records are read, since that is not public; give the spec that the "
+            "release was made with, --spec SPEC"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise ReleaseError(f"{run.input} cannot be read: {error}") from None
+    try:
+        return {name: InputSpec.model_validate(section) for name, section in content.items()}
+    except (ValueError, AttributeError):
+        raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None

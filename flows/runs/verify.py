@@ -1,0 +1,117 @@
+"""Verify a release from what is public of it: compute public/ again from its measurements, and compare every byte."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from flows.confidential.select import selected_problems
+from flows.execution.checkpoints import Batches
+from flows.execution.job import Job
+from flows.execution.steps import Progress
+from flows.execution.workers import Workers
+from flows.publishing.manifest import statement_of
+from flows.publishing.steps import input_files, perform_steps, public_steps
+from pipeline.errors import SpinewiseError
+from pipeline.inputs.geography import read_public_spine
+from pipeline.published import release_at as release_at
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
+from pipeline.release.run_directory import make_run_folders
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import make_folder, sha256_file
+
+
+def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[str]:
+    """What is wrong with a release, one sentence each; empty if nothing is.
+
+    First every file is compared with its hash in the manifest, then all of public/ but its inputs (spine, constraints,
+    invariants, measurements, selections) is computed again in a temporary folder and compared byte for byte. Nothing
+    under restricted/ is read.
+    """
+    if problems := check_public_files(run):
+        return problems
+    manifest = read_manifest(run.manifest)
+    try:
+        with _recomputed(run, manifest, workers, progress) as job:
+            problems = _compare(job, manifest)
+    except SpinewiseError as error:
+        problems = [f"public/ cannot be computed again: {error}"]
+    return problems + version_differences(manifest) if problems else []
+
+
+def version_differences(manifest: Manifest) -> list[str]:
+    """A sentence that says which versions differ from those that the release was made with, if any do."""
+    here, there = software(), manifest.software
+    now = {"spinewise": here.version, "python": here.python, **here.packages}
+    then = {"spinewise": there.version, "python": there.python, **there.packages}
+    differing = [
+        f"{name} {now.get(name, 'missing')} (made with {then.get(name, 'none')})"
+        for name in sorted(now.keys() | then.keys())
+        if now.get(name) != then.get(name)
+    ]
+    return [f"other versions are installed than it was made with: {', '.join(differing)}"] if differing else []
+
+
+@contextmanager
+def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: Progress) -> Iterator[Job]:
+    """A temporary run whose public/ has the inputs of `run` and everything else computed from them."""
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    universes = spec.universes()
+    spine = read_public_spine(run.spine, spec.geography.level_names)
+    with (
+        tempfile.TemporaryDirectory(prefix="spinewise-verify-") as folder,
+        Workers(workers) as pool,
+        threadpool_limits(1),
+    ):
+        again = RunDirectory(Path(folder) / "release")
+        make_run_folders(again)
+        batches = Batches(again, about="verify")
+        job = Job(again, spec, universes, spine, pool, progress, batches, status=manifest.status)
+        for path in input_files(job):
+            _link(path, run.public / path.relative_to(again.public))
+        steps = public_steps(job)
+        progress.begin(tuple(steps))
+        perform_steps(job, steps)
+        yield job
+
+
+def _link(target: Path, source: Path) -> None:
+    make_folder(target.parent)
+    target.symlink_to(source)
+
+
+def _compare(job: Job, manifest: Manifest) -> list[str]:
+    """What differs between the release and what was computed again."""
+    problems = []
+    inputs = {_name(job, path) for path in input_files(job)}
+    computed = {_name(job, path): path for path in job.run.public.rglob("*") if path.is_file()}
+    for name in sorted(manifest.files.keys() | computed.keys()):
+        if name not in computed:
+            problems.append(f"public/{name} does not follow from the spec; no such file is part of the release")
+        elif name not in manifest.files:
+            problems.append(f"public/{name} is missing; the spec says that it is published")
+        elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
+            problems.append(f"public/{name} is not what its measurements give")
+    problems += selected_problems(job)
+    elsewhere = manifest.status == MADE_ELSEWHERE
+    statements = tuple(statement_of(universe, made_elsewhere=elsewhere) for universe in job.universes)
+    fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
+    stated = {
+        "release": manifest.release == job.spec.name,
+        "public_seed": manifest.public_seed == job.spec.postprocess.seed,
+        "privacy": manifest.privacy == statements,
+        "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
+    }
+    problems += [
+        f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds
+    ]
+    return problems
+
+
+def _name(job: Job, path: Path) -> str:
+    return path.relative_to(job.run.public).as_posix()

@@ -1,0 +1,200 @@
+"""Published tables, invariants and bounds, compared with the answers that the published histograms give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.checker.counts import Counts, LevelFile
+from pipeline.checker.files import LARGEST, PublicFiles, shown, whole_numbers
+from pipeline.checker.findings import Check, Findings, surplus
+from pipeline.checker.spec import Answers, Bound
+from pipeline.checker.spine import PublicLevel
+from pipeline.errors import ReleaseError
+
+#: What docs/release_directory.md adds to an answer's label for the column of its margin of error.
+_MARGIN = ":moe90"
+
+
+def check_table(
+    files: PublicFiles,
+    path: Path,
+    level: PublicLevel,
+    answers: Answers,
+    cells: Counts | None,
+    findings: Findings,
+    *,
+    margins: bool,
+) -> None:
+    """Compare a table with the histogram `cells` of its level; None where that cannot be read.
+
+    Raises:
+        ReleaseError: the file is missing or damaged.
+    """
+    required = None if cells is None else cells.answers(answers)
+    file = LevelFile(files, path, level, findings, once=True)
+    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    equal = findings.check(file.name, "counts that are not the histogram's")
+    precise = findings.check(file.name, "margins of error that are no whole numbers from 0") if margins else None
+    suffixes = ("", _MARGIN) if margins else ("",)
+    for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
+        expected = None if required is None else required.dense(geounits)
+        for index, label in enumerate(answers.labels):
+            found = _read_counts(part.column(label), label, geounits, file, counted)
+            if expected is not None:
+                _compare(equal, "the sum over the histogram's cells", file, geounits, label, found, expected[:, index])
+            if precise is not None:
+                _check_margins(part.column(label + _MARGIN), label, geounits, file, precise)
+
+
+def check_invariant(
+    files: PublicFiles,
+    path: Path,
+    level: PublicLevel,
+    answers: Answers,
+    cells: Counts,
+    histogram: str,
+    findings: Findings,
+) -> None:
+    """Compare the histogram `cells` of a level, in the file `histogram`, with what is published exactly.
+
+    Raises:
+        ReleaseError: the file of exact answers is missing or damaged.
+    """
+    released = cells.answers(answers)
+    file = LevelFile(files, path, level, findings, once=True)
+    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    equal = findings.check(histogram, f"counts that break the invariant {answers.query!r}")
+    for part, geounits in file.parts(["value", "variance"]):
+        exact = _answer_columns(part.column("value"), answers, file)
+        dense = released.dense(geounits)
+        for index, label in enumerate(answers.labels):
+            required = _read_counts(exact[index], label, geounits, file, counted)
+            why = f"the invariant {answers.query!r} in {file.name}"
+            _compare(equal, why, file, geounits, label, dense[:, index], required)
+
+
+def check_bound(
+    files: PublicFiles,
+    path: Path,
+    level: PublicLevel,
+    bound: Bound,
+    cells: Counts,
+    histogram: str,
+    findings: Findings,
+) -> None:
+    """Check the histogram `cells` of the bound's level, in the file `histogram`, against the facilities.
+
+    Raises:
+        ReleaseError: the file of facilities is missing or damaged.
+    """
+    released = cells.answers(bound.answers)
+    file = LevelFile(files, path, level, findings, once=True)
+    counted = findings.check(file.name, "numbers of facilities that are no whole numbers from 0")
+    kept = findings.check(histogram, f"counts that break the bound {bound.name!r}")
+    for part, geounits in file.parts(list(bound.columns)):
+        dense = released.dense(geounits)
+        for label in bound.columns:
+            facilities = _read_counts(part.column(label), label, geounits, file, counted)
+            found = dense[:, bound.answers.labels.index(label)]
+            _check_facilities(kept, file, bound, label, geounits, found, facilities)
+
+
+def _answer_columns(column: pa.ChunkedArray, answers: Answers, file: LevelFile) -> list[pa.Array]:
+    """The column of lists as one array an answer, each `(n_rows,)`."""
+    if not pa.types.is_list(column.type):
+        raise ReleaseError(f"{file.name}: column 'value' holds {column.type}; lists of whole numbers are required")
+    lengths = pc.list_value_length(column).fill_null(-1).to_numpy()
+    if (lengths != answers.size).any():
+        row = int(np.flatnonzero(lengths != answers.size)[0])
+        raise ReleaseError(
+            f"{file.name}: row {file.first_row + row:,} has {max(lengths[row], 0):,} answers; the query "
+            f"{answers.query!r} has {answers.size:,}"
+        )
+    flat = pc.list_flatten(column).combine_chunks()
+    return [flat.take(pa.array(np.arange(index, len(flat), answers.size))) for index in range(answers.size)]
+
+
+def _check_facilities(
+    kept: Check,
+    file: LevelFile,
+    bound: Bound,
+    label: str,
+    geounits: NDArray[np.int64],
+    found: NDArray[np.int64],
+    facilities: NDArray[np.int64],
+) -> None:
+    many = int(facilities.max(initial=0)) * max(abs(bound.lower), abs(bound.upper), 1) > LARGEST
+    exact = facilities.astype(object) if many else facilities
+    low, high = exact * bound.lower, exact * bound.upper
+
+    def sentence(row: int) -> str:
+        count, least, most = int(found[row]), int(low[row]), int(high[row])
+        by = f"{count - most:,} too many" if count > most else f"{least - count:,} too few"
+        return (
+            f"{file.level.shown(geounits[row])}, {label!r} has {int(facilities[row]):,} facilities: found {count:,}, "
+            f"required {least:,} to {most:,}, {by} (the bound {bound.name!r})"
+        )
+
+    known = (geounits >= 0) & (facilities >= 0)
+    kept.add(known & np.asarray((found < low) | (found > high), dtype=np.bool_), sentence)
+
+
+def _read_counts(
+    column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, counted: Check
+) -> NDArray[np.int64]:
+    """The counts of a column, `(n_rows,)`; -1 where there is none, which is told."""
+    found, whole = whole_numbers(column, label, file.name)
+    whole &= found >= 0
+    counted.add(
+        ~whole,
+        lambda row: (
+            f"{_geounit(file, geounits, row)}, {label!r}: found {shown(column, row)}, whole numbers from 0 are required"
+        ),
+    )
+    return np.where(whole, found, -1)
+
+
+def _compare(
+    equal: Check,
+    why: str,
+    file: LevelFile,
+    geounits: NDArray[np.int64],
+    label: str,
+    found: NDArray[np.int64],
+    required: NDArray[np.int64],
+) -> None:
+    """Tell where counts, all `(n_rows,)`, differ; rows without a geounit or a count (-1) are told elsewhere."""
+    equal.add(
+        (geounits >= 0) & (found >= 0) & (required >= 0) & (found != required),
+        lambda row: (
+            f"{file.level.shown(geounits[row])}, {label!r}: {surplus(int(found[row]), int(required[row]))} ({why})"
+        ),
+    )
+
+
+def _check_margins(
+    column: pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, precise: Check
+) -> None:
+    """A margin is a whole number from 0, or NaN where nothing is known of it."""
+    found, whole = whole_numbers(column, label + _MARGIN, file.name)
+    unknown = (
+        pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
+        if pa.types.is_floating(column.type)
+        else False
+    )
+    precise.add(
+        ~(unknown | (whole & (found >= 0))),
+        lambda row: (
+            f"{_geounit(file, geounits, row)}, margin of error of {label!r}: found {shown(column, row)}, whole numbers "
+            "from 0 (or NaN, unknown) are required"
+        ),
+    )
+
+
+def _geounit(file: LevelFile, geounits: NDArray[np.int64], row: int) -> str:
+    return file.level.shown(geounits[row]) if geounits[row] >= 0 else f"row {file.first_row + row:,}"

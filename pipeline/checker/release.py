@@ -1,0 +1,165 @@
+"""An independent check that a release keeps every constraint of its spec.
+
+Only what is public is read, and nothing is shared with the programs that made the release: neither its solver nor its
+readers, only the names of files and the class of errors. So a slip in one of them cannot hide itself here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipeline.checker.answers import check_bound, check_invariant, check_table
+from pipeline.checker.counts import Counts, compare, read_histogram, read_microdata
+from pipeline.checker.files import PublicFiles
+from pipeline.checker.findings import Findings
+from pipeline.checker.spec import PublicSpec, PublicUniverse, read_public_spec
+from pipeline.checker.spine import PublicLevel, read_spine
+from pipeline.errors import InputError
+from pipeline.release.layout import RunDirectory, UniverseDirectory
+
+#: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
+_UNCHECKED = ("measurements", "selected", "estimates")
+
+
+def check_release(root: Path) -> list[str]:
+    """What is wrong with a release, one sentence each; empty if every constraint of its spec holds.
+
+    Args:
+        root: the run's directory, or the public/ folder of one.
+
+    Raises:
+        InputError: there is no finished release.
+    """
+    return examine(root).problems
+
+
+def examine(root: Path) -> Findings:
+    """All checks of a release: `check_release` with the number of checks.
+
+    The spine is a tree; counts are whole numbers from 0; every parent is the sum of its children in every cell; tables
+    and microdata say what the histograms say; invariants, structural zeros and bounds are kept exactly.
+
+    Raises:
+        InputError: there is no finished release.
+    """
+    run = _run_at(root)
+    files, findings = PublicFiles(run.public), Findings()
+    with findings.told():
+        spec = read_public_spec(run.manifest)
+        levels = read_spine(files, run, spec, findings)
+        for universe in spec.universes:
+            with findings.told():
+                _Universe(files, run.universe(universe.name), spec, universe, levels, findings).check()
+        _check_unknown(files, run, spec, findings)
+    return findings
+
+
+def _run_at(root: Path) -> RunDirectory:
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder; the directory of a release is needed")
+    run = RunDirectory(root.parent if root.name == "public" and not (root / "public").exists() else root)
+    if not run.manifest.is_file():
+        raise InputError(f"{root}: no finished release is here; {run.manifest} is missing")
+    return run
+
+
+class _Universe:
+    """The checks of one universe. A file that cannot be read is told, and only what depends on it is left out."""
+
+    def __init__(
+        self,
+        files: PublicFiles,
+        folder: UniverseDirectory,
+        spec: PublicSpec,
+        universe: PublicUniverse,
+        levels: tuple[PublicLevel, ...],
+        findings: Findings,
+    ) -> None:
+        self.files = files
+        self.folder = folder
+        self.spec = spec
+        self.universe = universe
+        self.levels = levels
+        self.findings = findings
+        #: Of the levels whose histogram can be read.
+        self.counts: dict[str, Counts] = {}
+
+    def check(self) -> None:
+        for level in self.levels:
+            with self.findings.told():
+                path = self.folder.histogram(level.name)
+                self.counts[level.name] = read_histogram(
+                    self.files, path, level, self.universe.cells, self.universe.impossible, self.findings
+                )
+        self._check_sums()
+        self._check_microdata()
+        self._check_tables()
+        self._check_invariants()
+        self._check_bounds()
+
+    def _histogram(self, level: str) -> str:
+        return self.files.name(self.folder.histogram(level))
+
+    def _check_sums(self) -> None:
+        for above, below in zip(self.levels, self.levels[1:], strict=False):
+            if above.name in self.counts and below.name in self.counts:
+                compare(
+                    self.findings,
+                    self._histogram(above.name),
+                    f"cells that are not the sum over level {below.name!r}",
+                    f"the sum over its children, level {below.name!r}",
+                    above,
+                    self.universe.cells,
+                    self.counts[above.name],
+                    self.counts[below.name].raised(below),
+                )
+
+    def _check_microdata(self) -> None:
+        if not self.spec.microdata:
+            return
+        leaves, cells = self.levels[-1], self.universe.cells
+        with self.findings.told():
+            path = self.folder.microdata
+            records = read_microdata(self.files, path, leaves, cells, self.findings)
+            if leaves.name in self.counts:
+                kind = "cells with another number of records than the histogram has"
+                name, why = self.files.name(path), f"the count in {self._histogram(leaves.name)}"
+                compare(self.findings, name, kind, why, leaves, cells, records, self.counts[leaves.name])
+
+    def _check_tables(self) -> None:
+        for table, answers, names in self.universe.tables:
+            for level in (level for level in self.levels if level.name in names):
+                with self.findings.told():
+                    path, counts = self.folder.table(table, level.name), self.counts.get(level.name)
+                    margins = self.spec.margins
+                    check_table(self.files, path, level, answers, counts, self.findings, margins=margins)
+
+    def _check_invariants(self) -> None:
+        for name, answers in self.universe.invariants:
+            with self.findings.told():
+                path = self.folder.invariant(name, answers.query)
+                self.files.seen.add(path)
+                if name in self.counts:
+                    level, histogram = self._level(name), self._histogram(name)
+                    check_invariant(self.files, path, level, answers, self.counts[name], histogram, self.findings)
+
+    def _check_bounds(self) -> None:
+        for number, bound in enumerate(self.universe.bounds):
+            with self.findings.told():
+                path = self.folder.constraint(number)
+                self.files.seen.add(path)
+                if bound.level in self.counts:
+                    level, histogram = self._level(bound.level), self._histogram(bound.level)
+                    check_bound(self.files, path, level, bound, self.counts[bound.level], histogram, self.findings)
+
+    def _level(self, name: str) -> PublicLevel:
+        return next(level for level in self.levels if level.name == name)
+
+
+def _check_unknown(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> None:
+    """Tell which published counts the spec does not give, since nothing is known of what they have to keep."""
+    free = [run.universe(universe.name).public / folder for universe in spec.universes for folder in _UNCHECKED]
+    check = findings.check("public", "files that the spec does not give")
+    for path in sorted(run.public.rglob("*.parquet")):
+        if path not in files.seen and not any(folder in path.parents for folder in free):
+            check.fail(f"{files.name(path)} does not follow from the spec; no such file is part of the release")

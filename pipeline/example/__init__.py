@@ -1,0 +1,1 @@
+"""The synthetic state of `spinewise example`."""

@@ -1,0 +1,1 @@
+"""Files that `pipeline.example.example` writes out as they stand."""

@@ -1,1 +1,0 @@
-"""Files that `pipeline.example` writes out as they stand."""

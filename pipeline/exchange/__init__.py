@@ -1,0 +1,1 @@
+"""Layouts of 2020 that are both read and written."""

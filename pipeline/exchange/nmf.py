@@ -1,0 +1,269 @@
+"""Noisy measurement files in the layout that the Census Bureau published them in for 2020.
+
+One row for each geounit and query, with the columns
+
+    geocode       text
+    query_name    text, such as "votingage * hispanic"; the Bureau adds "_dpq"
+    query_shape   list of whole numbers, one an attribute: into how many groups its values fall, 1 where summed out
+    value         list of whole numbers, the noisy answers in C order over the shape
+    variance      number, of the noise on each of them; 0 for what is published exactly (invariants)
+
+one Parquet file a level, `<level>.parquet`, or a folder `<level>` of such files; companions in `companions/<name>/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from geography.codes import first_few
+from pipeline.errors import InputError, SpecError
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
+from pipeline.release.measurements import MeasurementHeader, open_measurement
+
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("geocode", pa.string(), nullable=False),
+        pa.field("query_name", pa.string(), nullable=False),
+        pa.field("query_shape", pa.list_(pa.int64()), nullable=False),
+        pa.field("value", pa.list_(pa.int64()), nullable=False),
+        pa.field("variance", pa.float64(), nullable=False),
+    ]
+)
+_SUFFIX: Final = "_dpq"
+#: Numbers in one row group.
+_AT_ONCE: Final = 1 << 22
+#: No noisy count of persons is larger.
+_LARGEST: Final = 1 << 50
+#: Relative difference up to which two variances are the same.
+_SAME_VARIANCE: Final = 1e-6
+
+
+def write_nmf(target: Path, measurements: Sequence[tuple[Path, Query]]) -> None:
+    """Write all measurements (and exact answers) of one level to one file; ReleaseError where one is damaged."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(target, _SCHEMA, compression="zstd") as writer:
+        for path, query in measurements:
+            with open_measurement(path) as file:
+                step = max(1, _AT_ONCE // query.size)
+                for start in range(0, len(file), step):
+                    part = file.read(start, min(start + step, len(file)))
+                    n = len(part.geocodes)
+                    columns = [
+                        pa.array(part.geocodes.tolist(), pa.string()),
+                        pa.array([query.name], pa.string()).take(pa.array(np.zeros(n, dtype=np.int64))),
+                        _lists(np.tile(np.array(query.sizes, dtype=np.int64), (n, 1))),
+                        _lists(part.values),
+                        pa.array(part.variances),
+                    ]
+                    writer.write_table(pa.table(columns, schema=_SCHEMA))
+
+
+def _lists(values: NDArray[np.int64]) -> pa.ListArray:
+    n, size = values.shape
+    offsets = pa.array(np.arange(0, n * size + 1, size, dtype=np.int32))
+    return pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(values).reshape(-1)))
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """A measurement that a spec calls for.
+
+    Attributes:
+        header: what its file in a release says of itself.
+        geocodes: `(n,)` those that are measured, in the order of the spine.
+        kinds: `(n,)` which of the header's variances each has; None where all have the first.
+    """
+
+    query: Query
+    header: MeasurementHeader
+    geocodes: NDArray[np.str_]
+    kinds: NDArray[np.int8] | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.header.mechanism == "exact"
+
+    def variances(self) -> NDArray[np.float64]:
+        """Of each geounit, `(n,)`."""
+        kinds = np.zeros(len(self.geocodes), dtype=np.int8) if self.kinds is None else self.kinds
+        return np.array(self.header.variances)[kinds]
+
+    def nominal(self) -> NDArray[np.float64]:
+        """The same by the scale alone, sigma^2 or 2 b^2, as a file made elsewhere may state it."""
+        scales = np.array([float(scale) for scale in (self.header.scale, *(s for s, _ in self.header.others))])
+        kinds = np.zeros(len(self.geocodes), dtype=np.int8) if self.kinds is None else self.kinds
+        laplace = self.header.mechanism == "discrete_laplace"
+        return np.asarray(2 * scales**2 if laplace else scales)[kinds]
+
+
+class LevelMeasurements:
+    """The measurements of one level, read from files made elsewhere.
+
+    Args:
+        level: its name, for messages.
+        schema: of the universe.
+        wanted: what the spec calls for; each must be there, for each of its geounits, and nothing else.
+    """
+
+    def __init__(self, level: str, schema: Schema, wanted: Sequence[Wanted]) -> None:
+        self.level = level
+        self._schema = schema
+        self._wanted = {(one.query.terms, one.exact): one for one in wanted}
+        self._order = {key: np.argsort(one.geocodes) for key, one in self._wanted.items()}
+        self._values = {
+            key: np.zeros((len(one.geocodes), one.query.size), dtype=np.int64) for key, one in self._wanted.items()
+        }
+        self._seen = {key: np.zeros(len(one.geocodes), dtype=np.int64) for key, one in self._wanted.items()}
+        self._keys: dict[str, tuple[str, ...]] = {}
+
+    def read(self, path: Path) -> None:
+        """Take in one file.
+
+        Raises:
+            InputError: it is damaged, or has what the spec does not call for; the message names file and place.
+        """
+        for first, table in _parts(path):
+            names = table.column("query_name").combine_chunks().dictionary_encode()
+            variances = table.column("variance").to_numpy()
+            if not (np.isfinite(variances) & (variances >= 0)).all():
+                row = int(np.flatnonzero(~(np.isfinite(variances) & (variances >= 0)))[0])
+                raise InputError(
+                    f"{path}: row {first + row + 1:,}: variance: found {variances[row]}; a number from 0 is needed"
+                )
+            codes = names.indices.to_numpy()
+            for number, name in enumerate(names.dictionary.to_pylist()):
+                terms = self._terms(name, path)
+                for exact in (False, True):
+                    rows = np.flatnonzero((codes == number) & ((variances == 0) == exact))
+                    if len(rows):
+                        self._take(path, first, table.take(pa.array(rows)), rows, name, (terms, exact))
+
+    def _terms(self, name: str, path: Path) -> tuple[str, ...]:
+        if name not in self._keys:
+            try:
+                query = Query.parse(name.strip().removesuffix(_SUFFIX).strip(), self._schema)
+            except SpecError as error:
+                raise InputError(f"{path}: query_name {name!r}: {error}") from None
+            self._keys[name] = query.terms
+        return self._keys[name]
+
+    def _take(
+        self,
+        path: Path,
+        first: int,
+        table: pa.Table,
+        rows: NDArray[np.int64],
+        name: str,
+        key: tuple[tuple[str, ...], bool],
+    ) -> None:
+        what = f"{name!r} at level {self.level!r}"
+        if key not in self._wanted:
+            kind = "an exact answer (variance 0)" if key[1] else "a noisy answer"
+            raise InputError(
+                f"{path}: row {first + int(rows[0]) + 1:,}: {kind} of {what}; the spec does not call for one there"
+            )
+        one = self._wanted[key]
+        shapes, values = table.column("query_shape").combine_chunks(), table.column("value").combine_chunks()
+        for label, lists, wanted in (("query_shape", shapes, len(one.query.sizes)), ("value", values, one.query.size)):
+            lengths = np.diff(np.asarray(lists.offsets))
+            if (lengths != wanted).any():
+                row = int(np.flatnonzero(lengths != wanted)[0])
+                raise InputError(
+                    f"{path}: row {first + int(rows[row]) + 1:,}: {label} of {what}: found {lengths[row]} numbers; "
+                    f"{wanted} are needed"
+                )
+            numbers = lists.flatten()
+            if numbers.null_count or (np.abs(numbers.to_numpy().astype(np.float64)) > _LARGEST).any():
+                raise InputError(
+                    f"{path}: {label} of {what}: a number is missing or beyond {_LARGEST:,}; whole numbers are needed"
+                )
+        shape = shapes.flatten().to_numpy().reshape(len(rows), -1)
+        if (shape != np.array(one.query.sizes)).any():
+            found = shape[(shape != np.array(one.query.sizes)).any(axis=1)][0].tolist()
+            raise InputError(
+                f"{path}: query_shape of {what}: found {found}; by the spec's attributes it is {list(one.query.sizes)}"
+            )
+        geocodes = np.asarray(table.column("geocode").to_numpy(), dtype=np.str_)
+        order = self._order[key]
+        if not len(order):
+            raise InputError(f"{path}: {what}: by the spec no geounit is measured there, found {first_few(geocodes)}")
+        near = order[np.minimum(np.searchsorted(one.geocodes, geocodes, sorter=order), len(order) - 1)]
+        strange = one.geocodes[near] != geocodes
+        if strange.any():
+            raise InputError(
+                f"{path}: {what}: {int(strange.sum()):,} geocodes that are not measured there by the spec: "
+                f"{first_few(geocodes[strange])}"
+            )
+        self._values[key][near] = values.flatten().to_numpy().reshape(len(rows), -1)
+        np.add.at(self._seen[key], near, 1)
+        if not one.exact:
+            self._check_variances(path, what, one, near, table.column("variance").to_numpy())
+
+    def _check_variances(
+        self, path: Path, what: str, one: Wanted, near: NDArray[np.int64], variances: NDArray[np.float64]
+    ) -> None:
+        exact, nominal = one.variances()[near], one.nominal()[near]
+        wrong = ~(
+            np.isclose(variances, exact, rtol=_SAME_VARIANCE, atol=0)
+            | np.isclose(variances, nominal, rtol=_SAME_VARIANCE, atol=0)
+        )
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise InputError(
+                f"{path}: variance of {what} in {one.geocodes[near[row]]}: found {variances[row]:g}; by the spec's "
+                f"budget and shares it is {exact[row]:g}: state the budget that the noise was drawn with"
+            )
+
+    def found(self) -> Iterator[tuple[Wanted, NDArray[np.int64]]]:
+        """Each measurement with its values `(n, size)`; InputError where a geounit is missing or there twice."""
+        for key, one in self._wanted.items():
+            kind = "the exact answers (variance 0)" if one.exact else "the noisy answers"
+            for wrong, told in ((self._seen[key] == 0, "missing"), (self._seen[key] > 1, "there several times")):
+                if wrong.any():
+                    raise InputError(
+                        f"level {self.level!r}: {kind} of {one.query.name!r} are {told} for {int(wrong.sum()):,} of "
+                        f"{len(wrong):,} geounits: {first_few(one.geocodes[wrong])}"
+                    )
+            yield one, self._values[key]
+
+
+def level_files(folder: Path, level: str) -> list[Path]:
+    """The files of a level: `<level>.parquet`, or the Parquet files in the folder `<level>`; case does not matter."""
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; a folder of noisy measurement files is needed")
+    for path in sorted(folder.iterdir()):
+        if path.name.casefold() == f"{level}.parquet".casefold() and path.is_file():
+            return [path]
+        named = path.name.casefold() in (level.casefold(), f"{level}.parquet".casefold())
+        if named and path.is_dir() and (files := sorted(path.rglob("*.parquet"))):
+            return files
+    return []
+
+
+def _parts(path: Path) -> Iterator[tuple[int, pa.Table]]:
+    """Row groups of a file with the number of their first row, in the types of the layout."""
+    try:
+        with pq.ParquetFile(path) as file:
+            missing = [name for name in _SCHEMA.names if name not in file.schema_arrow.names]
+            if missing:
+                raise InputError(
+                    f"{path}: no column {', '.join(missing)}; noisy measurement files have {', '.join(_SCHEMA.names)}"
+                )
+            first = 0
+            for group in range(file.num_row_groups):
+                table = file.read_row_group(group, columns=_SCHEMA.names)
+                if any(table.column(name).null_count for name in _SCHEMA.names):
+                    raise InputError(f"{path}: a field is empty in rows {first + 1:,} to {first + table.num_rows:,}")
+                yield first, table.select(_SCHEMA.names).cast(_SCHEMA)
+                first += table.num_rows
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path} cannot be read as noisy measurements: {str(error).splitlines()[0]}") from None

@@ -1,0 +1,1 @@
+"""Import of P.L. 94-171 summary files."""

@@ -1,0 +1,110 @@
+"""A P.L. 94-171 summary file -> a folder with its blocks, histograms, off-spine areas and a spec that runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from geography.codes import counted
+from pipeline.errors import InputError
+from pipeline.imports.folder import ImportFolder, check_new, new_folder
+from pipeline.imports.pl94171 import histogram
+from pipeline.imports.pl94171.check import Mismatches, check_summary, tell_mismatches
+from pipeline.imports.pl94171.files import find_files
+from pipeline.imports.pl94171.layout import GEO_LEVELS
+from pipeline.imports.pl94171.read import SummaryFile, read_summary
+from pipeline.imports.pl94171.spec_text import spec_text
+
+_MISMATCH_COLUMNS = ("level", "geocode", "rule", "found", "expected")
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was written.
+
+    Attributes:
+        spec: the path of release.toml.
+        told: sentences for the person at the keyboard, without counts of single areas.
+        mismatches: a line for each rule that does not hold somewhere; they show published counts.
+    """
+
+    spec: Path
+    told: tuple[str, ...]
+    mismatches: tuple[str, ...]
+
+
+def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
+    """Read the summary file at `path`, check it, and write `out`.
+
+    Args:
+        path: a folder or zip with one state's files.
+        out: a folder that is new or empty.
+        strict: refuse every mismatch, not only those that leave the histogram undetermined.
+
+    Raises:
+        InputError: a file is not in its layout, tables of a block contradict each other, or `out` cannot be written;
+            nothing is written then.
+    """
+    check_new(out)
+    files = find_files(path)
+    summary = read_summary(files)
+    mismatches = check_summary(summary)
+    fatal = [one for one in mismatches if strict or one.fatal]
+    if fatal:
+        told = "\n".join(f"  {line}" for line in tell_mismatches(summary, fatal))
+        raise InputError(
+            f"{path}: tables contradict each other"
+            f"{'' if strict else ' in blocks, so that the persons cannot be told apart'}\n{told}"
+        )
+    geocodes = histogram.block_geocodes(summary)
+    states = np.unique(geocodes.astype("<U2"))
+    if states.size > 1:
+        raise InputError(f"{files.geo.place}: blocks of the states {', '.join(states)} are there; one state is needed")
+    persons = histogram.persons_table(summary)
+    with_quarters = "P5" in summary.tables
+    with new_folder(out) as folder:
+        folder.parquet("blocks.parquet", pa.table({"block": pa.array(np.sort(geocodes).tolist(), pa.string())}))
+        folder.parquet("persons.parquet", persons, private=True)
+        units = histogram.housing_units(summary)
+        folder.parquet("units.parquet", histogram.long_table(geocodes, units, ("status",)), private=True)
+        if with_quarters:
+            table = histogram.long_table(geocodes, histogram.quarters(summary), ("quarters",))
+            folder.parquet("quarters.parquet", table, private=True)
+        areas = histogram.off_spine(summary)
+        folder.parquet("off_spine.parquet", areas)
+        _write_mismatches(folder, summary, mismatches)
+        text = spec_text(
+            state=files.state,
+            state_code=str(states[0]),
+            year=files.year,
+            n_blocks=geocodes.size,
+            with_quarters=with_quarters,
+        )
+        folder.text("release.toml", text)
+    listed = Counter(kind for kind, _ in set(zip(areas["kind"].to_pylist(), areas["code"].to_pylist(), strict=True)))
+    found = (
+        f"{geocodes.size:,} blocks, {pc.sum(persons['count']).as_py():,} persons, {int(units.sum()):,} housing units"
+    )
+    if with_quarters:
+        found += f", {int(histogram.quarters(summary).sum()):,} persons in group quarters"
+    off = f"off the spine: {counted(listed['place'], 'place')}, {counted(listed['aian'], 'American Indian area')}"
+    return Imported(out / "release.toml", (found, off), tuple(tell_mismatches(summary, mismatches)))
+
+
+def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Sequence[Mismatches]) -> None:
+    """mismatches.csv: a row for each area and rule; its header alone where there is none."""
+
+    def lines() -> Iterator[str]:
+        yield ",".join(_MISMATCH_COLUMNS)
+        for one in mismatches:
+            name = GEO_LEVELS[one.level].name
+            for row, found, expected in zip(one.rows, one.found, one.expected, strict=True):
+                yield f"{name},{summary.geocode[row]},{one.rule},{found},{expected}"
+
+    folder.text("mismatches.csv", "".join(f"{line}\n" for line in lines()), private=True)

@@ -1,0 +1,126 @@
+"""Persons in households: which column is the key, what belongs to the household, and where its persons live."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from geography.codes import counted, first_few
+from pipeline.errors import InputError
+from pipeline.imports.tables.guess_spine import distinct_rows, plain
+from pipeline.imports.tables.profile import Column, read_text
+from pipeline.records.record_files import column_names
+
+#: What keys of households are called, without "_id" and the like.
+_KEY_NAMES = ("household", "hh", "serial", "dwelling", "family", "home")
+#: The attribute of households of which nothing else is known, and its largest group.
+SIZE, _LARGEST = "size", 7
+
+
+def guess_key(path: Path, columns: Mapping[str, Column], leaf: str) -> str | None:
+    """The key of households in a table of persons: by its name, with several rows each, all in one leaf."""
+    for name, column in columns.items():
+        if plain(name) not in _KEY_NAMES or column.n_missing or name == leaf or column.n_distinct == column.n_rows:
+            continue
+        if column.n_distinct > 1 and not distinct_rows(path, [name, leaf])[name].duplicated().any():
+            return name
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Households:
+    """A table of households made from one of persons: a row each, with the key's other columns as text."""
+
+    table: pd.DataFrame
+    told: tuple[str, ...]
+
+
+def households_of(
+    path: Path, columns: Mapping[str, Column], key: str, leaf: str, geography: Sequence[str]
+) -> Households:
+    """The households of a table of persons that holds them too.
+
+    Columns that never differ within a household are the household's; where there are none but the leaf, its number of
+    persons is.
+
+    Raises:
+        InputError: persons of one household live in several leaves, or have no key.
+    """
+    check_key(path, columns, key)
+    others = [name for name in columns if name not in (key, *geography)]
+    parts = [pd.DataFrame(chunk, dtype=object) for chunk in read_text(path, [key, leaf, *others])]
+    rows = pd.concat(parts, ignore_index=True)
+    differing = rows.groupby(key)[[leaf, *others]].nunique()
+    if (apart := differing.index[differing[leaf] > 1]).size:
+        raise InputError(
+            f"{path}: column {key!r}: {counted(apart.size, 'household')} with persons in several values of {leaf!r}: "
+            f"{first_few(list(apart))}; a household is in one"
+        )
+    own = [name for name in others if (differing[name] <= 1).all() and columns[name].n_distinct > 1]
+    first = rows.drop_duplicates(key)[[key, leaf, *own]].reset_index(drop=True)
+    if own:
+        return Households(
+            first, (f"columns {', '.join(own)} are the same within each {key}: attributes of households",)
+        )
+    sizes = rows.groupby(key).size()
+    first[SIZE] = [size_label(n) for n in first[key].map(sizes)]
+    return Households(first, (f"no column but the geography is the same within each {key}: households get their size",))
+
+
+def size_label(persons: int) -> str:
+    return str(persons) if persons < _LARGEST else f"{_LARGEST}+"
+
+
+def check_key(path: Path, columns: Mapping[str, Column], key: str) -> None:
+    """InputError unless the column is there and every row has a value."""
+    if key not in columns:
+        raise InputError(f"{path}: --key: no column {key!r}; the columns are {', '.join(list(columns)[:20])}")
+    if columns[key].n_missing:
+        raise InputError(
+            f"{path}: column {key!r}: {counted(columns[key].n_missing, 'row')} without a value; each needs one"
+        )
+
+
+def place_persons(persons: Path, households: Path, key: str, leaf: str, target: Path) -> int:
+    """Write the persons with the leaf of their household; the number of households without persons.
+
+    Raises:
+        InputError: a household has two rows, or a person has none.
+    """
+    parts = [pd.DataFrame(chunk, dtype=object) for chunk in read_text(households, [key, leaf])]
+    rows = pd.concat(parts, ignore_index=True)
+    if (twice := rows[key][rows[key].duplicated()].unique()).size:
+        raise InputError(
+            f"{households}: column {key!r}: {counted(len(twice), 'household')} with several rows: "
+            f"{first_few(list(twice))}; each has one"
+        )
+    leaf_of = dict(zip(rows[key], rows[leaf], strict=True))
+    empty = set(leaf_of)
+    homeless: dict[str, None] = {}
+    n_homeless = 0
+    writer: pq.ParquetWriter | None = None
+    try:
+        for chunk in read_text(persons, column_names(persons)):
+            places = [leaf_of.get(code) for code in chunk[key]]
+            empty.difference_update(chunk[key])
+            missing = [code for code, place in zip(chunk[key], places, strict=True) if place is None]
+            n_homeless += len(missing)
+            homeless.update(dict.fromkeys(missing[: 10 - len(homeless)]))
+            columns = {name: pa.array(values, pa.string()) for name, values in chunk.items() if name != leaf}
+            batch = pa.RecordBatch.from_pydict({leaf: pa.array(places, pa.string()), **columns})
+            writer = writer or pq.ParquetWriter(target, batch.schema, compression="zstd")
+            writer.write_batch(batch)
+    finally:
+        if writer is not None:
+            writer.close()
+    if n_homeless:
+        raise InputError(
+            f"{persons}: column {key!r}: {counted(n_homeless, 'person')} of households that {households} has not: "
+            f"{first_few(list(homeless))}; each needs a row there"
+        )
+    return len(empty)

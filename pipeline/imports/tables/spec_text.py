@@ -1,0 +1,170 @@
+"""The spec of a release of a table, with comments for who goes on editing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from pipeline.imports.tables.guess_schema import GuessedAttribute
+from pipeline.imports.tables.guess_spine import Spine
+from pipeline.imports.toml_text import assigned, commented, key, listed, quoted, shares, table_inline
+
+#: Cells up to which a table of all attributes is published by default.
+_MOST_PUBLISHED = 300
+
+
+@dataclass(frozen=True)
+class GuessedUniverse:
+    """Persons, or households.
+
+    Attributes:
+        attributes: in order.
+        file: the records, as the spec names them.
+        geocode: the column of leaf codes.
+        form: "microdata", "long" or "wide".
+        count: the column of counts of the long form.
+        cells: of the wide form.
+        left_out: columns that are no attributes, and why.
+    """
+
+    attributes: tuple[GuessedAttribute, ...]
+    file: str
+    geocode: str
+    form: str
+    count: str | None = None
+    cells: tuple[Mapping[str, str], ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+_HEAD = """
+A release spec for {source},
+written by `spinewise import table`. It runs as it is; read it before it does. What was guessed:
+"""
+_AREAS_OF_RECORDS = """
+The list of areas was made from the records, and it is published with the release: that an area is in it says that
+somebody is there, and areas without records are missing. Put a public list of all areas in its place.
+"""
+_AREAS_GIVEN = "The public list of all areas, also the empty ones."
+_VALUES = """
+The values were found in the records, and they are published. Make them those of a public code list: add what nobody
+happens to have, and take out what gives somebody away. Their order is that of the histogram.
+"""
+_BUDGET = """
+What a release costs, in privacy loss: decide it before you look at any result. 1 is a start; more is more accurate.
+"""
+_HOUSEHOLDS = """
+Households are a histogram of their own, measured in the same run with a budget of its own. A person's record and the
+household's are protected each by itself; what both say together costs the two budgets together.
+"""
+
+
+def table_spec(
+    *,
+    name: str,
+    source: str,
+    query: str | None,
+    spine: Spine,
+    areas_given: bool,
+    persons: GuessedUniverse,
+    households: GuessedUniverse | None,
+    told: Sequence[str],
+) -> str:
+    """The text of release.toml, which stands beside areas.parquet."""
+    lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in told)]
+    if query is not None:
+        lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
+    lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
+    lines += [commented(_BUDGET), "[privacy]", assigned("rho", quoted("1"), "exact numbers stand in quotes")]
+    lines += [
+        assigned("neighbours", quoted("change-one"), "protected: what one record says"),
+        commented('dataset = "..."   the ledger\'s name for these records; then the run is charged to it'),
+        "",
+        commented(_AREAS_GIVEN if areas_given else _AREAS_OF_RECORDS),
+        "[geography]",
+        assigned("file", quoted("areas.parquet")),
+    ]
+    if spine.prefixes:
+        lines.append(assigned("column", quoted("geocode")))
+        levels = ", ".join(f"{key(level)} = {length}" for level, length in spine.prefixes.items())
+        lines.append(f"levels = {{ {levels} }}")
+    else:
+        lines.append(listed("levels", spine.names))
+    lines += ["", *_universe("", persons, spine.names)]
+    if households is not None:
+        lines += [
+            commented(_HOUSEHOLDS),
+            "[companions.households.privacy]",
+            assigned("rho", quoted("1")),
+            "",
+            *_universe("companions.households.", households, spine.names),
+        ]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str]) -> list[str]:
+    lines = [commented(_VALUES), f"[{prefix}schema.attributes]"]
+    for attribute in universe.attributes:
+        if attribute.about:
+            lines.append(f"# {attribute.about}")
+        lines.append(listed(attribute.name, attribute.values))
+    lines += [commented(f"left out: {text}") for text in universe.left_out]
+    names = [attribute.name for attribute in universe.attributes]
+    lines += [
+        "",
+        f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
+        *shares(_query_shares(names)),
+        "",
+        f"[{prefix}strategy.levels]{'':<9} # each level's share of the budget, top first; adds up to 1",
+        *shares(dict.fromkeys(levels, Fraction(1, len(levels)))),
+        "",
+        f"[{prefix}tables]{'':<18} # what is published, besides the histograms; a query each",
+        assigned("total", quoted("total")),
+        *(assigned(name, quoted(name)) for name in names),
+    ]
+    n_cells = 1
+    for attribute in universe.attributes:
+        n_cells *= len(attribute.values)
+    if len(names) > 1:
+        detail = next(name for name in ("all", "every", "everything") if name not in map(str.casefold, names))
+        line = assigned(detail, quoted("detailed"))
+        lines.append(line if n_cells <= _MOST_PUBLISHED else f"# {line}   a table with {n_cells:,} columns")
+    return [*lines, "", *_input(prefix, universe), ""]
+
+
+def _query_shares(names: Sequence[str]) -> dict[str, Fraction]:
+    """A quarter for the total, a quarter for the attributes one by one, half for the detail."""
+    if len(names) == 1:
+        return {"total": Fraction(1, 2), "detailed": Fraction(1, 2)}
+    each = Fraction(1, 4 * len(names))
+    return {"total": Fraction(1, 4), **dict.fromkeys(names, each), "detailed": Fraction(1, 2)}
+
+
+def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
+    about = {"microdata": "a row a record", "long": "a row a cell, with its count", "wide": "a row an area"}
+    lines = [
+        f"[{prefix}input]",
+        assigned("file", quoted(universe.file)),
+        assigned("form", quoted(universe.form), about[universe.form]),
+        assigned("geocode", quoted(universe.geocode), "the column of leaf codes"),
+    ]
+    if universe.count is not None:
+        lines.append(assigned("count", quoted(universe.count)))
+    if universe.cells:
+        lines.append("cells = [")
+        for cell in universe.cells:
+            lines.append(f"    {table_inline('x', cell).removeprefix('x = ')},")
+        lines.append("]")
+    elif columns := {a.name: a.column for a in universe.attributes if a.name != a.column}:
+        lines.append(table_inline("columns", columns))
+    for attribute in universe.attributes:
+        if attribute.mapped:
+            lines += ["", f"[{prefix}input.values.{key(attribute.name)}]{'':<6} # in the file = in the schema"]
+            lines += [assigned(found, quoted(value)) for found, value in attribute.mapped.items()]
+    return lines
+
+
+def shown_path(path: Path) -> str:
+    """A file as the spec names it."""
+    return str(path.resolve())

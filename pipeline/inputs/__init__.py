@@ -1,0 +1,1 @@
+"""Public files that a spec names."""

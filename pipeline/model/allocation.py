@@ -1,0 +1,71 @@
+"""How much of the budget each geounit's measurement gets: its level's share, and more where it stands for others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.bypass import NOT_MEASURED, last_levels
+from geography.spine import Spine
+from pipeline.model.strategy import LevelStrategy, MeasuredQuery
+from pipeline.model.universe import Universe
+from pipeline.privacy.budget import NoiseSpec, noise_for
+
+
+@dataclass(frozen=True, eq=False)
+class Allocation:
+    """The budget of one level, geounit by geounit.
+
+    Attributes:
+        strategy: of the level.
+        shares: of the strategy's budget, one for each kind of geounit; the first is the level's own.
+        kinds: `(n,)` int8, the kind of each geounit, -1 where it is not measured because one above stands for it; None
+            where all geounits of the level are of the first kind.
+    """
+
+    strategy: LevelStrategy
+    shares: tuple[Fraction, ...]
+    kinds: NDArray[np.int8] | None = None
+
+    def measured(self, geocodes: NDArray[np.str_]) -> NDArray[np.str_]:
+        """The geocodes of the geounits that are measured, given those of the level."""
+        return geocodes if self.kinds is None else geocodes[self.kinds >= 0]
+
+    def n_measured(self, n_geounits: int) -> int:
+        return n_geounits if self.kinds is None else int((self.kinds >= 0).sum())
+
+    def noises(self, universe: Universe, measured: MeasuredQuery) -> tuple[NoiseSpec, ...]:
+        """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
+        return tuple(
+            noise_for(universe.framework, universe.strategy_budget, share, measured.share, universe.neighbours)
+            for share in self.shares
+        )
+
+
+def allocations(universe: Universe, spine: Spine) -> tuple[Allocation, ...]:
+    """Of each level, top first; a function of the public spec and spine alone."""
+    levels = universe.strategy.levels
+    if not universe.bypass:
+        return tuple(Allocation(level, (level.share,)) for level in levels)
+    found = []
+    shares = [level.share for level in levels]
+    for number, (level, last) in enumerate(zip(levels, last_levels(spine, [bool(s) for s in shares]), strict=True)):
+        totals: list[Fraction] = [level.share]
+        kinds = np.full(len(last), NOT_MEASURED, dtype=np.int8)
+        for end in range(number, len(levels)):
+            total = sum(shares[number : end + 1], Fraction(0))
+            if total not in totals:
+                if not (last == end).any():
+                    continue
+                totals.append(total)
+            kinds[last == end] = totals.index(total)
+        found.append(Allocation(level, tuple(totals), None if not level.share or not kinds.any() else kinds))
+    return tuple(found)
+
+
+def allocation_of(found: tuple[Allocation, ...], level: str) -> Allocation:
+    """The one of the level called `level`."""
+    return next(one for one in found if one.strategy.level == level)

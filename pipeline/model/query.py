@@ -1,0 +1,109 @@
+"""A query: a product of attributes and recodes, whose answer has one number per combination."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pipeline.errors import SpecError
+from pipeline.model.schema import Schema
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """Every cell falls in exactly one answer, so one person moves one answer by one.
+
+    Attributes:
+        name: as the spec calls it.
+        terms: names of the attributes and recodes multiplied, in the schema's order of attributes.
+        groups: one array per attribute of the schema, value number -> group number; zeros where summed out.
+        labels: one tuple per attribute, the groups' labels; empty where summed out.
+    """
+
+    name: str
+    terms: tuple[str, ...]
+    groups: tuple[NDArray[np.int64], ...]
+    labels: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def parse(cls, text: str, schema: Schema, *, where: str = "query") -> Query:
+        """The query that `text` ("votingage * hispanic", "total", "detailed") states over `schema`.
+
+        Raises:
+            SpecError: a term is not an attribute or recode, or an attribute is named twice.
+        """
+        stripped = text.strip()
+        if stripped == "total":
+            terms: list[str] = []
+        elif stripped == "detailed":
+            terms = list(schema.names)
+        else:
+            terms = [term.strip() for term in stripped.split("*")]
+        by_attribute: dict[str, str] = {}
+        for term in terms:
+            recode = schema.recode(term)
+            attribute = recode.attribute if recode is not None else term
+            if attribute not in schema.names:
+                allowed = [*schema.names, *(r.name for r in schema.recodes), "total", "detailed"]
+                raise SpecError(
+                    f"{where}: {term!r} in the query {text!r} is no attribute or recode; allowed are "
+                    f"{', '.join(allowed)}, joined by *"
+                )
+            if attribute in by_attribute:
+                raise SpecError(
+                    f"{where}: the query {text!r} names the attribute {attribute!r} twice "
+                    f"({by_attribute[attribute]!r} and {term!r}); once is allowed"
+                )
+            by_attribute[attribute] = term
+        groups: list[NDArray[np.int64]] = []
+        labels: list[tuple[str, ...]] = []
+        for attr in schema.attributes:
+            named = by_attribute.get(attr.name)
+            recode = schema.recode(named) if named is not None else None
+            if named is None:
+                groups.append(np.zeros(len(attr.values), dtype=np.int64))
+                labels.append(())
+            elif recode is not None:
+                groups.append(recode.group_of_value(attr))
+                labels.append(recode.labels)
+            else:
+                groups.append(np.arange(len(attr.values), dtype=np.int64))
+                labels.append(attr.values)
+        ordered = tuple(by_attribute[name] for name in schema.names if name in by_attribute)
+        return cls(name=stripped, terms=ordered, groups=tuple(groups), labels=tuple(labels))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of groups of each attribute; 1 where it is summed out."""
+        return tuple(len(labels) or 1 for labels in self.labels)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.sizes)
+
+    @cached_property
+    def cell_answer(self) -> NDArray[np.int64]:
+        """Number of the answer that each cell falls in, `(n_cells,)`, answers in C order over `sizes`."""
+        index = np.zeros((1,), dtype=np.int64)
+        for group, size in zip(self.groups, self.sizes, strict=True):
+            index = (index[:, None] * size + group[None, :]).ravel()
+        return index
+
+    def answer_labels(self) -> tuple[str, ...]:
+        """A label for each answer, the values joined by " * "."""
+        kept = [labels for labels in self.labels if labels]
+        return tuple(" * ".join(combination) for combination in itertools.product(*kept)) if kept else ("total",)
+
+    def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
+        """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
+        n_rows = counts.shape[0]
+        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
+        out = np.zeros(n_rows * self.size, dtype=np.int64)
+        np.add.at(out, rows * self.size + self.cell_answer[counts.indices], counts.data)
+        return out.reshape(n_rows, self.size)

@@ -1,0 +1,102 @@
+"""The strategy: which queries are measured at which level, with what share of the budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pipeline.errors import SpecError
+from pipeline.model.exact import tell_sum
+from pipeline.model.query import Query
+
+
+@dataclass(frozen=True)
+class MeasuredQuery:
+    """A query and its share of its level's budget, greater than 0."""
+
+    query: Query
+    share: Fraction
+
+    def __post_init__(self) -> None:
+        if self.share <= 0:
+            raise SpecError(
+                f"strategy: the query {self.query.name!r} has the share {self.share}; it must be more than 0"
+            )
+
+
+@dataclass(frozen=True)
+class LevelStrategy:
+    """What is measured at one level. A level with share 0 and no queries is not measured.
+
+    Attributes:
+        level: the level's name.
+        share: of the whole budget, 0 to 1.
+        queries: their shares of the level's budget add up to 1; no query is there twice.
+
+    Raises:
+        SpecError: the shares do not fit, or two entries are the same query.
+    """
+
+    level: str
+    share: Fraction
+    queries: tuple[MeasuredQuery, ...]
+
+    def __post_init__(self) -> None:
+        where = f"strategy.levels.{self.level}"
+        if not 0 <= self.share <= 1:
+            raise SpecError(f"{where}.share: found {self.share}; allowed is 0 to 1")
+        if not self.queries:
+            if self.share:
+                raise SpecError(f"{where}: has the share {self.share} and no queries; give it queries, or the share 0")
+            return
+        if not self.share:
+            raise SpecError(f"{where}: has queries and the share 0; give it a share, or no queries")
+        names: dict[tuple[str, ...], str] = {}
+        for query in (measured.query for measured in self.queries):
+            if query.terms in names:
+                raise SpecError(
+                    f"{where}.queries: {names[query.terms]!r} and {query.name!r} are the same query; measure it once"
+                )
+            names[query.terms] = query.name
+        shares = {measured.query.name: measured.share for measured in self.queries}
+        if sum(shares.values()) != 1:
+            raise SpecError(f"{where}.queries: the shares add up to {tell_sum(shares)}; they must add up to 1")
+
+    @property
+    def is_measured(self) -> bool:
+        return self.share > 0
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """A strategy for each level of the spine, top first.
+
+    Raises:
+        SpecError: the levels' shares do not add up to 1.
+    """
+
+    levels: tuple[LevelStrategy, ...]
+
+    def __post_init__(self) -> None:
+        shares = {level.level: level.share for level in self.levels}
+        if sum(shares.values()) != 1:
+            raise SpecError(f"strategy.levels: the shares add up to {tell_sum(shares)}; they must add up to 1")
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(level.level for level in self.levels)
+
+    def level(self, name: str) -> LevelStrategy:
+        """The strategy of the level called `name`; SpecError where there is none."""
+        for level in self.levels:
+            if level.level == name:
+                return level
+        raise SpecError(f"level {name!r} is not in the strategy; its levels are {', '.join(self.level_names)}")
+
+    def distinct_queries(self) -> tuple[Query, ...]:
+        """Each measured query once, in order of first appearance from the top level down."""
+        found: dict[tuple[str, ...], Query] = {}
+        for level in self.levels:
+            for measured in level.queries:
+                found.setdefault(measured.query.terms, measured.query)
+        return tuple(found.values())

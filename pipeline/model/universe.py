@@ -1,0 +1,149 @@
+"""What a release measures, resolved: every name looked up, every share exact, every default filled in."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import SpecError
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
+from pipeline.model.selection import Selection, StatedSelection
+from pipeline.model.strategy import Strategy
+from pipeline.spec.input_section import InputSpec
+
+Framework = Literal["zcdp", "pure"]
+Neighbours = Literal["change-one", "add-remove"]
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A published table: the answers of a query, for the geounits of some levels."""
+
+    name: str
+    query: Query
+    levels: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """In each geounit, an answer counts `lower` to `upper` persons for each facility.
+
+    Attributes:
+        file: CSV or Parquet with one row a geounit of `level`.
+        geocode: the file's column of geocodes.
+        lower, upper: persons per facility; an answer is 0 where there is no facility.
+        columns: number of the query's answer -> the file's column with the number of facilities.
+    """
+
+    name: str
+    level: str
+    file: Path
+    geocode: str
+    query: Query
+    lower: int
+    upper: int
+    columns: Mapping[int, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Universe:
+    """One histogram that is measured: persons, or a companion such as housing units.
+
+    Attributes:
+        name: "" for the release's own, else the companion's.
+        budget: rho (framework "zcdp") or epsilon ("pure"), exact.
+        delta: of the (epsilon, delta) statement; 0 with framework "pure".
+        invariants: (level, query) whose answers are released exactly.
+        structural_zeros: `(n_cells,)`, True where a cell is impossible.
+        passes: queries whose answers are fixed first, in this order.
+        input: the confidential records; None where the spec names none.
+        preset: the preset that the strategy was made from, "" if none.
+        dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
+        stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
+        bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
+    """
+
+    name: str
+    schema: Schema
+    strategy: Strategy
+    framework: Framework
+    budget: Fraction
+    delta: Fraction
+    neighbours: Neighbours
+    invariants: tuple[tuple[str, Query], ...]
+    structural_zeros: NDArray[np.bool_]
+    bounds: tuple[Bound, ...]
+    tables: tuple[Table, ...]
+    passes: tuple[Query, ...]
+    input: InputSpec | None
+    preset: str = ""
+    dataset: str = ""
+    bypass: bool = False
+    stated_selections: tuple[StatedSelection, ...] = ()
+
+    @cached_property
+    def selections(self) -> tuple[Selection, ...]:
+        """The tables whose detail is chosen privately, with what the budget buys of them."""
+        return tuple(one.bought(self.framework, self.budget, self.neighbours) for one in self.stated_selections)
+
+    @property
+    def strategy_budget(self) -> Fraction:
+        """What the strategy's level shares are shares of: the budget without that of the selections, exact."""
+        return self.budget * (1 - sum((one.share for one in self.stated_selections), Fraction(0)))
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return self.strategy.level_names
+
+    def require_input(self) -> InputSpec:
+        """The records; SpecError where the spec names none."""
+        if self.input is None:
+            key = f"companions.{self.name}.input" if self.name else "input"
+            raise SpecError(f"{key}: missing; a run needs the records: file, form and geocode")
+        return self.input
+
+    def privacy_fingerprint(self) -> str:
+        """SHA-256 in hexadecimal over all that the distribution of the noise depends on.
+
+        That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
+        and queries (names, groups and shares), whether geounits without siblings are bypassed, and the selections. The
+        order of a level's queries does not matter.
+        """
+        return self._privacy_fingerprint
+
+    @cached_property
+    def _privacy_fingerprint(self) -> str:
+        levels = [
+            [
+                level.level,
+                str(level.share),
+                sorted([m.query.name, str(m.share), [g.tolist() for g in m.query.groups]] for m in level.queries),
+            ]
+            for level in self.strategy.levels
+        ]
+        attributes = [[a.name, *a.values] for a in self.schema.attributes]
+        content = ["universe", 1, self.name, self.framework, str(self.budget), self.neighbours, attributes, levels]
+        if self.bypass:
+            content.append("bypass")
+        if self.selections:
+            content.append(["select", *(_selection_content(one) for one in self.selections)])
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _selection_content(one: Selection) -> list[object]:
+    """All that the distribution of a selection's choices and noise depends on, as JSON."""
+    versions = [
+        [query.name, least, [group.tolist() for group in query.groups]]
+        for query, (_, least) in zip(one.versions, one.select.versions, strict=True)
+    ]
+    return [one.name, one.level, versions, str(one.share), str(one.select.epsilon), str(one.noise.scale)]

@@ -1,1 +1,0 @@
-"""Strategies that come with Spinewise, as TOML; `pipeline.preset` reads them."""

@@ -1,0 +1,1 @@
+"""From mechanisms to the statements that are made of them."""

@@ -1,0 +1,137 @@
+"""The mechanisms and what one use of each costs; the cost and the sampler of a mechanism follow from one number.
+
+A person is in one answer of a query at one geounit of a level, so that a change of one record moves one or two numbers
+by one each, wherever in the level they stand: `MOVED`. Geounits of one level therefore compose in parallel, and a level
+costs what one of its geounits costs (two of them, for neighbours that change a record).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from types import MappingProxyType
+from typing import ClassVar, Final, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.noise.exponential import Exponential
+from pipeline.privacy.noise.sampler import sampler_for
+
+__all__ = ["MECHANISMS", "MOVED", "Cost", "DiscreteGaussian", "DiscreteLaplace", "MechanismName", "mechanism"]
+
+MechanismName = Literal["discrete_gaussian", "discrete_laplace", "exponential"]
+
+#: Numbers that neighbours move by one each, of those that a mechanism is used on at one level.
+MOVED: Final = MappingProxyType({"change-one": 2, "add-remove": 1})
+
+
+class Cost(Protocol):
+    """What a mechanism costs when `moved` of the numbers that it is used on move by one."""
+
+    @property
+    def name(self) -> MechanismName: ...
+
+    @property
+    def scale(self) -> Fraction: ...
+
+    def rho(self, moved: int) -> Fraction: ...
+
+    def epsilon(self, moved: int) -> Fraction | None: ...
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """Adds discrete Gaussian noise to whole numbers, to each its own.
+
+    Guarantee: the numbers published together satisfy rho-zCDP with
+
+        rho = m / (2 sigma^2)
+
+    and no pure differential privacy.
+
+    Symbols:
+        sigma^2: `scale`; the noise is k with probability proportional to exp(-k^2 / (2 sigma^2)), k whole.
+        m: how many of the numbers a change of one record moves by one each; the squared L2 sensitivity.
+
+    Source: Canonne, Kamath and Steinke 2020 (arXiv 2004.00010): theorem 4 for one number, theorem 14 for several;
+    zCDP adds up (Bun and Steinke 2016, arXiv 1605.02065, lemma 1.7).
+    """
+
+    scale: Fraction
+    name: ClassVar[MechanismName] = "discrete_gaussian"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", self.noise.scale)  # checked
+
+    @property
+    def noise(self) -> NoiseSpec:
+        return NoiseSpec("discrete_gaussian", self.scale)
+
+    def rho(self, moved: int) -> Fraction:
+        return moved / (2 * self.scale)
+
+    def epsilon(self, moved: int) -> Fraction | None:  # noqa: ARG002
+        """None: there is no pure guarantee."""
+        return None
+
+    def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
+        """The noise `(count,)` at these positions of a stream; see `noise.Sampler.draw`."""
+        return sampler_for(self.noise).draw(stream_key, start, count)
+
+
+@dataclass(frozen=True)
+class DiscreteLaplace:
+    """Adds discrete Laplace (two-sided geometric) noise to whole numbers, to each its own.
+
+    Guarantee: the numbers published together satisfy epsilon-differential privacy and rho-zCDP with
+
+        epsilon = m / b,    rho = m / (2 b^2)
+
+    Symbols:
+        b: `scale`; the noise is k with probability proportional to exp(-|k| / b), k whole.
+        m: how many of the numbers a change of one record moves by one each; the L1 sensitivity.
+
+    Source: Ghosh, Roughgarden and Sundararajan 2012 (doi 10.1137/09076828X), definition 2.1 and theorem 2.2. An
+    epsilon-private mechanism is epsilon^2 / 2-zCDP (Bun and Steinke 2016, proposition 1.4); here m of 1 / b each.
+    """
+
+    scale: Fraction
+    name: ClassVar[MechanismName] = "discrete_laplace"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", self.noise.scale)  # checked
+
+    @property
+    def noise(self) -> NoiseSpec:
+        return NoiseSpec("discrete_laplace", self.scale)
+
+    def rho(self, moved: int) -> Fraction:
+        return moved / (2 * self.scale**2)
+
+    def epsilon(self, moved: int) -> Fraction:
+        return moved / self.scale
+
+    def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
+        """The noise `(count,)` at these positions of a stream; see `noise.Sampler.draw`."""
+        return sampler_for(self.noise).draw(stream_key, start, count)
+
+
+MECHANISMS: Final = MappingProxyType(
+    {kind.name: kind for kind in (DiscreteGaussian, DiscreteLaplace, Exponential)},
+)
+
+
+def mechanism(name: str, scale: Fraction) -> DiscreteGaussian | DiscreteLaplace | Exponential:
+    """The mechanism of that name: `scale` is sigma^2, b, or the epsilon of the exponential mechanism.
+
+    Raises:
+        InputError: there is none, or the scale is out of range.
+    """
+    kind = MECHANISMS.get(name)  # type: ignore[call-overload]
+    if kind is None:
+        raise InputError(f"mechanism: found {name!r}; allowed are {', '.join(MECHANISMS)}")
+    found: DiscreteGaussian | DiscreteLaplace | Exponential = kind(scale)
+    return found

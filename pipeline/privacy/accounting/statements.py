@@ -1,0 +1,259 @@
+"""What a release promises, in figures: about a record, an attribute of it, where in an area it lies, a household.
+
+Each statement bounds what the measurements of one universe, all together, can tell about the difference named. Only
+those measurements count whose answers that difference can move:
+
+- a record (other values, or there or not, as the neighbours are): all of them;
+- one attribute of a record, the rest of it known: queries that do not sum the attribute out;
+- the lowest-level geounit in which a record lies, the geounit of a higher level known: the levels below that level;
+- a group of g records: all of them, with g^2 times the rho or g times the epsilon.
+
+The difference of an attribute or a place moves two answers of each query by one, whatever the neighbours: it takes a
+record away from one answer and adds it to another. The 2020 certificates print the same statements, converted from rho
+at delta = 1e-10.
+
+Figures are decimal texts rounded up to four places, so that the same spec gives the same text on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Context, Decimal
+from fractions import Fraction
+from typing import Literal
+
+from pipeline.privacy.accounting.composition import (
+    advanced_epsilon,
+    basic_epsilon,
+    gaussian_epsilon,
+    group_budget,
+    moments_epsilon,
+)
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.mechanisms import MOVED, DiscreteGaussian
+from pipeline.privacy.accounting.pld import Use, one_number_epsilon, pld_epsilon
+from pipeline.privacy.accounting.statement_models import Comparison, PrivacyAccount, Statement
+from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
+from pipeline.privacy.budget import Framework
+
+__all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements"]
+
+GROUP_SIZES = (2, 3, 4, 5)
+_WIDE = Context(prec=400)
+_MOVES = 2  # answers of a query that another value, or another place, moves
+
+
+def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:
+    """All statements about one universe.
+
+    Raises:
+        InputError: the budget or delta is out of range.
+    """
+    account = _Account(universe.framework, universe.delta)
+    measured = measurements_of(universe) + choices_of(universe)
+    levels = [level.level for level in universe.strategy.levels]
+    moved = MOVED[universe.neighbours]
+    lowest = levels[-1]
+    change = "one record having other values" if moved == _MOVES else "one record being there or not"
+    if universe.bypass:
+        return _with_bypass(universe, account, group_sizes)
+    attributes = tuple(
+        account.statement(
+            "attribute",
+            name,
+            [(m.use, _MOVES) for m in measured if name in m.attributes],
+            f"what can be learnt about one record's {name}, the rest of it being known",
+        )
+        for name in universe.schema.names
+    )
+    places = tuple(
+        account.statement(
+            "place",
+            level,
+            [(m.use, _MOVES) for m in measured if m.level in levels[i + 1 :]],
+            f"what can be learnt about the {lowest} in which one record lies, its {level} being known",
+        )
+        for i, level in enumerate(levels[:-1])
+    )
+    groups = tuple(
+        account.group(universe.budget, size, f"what can be learnt about {size} records together, such as a household")
+        for size in group_sizes
+    )
+    return PrivacyAccount(
+        universe=universe.name,
+        framework=universe.framework,
+        neighbours=universe.neighbours,
+        delta=str(account.delta),
+        record=account.statement("record", "", [(m.use, moved) for m in measured], f"the effect of {change}"),
+        attributes=attributes,
+        places=places,
+        groups=groups,
+        comparison=account.comparison([m.use for m in measured], moved),
+    )
+
+
+def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequence[int]) -> PrivacyAccount:
+    """The statements where geounits without siblings are bypassed, for whatever spine.
+
+    Which noise a record meets then depends on where it is, and what it costs as a whole does not. So statements are
+    made from rho or epsilon alone, not from the distribution of losses, which depends on how the budget is cut. For an
+    attribute the path counts on which most of the budget goes to queries that show it: a geounit that stands for
+    several levels spends all their shares on the queries of its own.
+    """
+    moved = MOVED[universe.neighbours]
+    levels = universe.strategy.levels
+    per_share = universe.strategy_budget * Fraction(_MOVES, moved)
+    chosen = choices_of(universe)
+    fractions = {
+        name: [
+            sum(
+                (m.share for m in level.queries if any(g != m.query.groups[i][0] for g in m.query.groups[i])),
+                Fraction(0),
+            )
+            for level in levels
+        ]
+        for i, name in enumerate(universe.schema.names)
+    }
+    shares = [level.share for level in levels]
+    names = [level.level for level in levels]
+    lowest = levels[-1].level
+    change = "one record having other values" if moved == _MOVES else "one record being there or not"
+    return PrivacyAccount(
+        universe=universe.name,
+        framework=universe.framework,
+        neighbours=universe.neighbours,
+        delta=str(account.delta),
+        record=account.amount("record", "", universe.budget, f"the effect of {change}"),
+        attributes=tuple(
+            account.amount(
+                "attribute",
+                name,
+                per_share * _most_on_queries(shares, seen)
+                + account.cost((m.use, _MOVES) for m in chosen if name in m.attributes),
+                f"what can be learnt about one record's {name}, the rest of it being known",
+            )
+            for name, seen in fractions.items()
+        ),
+        places=tuple(
+            account.amount(
+                "place",
+                level.level,
+                per_share * sum(shares[i + 1 :], Fraction(0))
+                + account.cost((m.use, _MOVES) for m in chosen if m.level in names[i + 1 :]),
+                f"what can be learnt about the {lowest} in which one record lies, its {level.level} being known",
+            )
+            for i, level in enumerate(levels[:-1])
+        ),
+        groups=tuple(
+            account.group(
+                universe.budget, size, f"what can be learnt about {size} records together, such as a household"
+            )
+            for size in group_sizes
+        ),
+        comparison=None,
+    )
+
+
+def _most_on_queries(shares: Sequence[Fraction], seen: Sequence[Fraction]) -> Fraction:
+    """The largest part of the budget that any path spends on some queries.
+
+    Args:
+        shares: of each level, top first.
+        seen: the part of each level's share that goes to these queries.
+    """
+    levels = [number for number, share in enumerate(shares) if share]
+    best = [Fraction(0)] * (len(levels) + 1)
+    for first in range(len(levels) - 1, -1, -1):
+        chains = range(first + 1, len(levels) + 1)
+        best[first] = max(
+            sum((shares[n] for n in levels[first:end]), Fraction(0)) * seen[levels[first]] + best[end] for end in chains
+        )
+    return best[0]
+
+
+class _Account:
+    """Turns sets of uses into statements at one delta."""
+
+    def __init__(self, framework: Framework, delta: Fraction) -> None:
+        self.zcdp = framework == "zcdp"
+        self.framework = framework
+        self.delta = delta if self.zcdp else Fraction(0)
+
+    def statement(
+        self,
+        about: Literal["record", "attribute", "place"],
+        of: str,
+        uses: Sequence[tuple[Use, int]],
+        words: str,
+    ) -> Statement:
+        cost = self.cost(uses)
+        if not self.zcdp:
+            return self._made(about, of, cost, None, None, words)
+        return self._made(about, of, cost, zcdp_epsilon(cost, self.delta), pld_epsilon(uses, self.delta), words)
+
+    def cost(self, uses: Iterable[tuple[Use, int]]) -> Fraction:
+        """rho or epsilon of uses on so many numbers (or geounits) that move."""
+        if self.zcdp:
+            return sum((use.rho(moved) for use, moved in uses), Fraction(0))
+        return sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
+
+    def amount(
+        self, about: Literal["record", "attribute", "place"], of: str, amount: Fraction, words: str
+    ) -> Statement:
+        """From rho or epsilon alone."""
+        return self._made(about, of, amount, zcdp_epsilon(amount, self.delta) if self.zcdp else None, None, words)
+
+    def group(self, budget: Fraction, size: int, words: str) -> Statement:
+        """From rho alone: which of the group's possible shifts has the worst distribution of losses is not known."""
+        enlarged = group_budget(self.framework, budget, size)
+        zcdp = zcdp_epsilon(enlarged, self.delta) if self.zcdp else None
+        return self._made("group", str(size), enlarged, zcdp, None, words)
+
+    def comparison(self, uses: Sequence[Use], moved: int) -> Comparison | None:
+        if not self.zcdp:
+            return None
+        gaussians = [use for use in uses if isinstance(use, DiscreteGaussian)]
+        rhos = [use.rho(moved) for use in uses]
+        rho = sum(rhos, Fraction(0))
+        all_gaussian = len(gaussians) == len(uses)
+        one = one_number_epsilon([(use, moved) for use in gaussians], self.delta) if all_gaussian else None
+        return Comparison(
+            basic=_up(basic_epsilon(rhos, self.delta)),
+            advanced=_up(advanced_epsilon(rhos, self.delta)),
+            moments=_up(moments_epsilon(rho, self.delta)),
+            one_number=None if one is None else _up(one),
+            gaussian=_up(gaussian_epsilon(rho, self.delta)),
+        )
+
+    def _made(
+        self,
+        about: Literal["record", "attribute", "place", "group"],
+        of: str,
+        budget: Fraction,
+        zcdp: float | None,
+        losses: float | None,
+        words: str,
+    ) -> Statement:
+        bounds = [bound for bound in (zcdp, losses) if bound is not None]
+        epsilon = _up(min(bounds) if bounds else budget)
+        at = f" at delta = {_short(self.delta)}" if self.zcdp else ""
+        return Statement(
+            about=about,
+            of=of,
+            budget=str(budget),
+            epsilon=epsilon,
+            zcdp=None if zcdp is None else _up(zcdp),
+            losses=None if losses is None else _up(losses),
+            words=f"{words}: epsilon = {epsilon}{at}",
+        )
+
+
+def _up(value: float | Fraction) -> str:
+    """As a decimal, rounded up to four places."""
+    exact = Fraction(value)
+    return format(Decimal(-(-exact.numerator * 10_000 // exact.denominator)).scaleb(-4, _WIDE), "f")
+
+
+def _short(delta: Fraction) -> str:
+    """Six digits at most, also of what is too small for a float."""
+    return format(_WIDE.divide(Decimal(delta.numerator), Decimal(delta.denominator)), "g").replace("E", "e")

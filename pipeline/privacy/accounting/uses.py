@@ -1,0 +1,194 @@
+"""Which mechanisms a universe uses: every query at every level with its noise, and what a ledger is charged for them.
+
+The privacy code imports nothing of the pipeline: what is needed of a `pipeline.model.universe.Universe` stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol
+
+from pipeline.privacy.accounting.mechanisms import mechanism
+from pipeline.privacy.accounting.pld import Use
+from pipeline.privacy.accounting.select import Select
+from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.events import BYPASSED, Group
+from pipeline.privacy.ledger.ledger import Charge, RunFingerprint
+
+__all__ = ["Measurement", "UniverseLike", "charge_for", "choices_of", "measurements_of"]
+
+
+class _Query(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def groups(self) -> tuple[Any, ...]: ...
+
+
+class _Measured(Protocol):
+    @property
+    def query(self) -> _Query: ...
+    @property
+    def share(self) -> Fraction: ...
+
+
+class _Level(Protocol):
+    @property
+    def level(self) -> str: ...
+    @property
+    def share(self) -> Fraction: ...
+    @property
+    def queries(self) -> Sequence[_Measured]: ...
+
+
+class _Strategy(Protocol):
+    @property
+    def levels(self) -> Sequence[_Level]: ...
+
+
+class _Noise(Protocol):
+    @property
+    def mechanism(self) -> str: ...
+    @property
+    def scale(self) -> Fraction: ...
+
+
+class _Selection(Protocol):
+    @property
+    def select(self) -> Select: ...
+    @property
+    def level(self) -> str: ...
+    @property
+    def versions(self) -> Sequence[_Query]: ...
+    @property
+    def noise(self) -> _Noise: ...
+
+
+class _Schema(Protocol):
+    @property
+    def names(self) -> tuple[str, ...]: ...
+
+
+class UniverseLike(Protocol):
+    """A universe, as far as its privacy goes."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def schema(self) -> _Schema: ...
+    @property
+    def strategy(self) -> _Strategy: ...
+    @property
+    def framework(self) -> Framework: ...
+    @property
+    def budget(self) -> Fraction: ...
+    @property
+    def strategy_budget(self) -> Fraction: ...
+    @property
+    def selections(self) -> Sequence[_Selection]: ...
+    @property
+    def delta(self) -> Fraction: ...
+    @property
+    def neighbours(self) -> Neighbours: ...
+    @property
+    def bypass(self) -> bool: ...
+    def privacy_fingerprint(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One query at one level; or one private choice there, or what was chosen by it.
+
+    Attributes:
+        query: of a choice and what was chosen, the names of their streams.
+        attributes: those that the query does not sum out. A choice is made by the number of persons, so it has none;
+            what was chosen has those of the most detailed version.
+        size: answers in each geounit; of what was chosen, the most that there can be.
+        use: its mechanism, exact.
+    """
+
+    level: str
+    query: str
+    attributes: frozenset[str]
+    size: int
+    use: Use
+
+
+def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
+    """Every query at every level with its noise, computed from the budget and the shares as measuring does."""
+    found = []
+    budget = universe.strategy_budget
+    for level in universe.strategy.levels:
+        for measured in level.queries:
+            noise = noise_for(universe.framework, budget, level.share, measured.share, universe.neighbours)
+            use = mechanism(noise.mechanism, noise.scale)
+            attributes = _attributes(universe, measured.query)
+            found.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))
+    return tuple(found)
+
+
+def choices_of(universe: UniverseLike) -> tuple[Measurement, ...]:
+    """Every private choice, and after each the noise on what was chosen."""
+    found = []
+    for one in universe.selections:
+        select, finest, use = one.select, one.versions[-1], mechanism(one.noise.mechanism, one.noise.scale)
+        found.append(Measurement(one.level, select.stream_name, frozenset(), 1, select.mechanism))
+        found.append(Measurement(one.level, select.measured_name, _attributes(universe, finest), finest.size, use))
+    return tuple(found)
+
+
+def _attributes(universe: UniverseLike, query: _Query) -> frozenset[str]:
+    kept = zip(universe.schema.names, query.groups, strict=True)
+    return frozenset(name for name, groups in kept if any(g != groups[0] for g in groups))
+
+
+def charge_for(
+    universe: UniverseLike,
+    *,
+    dataset: str,
+    release: str,
+    key: MasterKey,
+    input_fingerprint: str,
+    spine_fingerprint: str,
+    level_sizes: Mapping[str, int],
+    choosing: Mapping[str, int] | None = None,
+) -> Charge:
+    """What a ledger is to be asked for before anything of the universe is measured.
+
+    Args:
+        dataset: the ledger's name for what the universe's records are about.
+        key: the run's master key.
+        input_fingerprint: of the universe's confidential histogram, keyed with it.
+        level_sizes: number of geounits of each level that are measured. Where others are bypassed, their share of the
+            budget is spent above, and what is charged is the cost of a path on which none is: all cost the same.
+        choosing: number of all geounits of each level, since none is bypassed by a choice; default: `level_sizes`.
+
+    Raises:
+        InputError: the key is a test key, or there is no noise for the budget.
+    """
+    run = RunFingerprint.of(
+        key,
+        input_fingerprint=input_fingerprint,
+        spine_fingerprint=spine_fingerprint,
+        privacy_fingerprint=universe.privacy_fingerprint(),
+    )
+    groups = tuple(
+        Group(
+            m.level,
+            m.query + (BYPASSED if universe.bypass else ""),
+            m.use.name,
+            m.use.scale,
+            m.size * level_sizes[m.level],
+        )
+        for m in measurements_of(universe)
+    )
+    sizes = level_sizes if choosing is None else choosing
+    groups += tuple(
+        Group(m.level, m.query, m.use.name, m.use.scale, m.size * sizes[m.level]) for m in choices_of(universe)
+    )
+    return Charge(dataset, run, release, universe.neighbours, groups)

@@ -1,0 +1,129 @@
+"""What a run's directory remembers of the ledger, so that a ledger put back to an older state is noticed.
+
+After a run is charged it notes the number and the hash of the ledger's last event. A ledger in which that number is
+missing, or has another hash, is not the one that the run was charged in, or was copied back from before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pipeline.privacy.ledger.events import Event, LedgerError
+from pipeline.storage.durable import sync_folder
+
+__all__ = ["NOTE_NAME", "Head", "check_noted", "note_event", "read_note", "read_notes"]
+
+#: Of the file in a run's restricted/ folder.
+NOTE_NAME = "ledger.json"
+
+
+@dataclass(frozen=True)
+class Head:
+    """The last event of a ledger at some time.
+
+    Attributes:
+        ledger: the ledger's id.
+        number, hash: of the event; 0 and the id where there is none yet.
+    """
+
+    ledger: str
+    number: int
+    hash: str
+
+
+def note_event(folder: Path, head: Head) -> None:
+    """Write the note into a run's restricted folder, whole or not at all, and on disk when this returns.
+
+    An earlier note of the same ledger is replaced by a later one only.
+
+    Raises:
+        LedgerError: the note cannot be written, or one of another ledger is there.
+    """
+    found = read_note(folder)
+    if found is not None and found.ledger != head.ledger:
+        raise LedgerError(_other_ledger(folder, found, head.ledger))
+    if found is not None and found.number >= head.number:
+        return
+    path = folder / NOTE_NAME
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=".ledger-", dir=folder)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump(asdict(head), file, indent=1, sort_keys=True)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
+            sync_folder(folder)
+    except OSError as error:
+        raise LedgerError(f"{path}: the ledger's last event cannot be noted ({error.strerror})") from error
+
+
+def read_note(folder: Path) -> Head | None:
+    """The note of a run's restricted folder; None where there is none. LedgerError if it cannot be read."""
+    path = folder / NOTE_NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        head = Head(**content)
+        if isinstance(head.ledger, str) and isinstance(head.number, int) and isinstance(head.hash, str):
+            return head
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LedgerError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, TypeError):
+        pass
+    raise LedgerError(f"{path} is damaged: it does not say which event of the ledger was the last")
+
+
+def read_notes(root: Path, ledger: str = "") -> dict[Path, Head]:
+    """The notes of all runs below `root`: of itself and of the folders in it, by the run's folder.
+
+    Folders of other people's runs, which cannot be read, are passed over.
+
+    Args:
+        ledger: only notes of this one; of every ledger if empty.
+    """
+    folders = [root, *sorted(child for child in root.iterdir() if child.is_dir())] if root.is_dir() else []
+    readable = [folder for folder in folders if os.access(folder / "restricted", os.R_OK | os.X_OK)]
+    found = {folder: read_note(folder / "restricted") for folder in readable}
+    return {folder: head for folder, head in found.items() if head is not None and ledger in ("", head.ledger)}
+
+
+def check_noted(ledger: str, events: Sequence[Event], noted: Iterable[Head]) -> None:
+    """Check that the events are those that were noted, or go on from them.
+
+    Raises:
+        LedgerError: they do not: the ledger was put back, or is another one.
+    """
+    for head in noted:
+        if head.ledger != ledger:
+            raise LedgerError(_other_ledger(None, head, ledger))
+        if head.number > len(events):
+            raise LedgerError(
+                f"the ledger ends with event {len(events)}, but a run was charged when it had {head.number}: it was "
+                "put back to an older state, and what was spent since is not in it; restore the newest copy"
+            )
+        if head.number and events[head.number - 1].hash != head.hash:
+            raise LedgerError(
+                f"event {head.number} of the ledger is not the one that a run was charged with: the ledger was put "
+                "back to an older state and used since; restore the newest copy"
+            )
+
+
+def _other_ledger(folder: Path | None, head: Head, ledger: str) -> str:
+    where = f"{folder}: the run" if folder else "a run"
+    return (
+        f"{where} was charged in the ledger {head.ledger[:12]}, this is the ledger {ledger[:12]}: name the ledger that "
+        "it was charged in, with --ledger"
+    )

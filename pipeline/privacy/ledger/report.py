@@ -1,0 +1,106 @@
+"""What a dataset has spent, told: exact amounts, what they mean as epsilon, and the runs; and the ledger as a file."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import fields
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from pipeline.errors import InputError
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.mechanisms import MOVED, mechanism
+from pipeline.privacy.accounting.pld import pld_epsilon
+from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, replay
+
+__all__ = ["check_export", "dataset_report", "export_text", "spent_epsilon"]
+
+_FORMAT: Final = 1
+
+
+def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
+    """An epsilon that holds at `delta` for all that the dataset was charged for, together.
+
+    The least of the bound from rho and that from the distribution of the privacy loss; in the pure framework the sum of
+    the epsilons, which holds at delta = 0 already. Where a run bypassed geounits, the bound from rho: the distribution
+    depends on how the budget of a path is cut, and its charges tell that of one path only.
+    """
+    if state.framework == "pure":
+        return float(state.spent)
+    moved = MOVED[state.neighbours]
+    groups = [event.group() for charges in state.runs.values() for event in charges]
+    bound = zcdp_epsilon(state.spent, delta)
+    if any(group.query.endswith(BYPASSED) for group in groups):
+        return bound
+    losses = pld_epsilon([(mechanism(group.mechanism, group.scale), moved) for group in groups], delta)
+    return bound if losses is None else min(bound, losses)
+
+
+def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
+    """The dataset as JSON: exact amounts as text, and a list of its runs in the order in which they were charged."""
+    runs = []
+    for run, charges in state.runs.items():
+        cost = sum((Fraction(event.cost) for event in charges), Fraction(0))
+        runs.append(
+            {
+                "run": run,
+                "release": charges[0].release,
+                "time": charges[0].time,
+                "cost": str(cost),
+                "measurements": len(charges),
+                "committed": run in state.committed,
+            }
+        )
+    return {
+        "dataset": state.name,
+        "population": state.population,
+        "framework": state.framework,
+        "unit": state.unit,
+        "neighbours": state.neighbours,
+        "budget": str(state.budget),
+        "spent": _text(state.spent, ROUND_CEILING),
+        "left": _text(state.left, ROUND_FLOOR),
+        "closed": state.closed,
+        "delta": str(delta) if state.framework == "zcdp" else "0",
+        "epsilon": math.ceil(spent_epsilon(state, delta) * 10_000) / 10_000,
+        "runs": runs,
+    }
+
+
+def _text(value: Fraction, rounding: str) -> str:
+    """Exact unless hundreds of different budgets have made the fraction too long to read: then 40 digits."""
+    if value.denominator.bit_length() <= 1000:
+        return str(value)
+    return str(Context(prec=40, rounding=rounding).divide(Decimal(value.numerator), Decimal(value.denominator)))
+
+
+def export_text(ledger: str, events: Sequence[Event]) -> str:
+    """The whole ledger as JSON, with all that is needed to check it."""
+    content = {"format": _FORMAT, "ledger": ledger, "events": [event.as_dict() for event in events]}
+    return json.dumps(content, indent=1, ensure_ascii=True) + "\n"
+
+
+def check_export(path: Path) -> tuple[int, list[str]]:
+    """How many events an exported ledger has, and what is wrong with it, a sentence each.
+
+    Raises:
+        InputError: the file is no exported ledger.
+    """
+    names = {field.name for field in fields(Event)}
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT:
+            raise InputError(f"{path}: found the format {content['format']!r}; this software reads {_FORMAT}")
+        rows = content["events"]
+        if not all(isinstance(row, dict) and row.keys() == names for row in rows):
+            raise ValueError("an event has other fields")
+        events = [Event(**row) for row in rows]
+        return len(events), replay(str(content["ledger"]), events)[1]
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is no exported ledger: {error}") from error

@@ -1,0 +1,110 @@
+"""The tables of the ledger and their versions.
+
+Version n is made from version n - 1 by the n-th of `MIGRATIONS`, plain statements that are never edited once released;
+version 1 is made from nothing. All that are needed run in one transaction (both databases can roll back a change of
+tables), so that a ledger is at one version or another and never between. Events are never rewritten: their hashes
+would not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import sqlalchemy as sa
+
+from pipeline.privacy.ledger.events import LedgerError
+
+__all__ = ["GUARDS", "MIGRATIONS", "guards", "identity", "migrate", "newest", "version"]
+
+GUARDS: Final = ("ledger_events_no_update", "ledger_events_no_delete")
+
+_TABLES = (
+    "CREATE TABLE ledger_about (version INTEGER NOT NULL, ledger TEXT NOT NULL)",
+    """CREATE TABLE ledger_events (
+        number BIGINT NOT NULL PRIMARY KEY,
+        kind TEXT NOT NULL,
+        time TEXT NOT NULL,
+        dataset TEXT NOT NULL,
+        population TEXT NOT NULL,
+        framework TEXT NOT NULL,
+        neighbours TEXT NOT NULL,
+        budget TEXT NOT NULL,
+        run TEXT NOT NULL,
+        release TEXT NOT NULL,
+        level TEXT NOT NULL,
+        query TEXT NOT NULL,
+        mechanism TEXT NOT NULL,
+        scale TEXT NOT NULL,
+        count BIGINT NOT NULL,
+        cost TEXT NOT NULL,
+        previous TEXT NOT NULL UNIQUE,
+        hash TEXT NOT NULL UNIQUE
+    )""",
+    "CREATE UNIQUE INDEX ledger_events_once ON ledger_events (kind, dataset, run, level, query)",
+    "INSERT INTO ledger_about (version, ledger) VALUES (0, :ledger)",
+)
+_SQLITE_GUARDS = tuple(
+    f"CREATE TRIGGER ledger_events_no_{what} BEFORE {what.upper()} ON ledger_events "
+    "BEGIN SELECT RAISE(ABORT, 'events of the ledger are never changed or removed'); END"
+    for what in ("update", "delete")
+)
+_POSTGRESQL_GUARDS = (
+    "CREATE FUNCTION ledger_events_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE EXCEPTION 'events of the ledger are never changed or removed'; END $$",
+    "CREATE TRIGGER ledger_events_no_update BEFORE UPDATE ON ledger_events "
+    "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
+    "CREATE TRIGGER ledger_events_no_delete BEFORE DELETE OR TRUNCATE ON ledger_events "
+    "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
+)
+
+#: Statements by dialect; `:ledger` stands for a new ledger's id.
+MIGRATIONS: tuple[Mapping[str, tuple[str, ...]], ...] = (
+    {"sqlite": _TABLES + _SQLITE_GUARDS, "postgresql": _TABLES + _POSTGRESQL_GUARDS},
+)
+
+
+def newest() -> int:
+    """The version that this software makes and needs."""
+    return len(MIGRATIONS)
+
+
+def version(connection: sa.Connection) -> int:
+    """Of the tables there; 0 where there are none. LedgerError if it is newer than this software."""
+    if not sa.inspect(connection).has_table("ledger_about"):
+        return 0
+    found = connection.execute(sa.text("SELECT version FROM ledger_about")).scalars().all()
+    if len(found) != 1:
+        raise LedgerError(f"the ledger is damaged: ledger_about has {len(found)} rows, one is needed")
+    if found[0] > newest():
+        raise LedgerError(
+            f"the ledger has version {found[0]}; this software knows versions up to {newest()}: use a newer one"
+        )
+    return int(found[0])
+
+
+def identity(connection: sa.Connection) -> str:
+    """The ledger's id."""
+    return str(connection.execute(sa.text("SELECT ledger FROM ledger_about")).scalar_one())
+
+
+def migrate(connection: sa.Connection, old: int, ledger: str) -> None:
+    """Bring the tables from version `old` to the newest.
+
+    Args:
+        ledger: the id, if the ledger is made now.
+    """
+    for number in range(old, newest()):
+        for statement in MIGRATIONS[number][connection.dialect.name]:
+            values = {"ledger": ledger} if ":ledger" in statement else {}
+            connection.execute(sa.text(statement), values)
+    connection.execute(sa.text("UPDATE ledger_about SET version = :version"), {"version": newest()})
+
+
+def guards(connection: sa.Connection) -> set[str]:
+    """The guards that are there and on."""
+    if connection.dialect.name == "sqlite":
+        query = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'ledger_events'"
+    else:
+        query = "SELECT tgname FROM pg_trigger WHERE tgrelid = 'ledger_events'::regclass AND tgenabled <> 'D'"
+    return set(connection.execute(sa.text(query)).scalars())

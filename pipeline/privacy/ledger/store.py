@@ -1,0 +1,231 @@
+"""Where the events are kept: a table of SQLite or PostgreSQL that can only grow.
+
+A write holds the one lock there is, reads all events, and adds to them, all in one transaction that is on disk when it
+ends: `BEGIN IMMEDIATE` and `synchronous = EXTRA` in SQLite, an advisory lock and `synchronous_commit = on` in
+PostgreSQL. Two processes can so never both find the same part of a budget unspent.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from pipeline.errors import InputError
+from pipeline.privacy.ledger import schema as ledger_schema
+from pipeline.privacy.ledger.events import Event, LedgerError, replay, sealed
+
+__all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url"]
+
+ENVIRONMENT: Final = "SPINEWISE_LEDGER"
+_WAIT_SECONDS: Final = 60  # for another process's transaction
+_LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all
+_WRITES: Final = "spinewise_writes"
+_COLUMNS: Final = tuple(f.name for f in fields(Event))
+_EVENTS: Final = sa.table("ledger_events", *(sa.column(name) for name in _COLUMNS))
+
+
+def default_url() -> str:
+    """`SPINEWISE_LEDGER` if it is set, else a file of the user's state directory (XDG base directory specification)."""
+    if given := os.environ.get(ENVIRONMENT):
+        return given
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    state = Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state"
+    return str(state / "spinewise" / "ledger.sqlite")
+
+
+def ledger_url(text: str) -> sa.URL:
+    """The database that `text` names: a file's path, `sqlite:///path` or `postgresql://user@host/database`.
+
+    Raises:
+        InputError: it names none that can hold a ledger.
+    """
+    if "://" not in text:
+        return sa.URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
+    try:
+        url = sa.make_url(text)
+    except ArgumentError:
+        raise InputError("ledger: the URL given is none; allowed are sqlite:///PATH and postgresql://...") from None
+    kind = url.get_backend_name()
+    if kind == "sqlite":
+        if url.database in (None, "", ":memory:") or url.query:
+            raise InputError(f"ledger {text}: a file is needed, such as sqlite:///ledger.sqlite, without options")
+        return sa.URL.create("sqlite", database=str(Path(str(url.database)).absolute()))
+    if kind == "postgresql":
+        return url.set(drivername="postgresql+psycopg")
+    raise InputError(f"ledger {_shown(url)}: found a {kind} database; allowed are sqlite and postgresql")
+
+
+class Store:
+    """The events of one ledger.
+
+    Attributes:
+        shown: the database, without a password.
+        ledger: the ledger's id, 64 hex digits drawn when it was made; its chain of hashes begins with it.
+    """
+
+    def __init__(self, engine: sa.Engine, shown: str) -> None:
+        self._engine = engine
+        self.shown = shown
+        self.ledger = ""
+
+    @classmethod
+    def open(cls, url: str | None = None, *, create: bool = False) -> Store:
+        """The ledger at `url`; see `ledger_url` and `default_url`. One of an older version is brought up to date.
+
+        Args:
+            create: make it if there is none.
+
+        Raises:
+            InputError: there is none, or it cannot be one.
+            LedgerError: it is damaged, of a newer version, or cannot be reached.
+        """
+        address = ledger_url(default_url() if url is None else url)
+        store = cls(_engine(address, create=create), _shown(address))
+        try:
+            with store._connected(writes=False) as connection:
+                version = ledger_schema.version(connection)
+            if version == 0 and not create:
+                raise InputError(
+                    f"ledger {store.shown}: there is none; `spinewise ledger open` makes it with its first dataset"
+                )
+            if version != ledger_schema.newest():
+                store._migrate()
+            with store._connected(writes=False) as connection:
+                store.ledger = ledger_schema.identity(connection)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def read(self) -> list[Event]:
+        """All events, in order."""
+        with self._connected(writes=False) as connection:
+            return _read(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Writing]:
+        """One transaction with all events in view and nobody else writing; an error in the block undoes it."""
+        with self._connected(writes=True) as connection:
+            yield Writing(connection, _read(connection), self.ledger)
+
+    def guards_missing(self) -> list[str]:
+        """What should keep the table from being changed and is not there, a sentence each."""
+        with self._connected(writes=False) as connection:
+            found = ledger_schema.guards(connection)
+        return [
+            f"the table has lost its guard {name!r}, which keeps events from being changed or removed"
+            for name in ledger_schema.GUARDS
+            if name not in found
+        ]
+
+    def _migrate(self) -> None:
+        """To the newest version, in one transaction that keeps every event, or fails and changes nothing."""
+        with self._connected(writes=True) as connection:
+            old = ledger_schema.version(connection)  # again, now that nobody else is at it
+            before = _read(connection) if old else []
+            ledger_schema.migrate(connection, old, secrets.token_hex(32))
+            after = _read(connection)
+            problems = replay(ledger_schema.identity(connection), after)[1]
+            if after != before or problems:
+                raise LedgerError(
+                    f"ledger {self.shown}: not brought from version {old} to {ledger_schema.newest()}: "
+                    f"{problems[0] if problems else 'the events would have changed'}; it is as it was"
+                )
+
+    @contextmanager
+    def _connected(self, *, writes: bool) -> Iterator[sa.Connection]:
+        """A connection in a transaction that is committed at the end of the block."""
+        try:
+            with self._engine.connect().execution_options(**{_WRITES: writes}) as connection, connection.begin():
+                if writes and connection.dialect.name == "postgresql":
+                    # The statements after the lock see what its last holder has committed.
+                    connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_WAIT_SECONDS}s'"))
+                    connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
+                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+                yield connection
+        except DBAPIError as error:
+            raise LedgerError(f"ledger {self.shown}: {str(error.orig).strip()}") from error
+        except SQLAlchemyError as error:
+            raise LedgerError(f"ledger {self.shown}: {error}") from error
+
+
+class Writing:
+    """A transaction under way.
+
+    Attributes:
+        events: all, those added here included.
+    """
+
+    def __init__(self, connection: sa.Connection, events: list[Event], ledger: str) -> None:
+        self._connection = connection
+        self._ledger = ledger
+        self.events = events
+
+    def add(self, event: Event) -> Event:
+        """Seal the event as the next one and write it."""
+        last = self.events[-1] if self.events else None
+        added = sealed(event, last.number + 1 if last else 1, last.hash if last else self._ledger)
+        self._connection.execute(sa.insert(_EVENTS), added.as_dict())
+        self.events.append(added)
+        return added
+
+
+def _read(connection: sa.Connection) -> list[Event]:
+    rows = connection.execute(sa.select(_EVENTS).order_by(_EVENTS.c.number))
+    return [Event(**row._mapping) for row in rows]
+
+
+def _engine(url: sa.URL, *, create: bool) -> sa.Engine:
+    if url.get_backend_name() == "sqlite":
+        _prepare_file(Path(str(url.database)), create=create)
+        engine = sa.create_engine(
+            url, poolclass=sa.NullPool, connect_args={"timeout": _WAIT_SECONDS, "isolation_level": None}
+        )
+        sa.event.listen(engine, "connect", _on_connect)
+        sa.event.listen(engine, "begin", _on_begin)
+        return engine
+    try:
+        return sa.create_engine(url, poolclass=sa.NullPool, isolation_level="READ COMMITTED")
+    except (ModuleNotFoundError, NoSuchModuleError):
+        raise InputError(
+            f"ledger {_shown(url)}: PostgreSQL needs the package psycopg; install spinewise[postgres]"
+        ) from None
+
+
+def _prepare_file(path: Path, *, create: bool) -> None:
+    """Make the file, mode 0600, or see that it is there: SQLite would make it for whoever asks."""
+    try:
+        if create:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        elif not path.is_file():
+            raise InputError(f"ledger {path}: there is none; `spinewise ledger open` makes it with its first dataset")
+    except OSError as error:
+        raise InputError(f"ledger {path}: cannot be opened ({error.strerror})") from None
+
+
+def _on_connect(connection: object, _record: object) -> None:
+    cursor = connection.cursor()  # type: ignore[attr-defined]
+    cursor.execute("PRAGMA synchronous = EXTRA")
+    cursor.close()
+
+
+def _on_begin(connection: sa.Connection) -> None:
+    # The driver's own BEGIN would come with the first change, after the events were read.
+    writes = connection.get_execution_options().get(_WRITES, True)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _shown(url: sa.URL) -> str:
+    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)

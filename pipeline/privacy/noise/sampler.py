@@ -1,0 +1,184 @@
+"""Exact sampling of discrete Gaussian and discrete Laplace noise at 64-bit look-up speed.
+
+The method is inversion. A position has a uniform U in [0, 1), whose binary digits are an endless row of 64-bit words,
+and its noise is the least x with U < P(X <= x). The first word u says that U is in [u, u + 1) / 2^64. The table holds
+integers B with B <= 2^64 P(X <= x) <= B + 1: for u < B surely U < P(X <= x), for u > B surely not. So u alone decides,
+unless it equals a boundary, which happens to about 18 sigma (or 89 b) of 2^64 words; the tails beyond the table are
+among them, as u = 0 and u = 2^64 - 1. Such a draw takes further words from a stream of its own, until enclosures of
+P(X <= x), recomputed at higher precision and further out, decide. No float takes part, and the noise has exactly the
+distribution stated, given uniform words.
+
+What this does not hide is time: it depends a little on the words drawn, as table look-ups do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count as count_from
+from operator import neg
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.keys import draws_key, refinement_key
+from pipeline.privacy.noise.streams import Stream
+from pipeline.privacy.noise.tails import WORD_BITS, Tails, boundaries, tails
+
+__all__ = ["POSITIONS", "FurtherWords", "Sampler", "decide", "locate", "sampler_for"]
+
+POSITIONS: Final = 2**63  # of one stream
+_REFINEMENT_WORDS: Final = 2**65  # of one position: its words never run into the next position's
+_MOST_WORDS: Final = 64  # a sound stream passes it with probability below 2^-3900
+_CHUNK: Final = 1 << 16  # words at a time: 512 KiB, within the second-level cache
+_GUIDE_BITS: Final = (16, 20)
+_MIXED: Final = np.iinfo(np.int32).min
+
+FurtherWords = Callable[[int], Iterator[int]]
+"""Position of a draw -> the words after its first."""
+
+
+@dataclass(frozen=True, eq=False)
+class Sampler:
+    """Draws exact noise of one distribution.
+
+    Attributes:
+        spec: the distribution.
+        boundaries: `(2K,)` uint64, see `tables.boundaries`.
+        guide: `(2^g,)` int32, the outcome of all words whose first g bits are the index; `_MIXED` where a boundary is
+            among them, and the boundaries have to be searched.
+    """
+
+    spec: NoiseSpec
+    boundaries: NDArray[np.uint64]
+    guide: NDArray[np.int32]
+
+    @classmethod
+    def build(cls, spec: NoiseSpec) -> Sampler:
+        """The sampler of `spec`: milliseconds up to sigma = 100, a few seconds at the largest scales allowed."""
+        found = boundaries(spec)
+        least, most = _GUIDE_BITS
+        bits = min(max((8 * found.size).bit_length(), least), most)
+        inside = np.bincount((found >> np.uint64(WORD_BITS - bits)).view(np.int64), minlength=1 << bits)
+        guide = np.where(inside > 0, _MIXED, np.cumsum(inside) - found.size // 2).astype(np.int32)
+        for array in (found, guide):
+            array.setflags(write=False)
+        return cls(spec, found, guide)
+
+    def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
+        """Noise (persons) at the positions `start` to `start + count` of a stream, `(count,)` int64.
+
+        It is a function of the key and the position: however the positions are cut into batches, the noise is the same.
+
+        Raises:
+            ValueError: the positions are not within 0 and `POSITIONS`, or the key is not 32 bytes.
+        """
+        if start < 0 or count < 0 or start + count > POSITIONS:
+            raise ValueError(f"noise: found start = {start}, count = {count}; positions from 0 to 2^63 are allowed")
+        stream = Stream(draws_key(stream_key))
+        out = np.empty(count, dtype=np.int64)
+        scratch = _Scratch.make(count)
+        for first in range(0, count, _CHUNK):
+            piece = out[first : first + _CHUNK]
+            words = piece.view(np.uint64)
+            stream.fill(start + first, words)
+            for i, word in self._replace(words, piece, scratch):
+                piece[i] = decide(self.spec, word, _refinement(stream_key, start + first + i))
+        return out
+
+    def draw_from(self, words: NDArray[np.uint64], further: FurtherWords) -> NDArray[np.int64]:
+        """Noise (persons) for given first words `(n,)` uint64, `(n,)` int64.
+
+        Args:
+            further: called with the position in `words` of each draw that its first word does not decide.
+        """
+        out = np.empty(words.size, dtype=np.int64)
+        scratch = _Scratch.make(words.size)
+        for first in range(0, words.size, _CHUNK):
+            piece = out[first : first + _CHUNK]
+            for i, word in self._replace(words[first : first + _CHUNK], piece, scratch):
+                piece[i] = decide(self.spec, word, further(first + i))
+        return out
+
+    def _replace(self, words: NDArray[np.uint64], out: NDArray[np.int64], scratch: _Scratch) -> list[tuple[int, int]]:
+        """Write the outcomes of `words` to `out`, which may be the same memory; index and word of those undecided."""
+        buckets, values = scratch.buckets[: words.size], scratch.values[: words.size]
+        np.right_shift(words, np.uint64(WORD_BITS + 1 - self.guide.size.bit_length()), out=buckets)
+        # mode="clip" spares a buffer; no index is out of range.
+        np.take(self.guide, buckets.view(np.int64), out=values, mode="clip")
+        mixed = np.flatnonzero(values == _MIXED)
+        if mixed.size == 0:
+            out[:] = values
+            return []
+        searched = words[mixed]
+        found = np.searchsorted(self.boundaries, searched)  # number of boundaries below the word
+        out[:] = values
+        out[mixed] = found - self.boundaries.size // 2
+        tied = np.flatnonzero(self.boundaries[found] == searched)
+        return list(zip(mixed[tied].tolist(), searched[tied].tolist(), strict=True))
+
+
+@lru_cache(maxsize=128)
+def sampler_for(spec: NoiseSpec) -> Sampler:
+    """The sampler of `spec`, built once in a process and shared."""
+    return Sampler.build(spec)
+
+
+def decide(spec: NoiseSpec, word: int, further: Iterator[int]) -> int:
+    """The noise whose uniform begins with `word` and goes on with the words of `further`.
+
+    Raises:
+        RuntimeError: 64 words do not decide; a sound stream does not do this in the lifetime of the universe.
+    """
+    digits, bits = word, WORD_BITS
+    for _ in range(_MOST_WORDS):
+        digits, bits = digits << WORD_BITS | next(further), bits + WORD_BITS
+        outcome = locate(_refined(spec, bits), digits, bits)
+        if outcome is not None:
+            return outcome
+    raise RuntimeError(f"noise ({spec}): {_MOST_WORDS} further words left a draw undecided: the stream is not random")
+
+
+def locate(table: Tails, digits: int, bits: int) -> int | None:
+    """The outcome for U in [digits, digits + 1) / 2^bits; None where the enclosures or the table do not tell.
+
+    For U below a half, X <= -k exactly if U < T(k). For the others X >= k exactly if 1 - U <= T(k), and 1 - U is in
+    (mirrored, mirrored + 1] / 2^bits.
+    """
+    upper_half = digits >> (bits - 1)
+    mirrored = (1 << bits) - 1 - digits if upper_half else digits
+    shift = table.bits - bits
+    low, high = mirrored << shift, (mirrored + 1) << shift
+    certain = bisect_right(table.lower, -high, lo=1, key=neg) - 1  # k >= 1 with T(k) surely reached
+    possible = bisect_left(table.upper, -low, lo=1, key=neg) - 1  # k >= 1 with T(k) perhaps reached
+    if certain < possible or certain == len(table.lower) - 1:
+        return None
+    return certain if upper_half else -certain
+
+
+@dataclass(frozen=True, eq=False)
+class _Scratch:
+    """Arrays used again for each chunk."""
+
+    buckets: NDArray[np.uint64]
+    values: NDArray[np.int32]
+
+    @classmethod
+    def make(cls, count: int) -> _Scratch:
+        size = min(count, _CHUNK)
+        return cls(np.empty(size, dtype=np.uint64), np.empty(size, dtype=np.int32))
+
+
+@lru_cache(maxsize=2)
+def _refined(spec: NoiseSpec, bits: int) -> Tails:
+    return tails(spec, bits)
+
+
+def _refinement(stream_key: bytes, position: int) -> Iterator[int]:
+    stream = Stream(refinement_key(stream_key))
+    for i in count_from(position * _REFINEMENT_WORDS):
+        yield int(stream.words(i, 1)[0])

@@ -1,0 +1,67 @@
+"""A finished release as its readers have it: from public files alone, checked against their hashes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import scipy.sparse as sp
+
+from geography.spine import Level, Spine
+from pipeline.errors import InputError, ReleaseError
+from pipeline.inputs.geography import read_public_spine
+from pipeline.model.universe import Universe
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest, check_public_files, read_manifest
+from pipeline.spec.release_spec import ReleaseSpec
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedRelease:
+    """A release's public side.
+
+    Attributes:
+        universes: as the manifest's spec resolves to, the release's own first.
+    """
+
+    run: RunDirectory
+    manifest: Manifest
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+    spine: Spine
+
+    def histogram(self, universe: Universe, level: Level) -> sp.csr_array:
+        """The released histogram of a level, `(n, n_cells)`."""
+        return read_histogram(self.run.universe(universe.name).histogram(level.name), level.geocodes, universe.schema)
+
+
+def read_published(run: RunDirectory) -> PublishedRelease:
+    """The release in a run's directory.
+
+    Raises:
+        ReleaseError: a public file is missing, changed or too much; the message names the first.
+    """
+    if problems := check_public_files(run):
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise ReleaseError(f"{run.root}: {problems[0]}{more}")
+    manifest = read_manifest(run.manifest)
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    return PublishedRelease(
+        run, manifest, spec, spec.universes(), read_public_spine(run.spine, spec.geography.level_names)
+    )
+
+
+def release_at(folder: Path) -> RunDirectory:
+    """The release in `folder`, which is a run's directory or the public/ folder of one.
+
+    Raises:
+        InputError: there is no finished release.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: no such folder; the directory of a release is needed")
+    root = folder.parent if folder.name == "public" and not (folder / "public").exists() else folder
+    run = RunDirectory(root.resolve())
+    if not run.manifest.is_file():
+        raise InputError(f"{folder}: no finished release is here; {run.manifest} is missing")
+    return run

@@ -1,0 +1,265 @@
+"""Two releases side by side: what differs in what they state, and in their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pipeline.errors import InputError
+from pipeline.reading.release import Release
+from pipeline.release.tables import MARGIN_SUFFIX
+
+#: Geounits and numbers with the largest differences that are named for each table and level.
+_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that the two state differently; None where one does not state it."""
+
+    key: str
+    first: str | None
+    second: str | None
+
+
+@dataclass(frozen=True)
+class Largest:
+    """One number in both."""
+
+    geocode: str
+    label: str
+    first: int
+    second: int
+    margin: float | None
+
+
+@dataclass(frozen=True)
+class TableComparison:
+    """One table at one level.
+
+    Attributes:
+        geounits: in both; `only_first` and `only_second` count the others.
+        numbers: compared.
+        equal: share of numbers that are the same.
+        mean_absolute: mean absolute difference, persons.
+        bias: mean difference, second less first, persons.
+        first_margin, second_margin: mean margins of error; None where one publishes none.
+        beyond: share of differences larger than their margin, which is the root of the sum of the squared margins; None
+            where there is none, or where both are of the same measurements.
+    """
+
+    universe: str
+    table: str
+    level: str
+    geounits: int
+    only_first: int
+    only_second: int
+    numbers: int
+    equal: float
+    mean_absolute: float
+    bias: float
+    first_margin: float | None
+    second_margin: float | None
+    beyond: float | None
+    largest: tuple[Largest, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two releases compared.
+
+    Attributes:
+        same_measurements: whether both are computed from the same noisy measurements.
+        statements: what differs in spec, budgets and software.
+        tables: what both publish.
+        left_out: tables that only one of them publishes, in words.
+    """
+
+    first: Release
+    second: Release
+    same_measurements: bool
+    statements: tuple[Difference, ...]
+    tables: tuple[TableComparison, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def remark(self) -> str:
+        """How the differences are to be read."""
+        if self.same_measurements:
+            return (
+                "Both are computed from the same noisy measurements: their errors go together, so the differences "
+                "have no margin of error. They show what the other method does."
+            )
+        return (
+            "The noise of the two is independent: a difference has the margin sqrt(a^2 + b^2), a and b being those of "
+            "its two numbers. Of the same truth, about 10 % of differences are beyond it."
+        )
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "first": _identity(self.first),
+            "second": _identity(self.second),
+            "same_measurements": self.same_measurements,
+            "remark": self.remark,
+            "statements": [vars(one) for one in self.statements],
+            "tables": [vars(one) | {"largest": [vars(two) for two in one.largest]} for one in self.tables],
+            "left_out": list(self.left_out),
+        }
+
+
+def compare(first: Release, second: Release) -> Comparison:
+    """Compare two releases and their companions of the same names.
+
+    Raises:
+        InputError: they have no table with a level in common.
+    """
+    pairs = [(first, second)]
+    pairs += [(first.companion(name), second.companion(name)) for name in first.companions if name in second.companions]
+    same = _measurements(first) == _measurements(second)
+    tables, left_out = [], []
+    for one, two in pairs:
+        found, missing = _tables(one, two, same)
+        tables += found
+        left_out += missing
+    for here, there, which in ((first, second, "first"), (second, first, "second")):
+        left_out += [
+            f"companion {name} is in the {which} only" for name in here.companions if name not in there.companions
+        ]
+    if not tables:
+        raise InputError(
+            f"{first.name} and {second.name} have no table in common: a table is one with the same name, labels and "
+            f"level, and they publish {', '.join(first.tables)} and {', '.join(second.tables)}"
+        )
+    return Comparison(first, second, same, tuple(_statements(first, second)), tuple(tables), tuple(left_out))
+
+
+def _identity(release: Release) -> dict[str, Any]:
+    return {
+        "release": release.name,
+        "directory": str(release.run.root),
+        "status": release.manifest.status,
+        "budget": {one.universe: one.budget for one in release.manifest.privacy},
+        "estimator": release.spec.postprocess.estimator,
+    }
+
+
+def _measurements(release: Release) -> dict[str, str]:
+    """The hashes of all measurements, by path."""
+    return {name: entry.sha256 for name, entry in release.manifest.files.items() if "measurements" in name.split("/")}
+
+
+def _statements(first: Release, second: Release) -> Iterator[Difference]:
+    """What differs in the spec, and in the software."""
+    parts = [(first.manifest.spec, second.manifest.spec, "")]
+    here, there = first.manifest.software, second.manifest.software
+    parts.append(
+        ({"spinewise": here.version, **here.packages}, {"spinewise": there.version, **there.packages}, "software")
+    )
+    for one, two, prefix in parts:
+        left, right = dict(_flat(one, prefix)), dict(_flat(two, prefix))
+        for key in dict.fromkeys([*left, *right]):
+            if left.get(key) != right.get(key):
+                yield Difference(key, left.get(key), right.get(key))
+
+
+def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """The leaves of nested data with their keys; a list of pairs is a table."""
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
+    elif isinstance(value, list) and value and all(_is_pair(one) for one in value):
+        pairs = [(one[0], one[1]) for one in value]
+    else:
+        yield key, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return
+    for name, item in pairs:
+        yield from _flat(item, f"{key}.{name}" if key else str(name))
+
+
+def _is_pair(one: object) -> bool:
+    return isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)
+
+
+def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComparison], list[str]]:
+    found, missing = [], []
+    levels = {table.name: table.levels for table in second.universe.tables}
+    for table in first.universe.tables:
+        for level in table.levels:
+            if level not in levels.get(table.name, ()):
+                missing.append(f"{_named(first, table.name)} at {level} is in the first only")
+                continue
+            left, right = first.table(table.name, level), second.table(table.name, level)
+            labels = [name for name in left.columns if not name.endswith(MARGIN_SUFFIX)]
+            if labels != [name for name in right.columns if not name.endswith(MARGIN_SUFFIX)]:
+                missing.append(f"{_named(first, table.name)} at {level} has other columns in the two")
+            elif not len(left.index.intersection(right.index)):
+                missing.append(f"{_named(first, table.name)} at {level} has no geounit in common")
+            else:
+                found.append(_compared(first.universe.name, table.name, level, left, right, labels, same))
+    own = {table.name: table.levels for table in first.universe.tables}
+    for table in second.universe.tables:
+        only = [level for level in table.levels if level not in own.get(table.name, ())]
+        missing += [f"{_named(second, table.name)} at {level} is in the second only" for level in only]
+    return found, missing
+
+
+def _named(release: Release, table: str) -> str:
+    return f"table {release.universe.name} {table}" if release.universe.name else f"table {table}"
+
+
+def _compared(
+    universe: str, table: str, level: str, left: pd.DataFrame, right: pd.DataFrame, labels: list[str], same: bool
+) -> TableComparison:
+    both = left.index.intersection(right.index, sort=False)
+    one, two = left.loc[both, labels].to_numpy(), right.loc[both, labels].to_numpy()
+    difference = two - one
+    first_margins, second_margins = _margins(left.loc[both], labels), _margins(right.loc[both], labels)
+    margin = None
+    if first_margins is not None and second_margins is not None and not same:
+        margin = np.sqrt(first_margins**2 + second_margins**2)
+    order = np.argsort(-np.abs(difference), axis=None, kind="stable")[:_NAMED]
+    largest = tuple(
+        Largest(
+            str(both[row]),
+            labels[column],
+            int(one[row, column]),
+            int(two[row, column]),
+            None if margin is None or np.isnan(margin[row, column]) else float(margin[row, column]),
+        )
+        for row, column in zip(*np.unravel_index(order, difference.shape), strict=True)
+        if difference[row, column]
+    )
+    beyond = None
+    if margin is not None and (known := ~np.isnan(margin)).any():
+        beyond = float((np.abs(difference) > margin)[known].mean())
+    return TableComparison(
+        universe=universe,
+        table=table,
+        level=level,
+        geounits=len(both),
+        only_first=len(left) - len(both),
+        only_second=len(right) - len(both),
+        numbers=difference.size,
+        equal=float((difference == 0).mean()),
+        mean_absolute=float(np.abs(difference).mean()),
+        bias=float(difference.mean()),
+        first_margin=_mean(first_margins),
+        second_margin=_mean(second_margins),
+        beyond=beyond,
+        largest=largest,
+    )
+
+
+def _margins(frame: pd.DataFrame, labels: list[str]) -> np.ndarray | None:
+    names = [label + MARGIN_SUFFIX for label in labels]
+    return frame[names].to_numpy(dtype=float) if all(name in frame.columns for name in names) else None
+
+
+def _mean(margins: np.ndarray | None) -> float | None:
+    if margins is None or np.isnan(margins).all():
+        return None
+    return float(np.nanmean(margins))

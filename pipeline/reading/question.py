@@ -1,0 +1,175 @@
+"""A question to a release: which numbers, of whom, for which areas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from geography.codes import first_few
+from pipeline.errors import InputError
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
+from pipeline.reading.margins import half_widths
+from pipeline.release.tables import MARGIN_SUFFIX
+
+if TYPE_CHECKING:
+    from pipeline.reading.release import Release
+
+#: Column with the sum of all numbers of a row, where there are several.
+SUM = "sum"
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Numbers of a release that are to be had, for geounits by `at` and for any other areas by `over`.
+
+    Attributes:
+        release: which one.
+        query: one number for each combination of its terms.
+        allowed: for each attribute of the schema, which of its values are counted.
+        conditions: how `where` was called, for people.
+    """
+
+    release: Release
+    query: Query
+    allowed: tuple[NDArray[np.bool_], ...]
+    conditions: tuple[str, ...] = field(default=())
+
+    def where(self, **values: str | Sequence[str]) -> Question:
+        """Only these values of attributes or recodes: `where(race="black", votingage=["18plus"])`.
+
+        Raises:
+            InputError: there is no such attribute, recode or value, or nobody is left.
+        """
+        schema, allowed = self.release.schema, list(self.allowed)
+        told = list(self.conditions)
+        for term, wanted in values.items():
+            chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+            position, kept = _values(schema, term, chosen)
+            allowed[position] = allowed[position] & kept
+            told.append(f"{term} = {' or '.join(chosen)}")
+            if not allowed[position].any():
+                raise InputError(f"where: {' and '.join(told)}: no value of {schema.names[position]} is all of these")
+        return replace(self, allowed=tuple(allowed), conditions=tuple(told))
+
+    def at(self, level: str) -> pd.DataFrame:
+        """For every geounit of a level: each number and its margin of error ("<label>:moe90"), and their sum.
+
+        The numbers of a published table have the margins that are published with them. All others have those of the
+        linear estimate, with all covariances.
+
+        Raises:
+            InputError: there is no such level.
+        """
+        release = self.release
+        number = release.index_of(level)
+        counts = release.histogram(level)
+        marginal, kept, labels = self._marginal()
+        answers = marginal.answer_csr(counts)[:, kept]
+        margins = release.published_margins(self.query, level) if self._is_whole else None
+        if margins is None:
+            margins = half_widths(release.variances.of_level(number, marginal.groups)[:, kept])
+        total = None
+        if len(labels) > 1:
+            together = self._together()
+            variances = release.variances.of_level(number, together.groups)[:, 0]
+            total = answers.sum(axis=1), half_widths(variances)
+        return _frame(release.spine.levels[number].geocodes, "geocode", labels, answers, margins, total)
+
+    def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        """The same for areas of one's own, each a list of geocodes: leaves, or geounits of any level.
+
+        Args:
+            areas: name -> geocodes, or the geocodes of one area.
+
+        Raises:
+            InputError: a geocode is not in the release, or counts twice in one area.
+        """
+        release = self.release
+        named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
+        if not named:
+            raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
+        marginal, kept, labels = self._marginal()
+        together = self._together()
+        leaves = marginal.answer_csr(release.histogram(release.spine.leaf_level.name))[:, kept]
+        answers, margins, sums = [], [], []
+        for name, codes in named.items():
+            inside = release.leaves_of(codes, name)
+            answers.append(leaves[inside].sum(axis=0))
+            margins.append(half_widths(release.variances.of_area(inside, marginal.groups)[kept]))
+            sums.append(half_widths(release.variances.of_area(inside, together.groups)[:1])[0])
+        found = np.array(answers)
+        total = (found.sum(axis=1), np.array(sums)) if len(labels) > 1 else None
+        return _frame(np.array(list(named)), "area", labels, found, np.array(margins), total)
+
+    @property
+    def _is_whole(self) -> bool:
+        return all(mask.all() for mask in self.allowed)
+
+    def _marginal(self) -> tuple[Query, NDArray[np.int64], tuple[str, ...]]:
+        """The query with one group more for what is left out, the numbers of the answers that stay, their labels."""
+        groups, sizes, shown = [], [], []
+        kept = np.ones(1, dtype=bool)
+        for group, names, mask in zip(self.query.groups, self.query.labels, self.allowed, strict=True):
+            used = np.unique(group[mask])
+            groups.append(np.where(mask, np.searchsorted(used, group), len(used)).astype(np.int64))
+            sizes.append(tuple(map(str, range(len(used) + (not mask.all())))))
+            shown.append(tuple(names[int(one)] for one in used) if names else ())
+            stays = np.arange(len(sizes[-1])) < len(used)
+            kept = (kept[:, None] & stays[None, :]).ravel()
+        marginal = replace(self.query, groups=tuple(groups), labels=tuple(sizes))
+        labels = replace(self.query, labels=tuple(shown)).answer_labels()
+        return marginal, np.flatnonzero(kept).astype(np.int64), labels
+
+    def _together(self) -> Query:
+        """Everybody who is counted as one answer, number 0."""
+        groups = tuple((~mask).astype(np.int64) for mask in self.allowed)
+        labels = tuple(("in",) if mask.all() else ("in", "out") for mask in self.allowed)
+        return replace(self.query, groups=groups, labels=labels)
+
+    def __repr__(self) -> str:
+        limits = f" where {' and '.join(self.conditions)}" if self.conditions else ""
+        levels = ", ".join(repr(name) for name in self.release.levels)
+        return f"{self.query.name}{limits}, of {self.release.name}; .at(level) with {levels}, or .over(areas)"
+
+
+def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, NDArray[np.bool_]]:
+    """The attribute that a term is about, and which of its values are in the chosen ones."""
+    recode = schema.recode(term)
+    if recode is None and term not in schema.names:
+        terms = ", ".join([*schema.names, *(one.name for one in schema.recodes)])
+        raise InputError(f"where: {term!r} is no attribute or recode; allowed are {terms}")
+    attribute = schema.attribute(term if recode is None else recode.attribute)
+    known = attribute.values if recode is None else recode.labels
+    unknown = [value for value in chosen if value not in known]
+    if unknown or not chosen:
+        found = first_few(unknown) if unknown else "no value"
+        raise InputError(f"where: {term}: found {found}; its values are {', '.join(known)}")
+    if recode is None:
+        kept = np.array([value in chosen for value in attribute.values])
+    else:
+        kept = np.isin(recode.group_of_value(attribute), [known.index(value) for value in chosen])
+    return schema.names.index(attribute.name), kept
+
+
+def _frame(
+    names: NDArray[np.str_],
+    index: str,
+    labels: Sequence[str],
+    answers: NDArray[np.int64],
+    margins: NDArray[np.float64],
+    total: tuple[NDArray[np.int64], NDArray[np.float64]] | None,
+) -> pd.DataFrame:
+    columns: dict[str, NDArray[np.generic]] = {}
+    for number, label in enumerate(labels):
+        columns[label] = answers[:, number]
+        columns[label + MARGIN_SUFFIX] = margins[:, number]
+    if total is not None:
+        name = SUM if SUM not in labels else "sum of these"
+        columns[name], columns[name + MARGIN_SUFFIX] = total
+    return pd.DataFrame(columns, index=pd.Index(names.astype(object), name=index))

@@ -1,0 +1,1 @@
+"""Confidential files to leaf histograms."""

@@ -1,0 +1,217 @@
+"""Records -> (leaf, cell) pairs, chunk by chunk, with everything that is wrong with them noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from geography.spine import Spine
+from pipeline.model.schema import Schema
+from pipeline.records.columns import AttributeReader, CountReader
+from pipeline.records.geocodes import LeafReader
+from pipeline.records.problems import ProblemLog
+from pipeline.records.record_files import open_records
+from pipeline.records.wide import expand_cells
+from pipeline.spec.input_section import InputSpec
+
+#: Rows of a Parquet file read at a time; about 50 bytes each are held.
+CHUNK_ROWS = 1_000_000
+#: Values of a wide Parquet file read at a time.
+CHUNK_VALUES = 16_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class CellChunk:
+    """What the rows of one chunk count.
+
+    Attributes:
+        first_row: number of rows before the chunk.
+        n_rows: rows of the chunk.
+        keys: `(n,)` int64, leaf * n_cells + cell, of the rows that can be counted.
+        persons: `(n,)` int64, by default one each.
+        rows: `(n,)` the row of each key, from 0 in the chunk; by default the chunk's rows one after the other.
+        n_persons: of all rows, so that none can get lost unnoticed.
+    """
+
+    first_row: int
+    n_rows: int
+    keys: NDArray[np.int64]
+    persons: NDArray[np.int64] | None
+    rows: NDArray[np.int64] | None
+    n_persons: int
+
+
+@dataclass(frozen=True, eq=False)
+class RecordCells:
+    """A file of records that was found readable.
+
+    Attributes:
+        log: what is wrong with the rows; whole when the chunks have come to their end.
+        chunks: reads the file, once.
+    """
+
+    log: ProblemLog
+    chunks: Callable[[], Iterator[CellChunk]]
+
+
+def open_cells(
+    records: InputSpec,
+    schema: Schema,
+    spine: Spine | None,
+    *,
+    chunk_rows: int = CHUNK_ROWS,
+    skip: Collection[str] = (),
+) -> RecordCells:
+    """Open the records.
+
+    Args:
+        records: the spec's [input], checked against the schema when the spec was resolved.
+        schema: the attributes.
+        spine: the geography; None to leave the geocodes unread, all rows then count in leaf 0.
+        chunk_rows: rows of a Parquet file in memory at a time.
+        skip: columns that are left unread, to look at the others where these are missing; not for the wide form.
+
+    Raises:
+        RecordsError: the file cannot be read, or lacks a column; also while the chunks are read.
+        SpecError: the cells of the wide form do not fit the schema.
+    """
+    if records.form == "wide":
+        return _open_wide(records, schema, spine, chunk_rows)
+    return _open_rows(records, schema, None if records.geocode in skip else spine, chunk_rows, skip)
+
+
+def needed_columns(records: InputSpec, schema: Schema) -> tuple[str, ...]:
+    """The columns that records of a row a record, or a cell, need."""
+    columns = [records.columns.get(name, name) for name in schema.names]
+    return tuple(
+        dict.fromkeys([records.geocode, *columns, *([records.count or "count"] if records.form == "long" else [])])
+    )
+
+
+def _open_rows(
+    records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int, skip: Collection[str]
+) -> RecordCells:
+    """Microdata and the long form: one cell a row, one person or a count of them."""
+    attributes = [
+        AttributeReader.make(
+            attribute,
+            records.columns.get(attribute.name, attribute.name),
+            coded=records.coded,
+            values=records.values.get(attribute.name),
+        )
+        for attribute in schema.attributes
+    ]
+    counter = CountReader(records.count or "count") if records.form == "long" else None
+    if counter is not None and counter.column in skip:
+        counter = None
+    columns = [name for name in needed_columns(records, schema) if name not in skip]
+    file = open_records(records.file, columns, chunk_rows)
+    leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
+    log = ProblemLog(records.file, file.find_lines)
+
+    def chunks() -> Iterator[CellChunk]:
+        first_row = 0
+        for chunk in file.chunks():
+            leaves = np.zeros(chunk.num_rows, dtype=np.int64)
+            if leaf_reader is not None:
+                leaves, _ = leaf_reader.read(chunk.column(records.geocode), first_row, log)
+            keys = leaves * schema.n_cells
+            usable = leaves >= 0
+            stride = schema.n_cells
+            for reader in attributes:
+                stride //= len(reader.attribute.values)
+                if reader.column in skip:
+                    continue
+                codes = reader.read(chunk.column(reader.column), first_row, log)
+                keys += codes * stride
+                usable &= codes >= 0
+            persons = None
+            if counter is not None:
+                persons = counter.read(chunk.column(counter.column), first_row, log)
+                usable &= persons >= 0
+            n_persons = chunk.num_rows if persons is None else int(persons.sum())
+            rows = None
+            if not usable.all():
+                rows = np.flatnonzero(usable)
+                keys, persons = keys[rows], None if persons is None else persons[rows]
+            yield CellChunk(first_row, chunk.num_rows, keys, persons, rows, n_persons)
+            first_row += chunk.num_rows
+
+    return RecordCells(log, chunks)
+
+
+def _open_wide(records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int) -> RecordCells:
+    """The wide form: one leaf a row, one sum of columns a cell."""
+    cells = expand_cells(records.cells, schema, coded=records.coded, values=records.values)
+    readers = {name: CountReader(name) for cell in cells for _, name in cell.terms}
+    file = open_records(
+        records.file, [records.geocode, *readers], max(1, min(chunk_rows, CHUNK_VALUES // (len(readers) + 1)))
+    )
+    leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
+    log = ProblemLog(records.file, file.find_lines)
+
+    def chunks() -> Iterator[CellChunk]:
+        seen = np.zeros(0 if spine is None else spine.n_leaves, dtype=bool)
+        first_row = 0
+        for chunk in file.chunks():
+            leaves = np.zeros(chunk.num_rows, dtype=np.int64)
+            if leaf_reader is not None:
+                leaves, geocodes = leaf_reader.read(chunk.column(records.geocode), first_row, log)
+                repeated = _repeated(leaves, seen)
+                log.add(
+                    f"column {records.geocode!r}",
+                    "a geocode that an earlier row has",
+                    first_row + repeated + 1,
+                    geocodes.first_found(repeated),
+                    "each geocode may have one row",
+                )
+            columns = {name: reader.read(chunk.column(name), first_row, log) for name, reader in readers.items()}
+            usable = leaves >= 0
+            for values in columns.values():
+                usable &= values >= 0
+            n_persons = 0
+            keys, persons, rows = [leaves[:0]], [leaves[:0]], [leaves[:0]]
+            for cell in cells:
+                counted = _sum_of_terms(cell.terms, columns, chunk.num_rows)
+                n_persons += int(counted.sum())
+                negative = np.flatnonzero(usable & (counted < 0))
+                sums = (str(number) for number in dict.fromkeys(counted[negative[:1000]].tolist()))
+                where = f"columns {cell.text!r}"
+                log.add(where, "a negative count", first_row + negative + 1, sums, "the sum must be 0 or more")
+                present = np.flatnonzero(usable & (counted > 0))
+                keys.append(leaves[present] * schema.n_cells + cell.cell)
+                persons.append(counted[present])
+                rows.append(present)
+            yield CellChunk(
+                first_row,
+                chunk.num_rows,
+                np.concatenate(keys),
+                np.concatenate(persons),
+                np.concatenate(rows),
+                n_persons,
+            )
+            first_row += chunk.num_rows
+
+    return RecordCells(log, chunks)
+
+
+def _repeated(leaves: NDArray[np.int64], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The rows (from 0) of leaves that an earlier row has; marks the leaves in `seen` (n_leaves,)."""
+    known = np.flatnonzero(leaves >= 0)
+    again = np.ones(known.size, dtype=np.bool_)
+    again[np.unique(leaves[known], return_index=True)[1]] = False
+    again |= seen[leaves[known]]
+    seen[leaves[known]] = True
+    return known[again]
+
+
+def _sum_of_terms(
+    terms: Sequence[tuple[int, str]], columns: Mapping[str, NDArray[np.int64]], n_rows: int
+) -> NDArray[np.int64]:
+    total = np.zeros(n_rows, dtype=np.int64)
+    for sign, name in terms:
+        total += sign * columns[name]
+    return total

@@ -1,0 +1,172 @@
+"""Turns a chunk's columns into numbers: values of attributes, and counts.
+
+Each distinct value of a chunk is looked at once. A null, a NaN and an empty text are the same: a missing value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.model.schema import Attribute
+from pipeline.records.problems import SHOWN, ProblemLog, list_allowed
+
+#: Largest count that one row may hold: more than there are people, and far from the end of int64 when summed.
+LARGEST_COUNT = 10**10
+
+MISSING, OUTSIDE = -1, -2
+NEGATIVE, FRACTIONAL, NOT_A_NUMBER, TOO_LARGE = -2, -3, -4, -5
+
+_COUNT_PROBLEMS = {
+    MISSING: "a missing count",
+    NEGATIVE: "a negative count",
+    FRACTIONAL: "a fractional count",
+    NOT_A_NUMBER: "a count that is no number",
+    TOO_LARGE: "a count that is too large",
+}
+_WHOLE = re.compile(r"([+-]?)([0-9]+)(\.0*)?")
+_DECIMAL = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Distinct:
+    """A column as its distinct values, and where in it they stand.
+
+    Attributes:
+        values: the distinct values.
+        index: `(n_rows,)` int64, the value of each row; where it is null, `len(values)`.
+    """
+
+    values: pa.Array
+    index: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, column: pa.Array) -> Distinct:
+        encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+        index = pc.fill_null(encoded.indices.cast(pa.int64()), len(encoded.dictionary))
+        return cls(encoded.dictionary, index.to_numpy(zero_copy_only=False))
+
+    def spread(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The number of each row, `(n_rows,)`, from the number of each value; MISSING where the row is null."""
+        return np.append(numbers, MISSING)[self.index]
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The values as text, the way a CSV file shows them; null and NaN as the empty text."""
+        return [_as_text(value) for value in self.values.to_pylist()]
+
+    def first_found(self, rows: NDArray[np.int64]) -> list[str]:
+        """The first distinct values in `rows` (from 0), at most SHOWN + 1, as text."""
+        index, position = np.unique(self.index[rows], return_index=True)
+        first = index[np.argsort(position)][: SHOWN + 1]
+        return [_as_text(self.values[int(i)].as_py()) for i in first if i < len(self.values)]
+
+
+def _as_text(value: object) -> str:
+    if value is None or value != value:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="backslashreplace")
+    return str(value)
+
+
+@dataclass(frozen=True)
+class AttributeReader:
+    """Reads one attribute's column: the value in the file -> the value's number in the schema."""
+
+    attribute: Attribute
+    column: str
+    numbers: Mapping[str, int]
+
+    @classmethod
+    def make(
+        cls, attribute: Attribute, column: str, *, coded: bool = False, values: Mapping[str, str] | None = None
+    ) -> AttributeReader:
+        """`coded`: the file holds the numbers of the values, from 0; `values` are further values in the file."""
+        names = attribute.values
+        numbers = {str(i) if coded else name: i for i, name in enumerate(names)}
+        numbers.update({found: names.index(name) for found, name in (values or {}).items()})
+        return cls(attribute, column, numbers)
+
+    @property
+    def where(self) -> str:
+        if self.column == self.attribute.name:
+            return f"column {self.column!r}"
+        return f"column {self.column!r} (attribute {self.attribute.name!r})"
+
+    def read(self, column: pa.Array, first_row: int, log: ProblemLog) -> NDArray[np.int64]:
+        """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong."""
+        distinct = Distinct.of(column)
+        no_value = self.numbers.get("", MISSING)
+        codes = [self.numbers.get(text, OUTSIDE) if text else no_value for text in distinct.texts]
+        read = np.append(np.array(codes, dtype=np.int64), no_value)[distinct.index]
+        if read.size and read.min() < 0:
+            allowed = f"allowed are {list_allowed(tuple(self.numbers))}"
+            outside, missing = np.flatnonzero(read == OUTSIDE), np.flatnonzero(read == MISSING)
+            log.add(
+                self.where,
+                "a value outside the schema",
+                first_row + outside + 1,
+                distinct.first_found(outside),
+                allowed,
+            )
+            log.add(self.where, "a missing value", first_row + missing + 1, (), allowed)
+        return read
+
+
+@dataclass(frozen=True)
+class CountReader:
+    """Reads a column of counts, each a whole number of persons from 0 to LARGEST_COUNT."""
+
+    column: str
+
+    def read(self, column: pa.Array, first_row: int, log: ProblemLog) -> NDArray[np.int64]:
+        """Count of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
+        distinct = Distinct.of(column)
+        counts = distinct.spread(np.array([parse_count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
+        if counts.size and counts.min() < 0:
+            for problem, what in _COUNT_PROBLEMS.items():
+                rows = np.flatnonzero(counts == problem)
+                found = () if problem == MISSING else distinct.first_found(rows)
+                allowed = f"allowed are whole numbers from 0 to {LARGEST_COUNT:,}"
+                log.add(f"column {self.column!r}", what, first_row + rows + 1, found, allowed)
+        return counts
+
+
+def parse_count(value: object) -> int:
+    """The whole number that `value` states, or which problem it has (a negative constant of this module).
+
+    12, 12.0, "12" and "12.0" state the same number: programs that know missing values write counts as 12.0.
+    """
+    if isinstance(value, bool):
+        return NOT_A_NUMBER
+    if isinstance(value, int):
+        return _in_range(value)
+    text = _as_text(value) if not isinstance(value, Decimal) else format(value, "f")
+    if text == "":
+        return MISSING
+    if (match := _WHOLE.fullmatch(text)) is not None:
+        digits = match[2].lstrip("0") or "0"
+        size = int(digits) if len(digits) <= 18 else LARGEST_COUNT + 1
+        return _in_range(-size if match[1] == "-" else size)
+    if (match := _DECIMAL.fullmatch(text)) is not None:
+        return NEGATIVE if match[1] == "-" else FRACTIONAL
+    return NOT_A_NUMBER
+
+
+def _in_range(number: int) -> int:
+    if number < 0:
+        return NEGATIVE
+    return number if number <= LARGEST_COUNT else TOO_LARGE

@@ -1,0 +1,219 @@
+"""Reads the columns that are needed of a CSV or Parquet file, chunk by chunk."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import stat
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from pipeline.errors import RecordsError
+from pipeline.records.problems import list_allowed, quote
+
+#: Bytes of a CSV file read at a time; a row must fit in it.
+CSV_BLOCK_BYTES = 1 << 24
+#: What stands in text for bytes that are not UTF-8.
+_NOT_UTF8 = "\ufffd"
+_NEEDED = "a .csv, .csv.gz or .parquet file is needed"
+
+
+@dataclass(frozen=True)
+class RecordsFile:
+    """A file that was found readable, with the columns that are needed.
+
+    Attributes:
+        columns: the needed columns, in the order of the chunks.
+        chunks: opens the file and yields `pa.RecordBatch`es, text columns dictionary-encoded.
+        find_lines: row numbers from 1 -> line numbers from 1 (CSV), else None.
+    """
+
+    columns: tuple[str, ...]
+    chunks: Callable[[], Iterator[pa.RecordBatch]]
+    find_lines: Callable[[Sequence[int]], dict[int, int]] | None
+
+
+def open_records(
+    path: Path, columns: Sequence[str], chunk_rows: int, *, what: str = "the file of the records"
+) -> RecordsFile:
+    """Check that `path` can be read and has the columns.
+
+    Args:
+        path: a .csv, .csv.gz or .parquet file.
+        columns: the columns that are needed; the others are not read.
+        chunk_rows: rows in a chunk of a Parquet file. CSV is cut by bytes.
+        what: what messages call the file.
+
+    Raises:
+        RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
+    """
+    kind = _kind(path, what)
+    needed = tuple(dict.fromkeys(columns))
+    return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed)
+
+
+def column_names(path: Path, *, what: str = "the file of the records") -> tuple[str, ...]:
+    """The names of the columns that records can have: all of a CSV file, those of a Parquet file that are not nested.
+
+    Raises:
+        RecordsError: as `open_records` does.
+    """
+    if _kind(path, what) == "parquet":
+        schema, _ = _parquet_schema(path)
+        return tuple(field.name for field in schema if not pa.types.is_nested(field.type))
+    return tuple(_csv_header(path))
+
+
+def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
+    """The type of a file that is there; RecordsError otherwise."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        found = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise RecordsError(f"{path}: {what} {found}; {_NEEDED}") from error
+    if not stat.S_ISREG(status.st_mode):
+        found = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file that can be read twice"
+        raise RecordsError(f"{path}: {what} {found}; {_NEEDED}")
+    if status.st_size == 0:
+        raise RecordsError(f"{path}: the file is empty (0 bytes); at least one record is needed")
+    name = path.name.lower()
+    if name.endswith((".parquet", ".pq")):
+        return "parquet"
+    if name.endswith((".csv", ".csv.gz")):
+        return "csv"
+    raise RecordsError(f"{path}: unknown type of file {quote(path.suffix)}; allowed are .csv, .csv.gz and .parquet")
+
+
+def _check_columns(path: Path, present: Sequence[str], needed: Sequence[str]) -> None:
+    if missing := [column for column in needed if column not in present]:
+        raise RecordsError(
+            f"{path}: no column {', '.join(map(quote, missing))}; the file's columns are {list_allowed(present)}"
+        )
+    if twice := [column for column in needed if present.count(column) > 1]:
+        raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may be there once")
+
+
+def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
+    """The columns, and the number of rows."""
+    try:
+        with pq.ParquetFile(path) as file:
+            return file.schema_arrow, file.metadata.num_rows
+    except (pa.ArrowException, OSError) as error:
+        raise RecordsError(f"{path}: not a readable Parquet file: {_reason(error)}") from error
+
+
+def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> RecordsFile:
+    schema, n_rows = _parquet_schema(path)
+    _check_columns(path, schema.names, columns)
+    for name in columns:
+        if pa.types.is_nested(kind := schema.field(name).type):
+            raise RecordsError(f"{path}, column {name!r}: found values of type {kind}; allowed are text and numbers")
+    if n_rows == 0:
+        raise RecordsError(f"{path}: the file has no rows; at least one record is needed")
+
+    def chunks() -> Iterator[pa.RecordBatch]:
+        try:
+            with pq.ParquetFile(path, read_dictionary=list(columns)) as file:
+                for batch in file.iter_batches(batch_size=chunk_rows, columns=list(columns)):
+                    batch.validate(full=True)  # a damaged page can give text that is not UTF-8
+                    yield batch
+        except (pa.ArrowException, OSError) as error:
+            raise RecordsError(f"{path}: the file is corrupt: {_reason(error)}") from error
+
+    return RecordsFile(columns, chunks, None)
+
+
+def _csv_header(path: Path) -> list[str]:
+    try:
+        with _open_text(path) as text:
+            return next(_full_rows(csv.reader(text)), [])
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        raise RecordsError(f"{path}: not a readable CSV file: {_reason(error)}") from error
+
+
+def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
+    _check_columns(path, _csv_header(path), columns)
+
+    def chunks() -> Iterator[pa.RecordBatch]:
+        text = pa.dictionary(pa.int32(), pa.string())
+        n_rows = 0
+        try:
+            with pa_csv.open_csv(
+                path,
+                read_options=pa_csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
+                parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    include_columns=list(columns), column_types=dict.fromkeys(columns, text), strings_can_be_null=False
+                ),
+            ) as reader:
+                for batch in reader:
+                    n_rows += batch.num_rows
+                    yield batch
+        except (pa.ArrowException, OSError) as error:
+            raise RecordsError(_csv_reason(path, error)) from error
+        if n_rows == 0:
+            raise RecordsError(f"{path}: the file has a header and no rows; at least one record is needed")
+
+    return RecordsFile(columns, chunks, lambda rows: _lines_of_rows(path, rows))
+
+
+def _open_text(path: Path) -> IO[str]:
+    """The file as text; only the columns that are needed have to be UTF-8, so bytes that are not are replaced."""
+    if path.name.lower().endswith(".gz"):
+        return io.TextIOWrapper(gzip.open(path), encoding="utf-8-sig", errors="replace", newline="")
+    return path.open(encoding="utf-8-sig", errors="replace", newline="")
+
+
+def _full_rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:
+    """The rows of a CSV reader without blank lines, which hold no record."""
+    return (row for row in rows if row)
+
+
+def _lines_of_rows(path: Path, rows: Sequence[int]) -> dict[int, int]:
+    """The line on which each of the data rows (from 1) ends: blank lines and line breaks in quotes shift it."""
+    wanted = set(rows)
+    found: dict[int, int] = {}
+    try:
+        with _open_text(path) as text:
+            reader = csv.reader(text)
+            for number, _ in enumerate(_full_rows(reader)):
+                if number in wanted:
+                    found[number] = reader.line_num
+                    if len(found) == len(wanted):
+                        break
+    except (OSError, EOFError, zlib.error, csv.Error):
+        return {}  # a column that is not needed cannot be read; the row numbers stand alone
+    return found
+
+
+def _csv_reason(path: Path, error: Exception) -> str:
+    """What is wrong with a CSV file that Arrow cannot read, with the line where it can be found."""
+    in_utf8 = "UTF8" not in str(error)
+    try:
+        with _open_text(path) as text:
+            reader = csv.reader(text)
+            width = len(next(_full_rows(reader)))
+            for row in _full_rows(reader):
+                if len(row) != width:
+                    return (
+                        f"{path}, line {reader.line_num:,}: the number of fields is {len(row)}, that of the header is "
+                        f"{width}; each row must have as many as the header"
+                    )
+                if not in_utf8 and any(_NOT_UTF8 in field for field in row):
+                    return f"{path}, line {reader.line_num:,}: the text is not in UTF-8; write the file in UTF-8"
+    except (OSError, EOFError, zlib.error, csv.Error, StopIteration):
+        pass
+    return f"{path}: the file is corrupt: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    """The first line of a library's message."""
+    return (str(error) or type(error).__name__).splitlines()[0][:200]

@@ -1,0 +1,95 @@
+"""Records -> the histogram of every leaf, and of every geounit above it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import scipy.sparse as sp
+
+from geography.spine import Spine
+from pipeline.model.schema import Schema
+from pipeline.records.cells import CHUNK_ROWS, open_cells
+from pipeline.records.count_accumulator import CountAccumulator
+from pipeline.spec.input_section import InputSpec
+
+_HASHED_AT_ONCE = 1 << 20
+
+
+def tabulate(
+    records: InputSpec, schema: Schema, spine: Spine, *, chunk_rows: int = CHUNK_ROWS
+) -> sp.csr_array[np.int64]:
+    """Count the records of each leaf by cell: all of them, or none and an error.
+
+    Args:
+        records: the spec's [input], checked against the schema when the spec was resolved.
+        schema: the attributes; its cells are the columns of the result.
+        spine: the geography; its leaves are the rows of the result.
+        chunk_rows: rows of a Parquet file in memory at a time.
+
+    Returns:
+        `(n_leaves, n_cells)` int64 persons, canonical: sorted indices, no stored zeros.
+
+    Raises:
+        RecordsError: the file cannot be read, or some of its rows cannot be counted; all of them are told at once.
+        SpecError: the cells of the wide form do not fit the schema.
+    """
+    opened = open_cells(records, schema, spine, chunk_rows=chunk_rows)
+    counts = CountAccumulator(spine.n_leaves, schema.n_cells)
+    n_persons = 0
+    for chunk in opened.chunks():
+        counts.add(chunk.keys, chunk.persons)
+        n_persons += chunk.n_persons
+    opened.log.raise_if_any()
+    return _finish(counts, n_persons)
+
+
+def _finish(counts: CountAccumulator, n_persons: int) -> sp.csr_array[np.int64]:
+    """The matrix; RuntimeError, a defect, where it does not hold everybody who was read."""
+    if counts.total != n_persons:
+        raise RuntimeError("not all records that were read have been counted")
+    return counts.finish()
+
+
+def roll_up(spine: Spine, leaf_counts: sp.csr_array[np.int64]) -> list[sp.csr_array[np.int64]]:
+    """The histogram of every geounit: `(n_geounits, n_cells)` int64 for each level, the top first.
+
+    Args:
+        spine: the geography.
+        leaf_counts: `(n_leaves, n_cells)`, canonical, as `tabulate` gives it; it is the last of the result.
+    """
+    levels = [leaf_counts]
+    for level in range(spine.n_levels - 2, -1, -1):
+        offsets = spine.child_offsets(level)
+        n_children = levels[0].shape[0]
+        children = sp.csr_array(
+            (np.ones(n_children, dtype=np.int64), np.arange(n_children), offsets), shape=(offsets.size - 1, n_children)
+        )
+        counts = sp.csr_array(children @ levels[0])
+        counts.sort_indices()
+        levels.insert(0, counts)
+    return levels
+
+
+class Hasher(Protocol):
+    """What takes bytes, such as `hashlib.sha256()` or an HMAC."""
+
+    def update(self, data: bytes, /) -> object: ...
+
+
+def update_with_counts(hasher: Hasher, counts: sp.csr_array[np.int64]) -> None:
+    """Feed `counts` (n_rows, n_cells) to `hasher` in one canonical form, whatever file the records came from.
+
+    The bytes are a tag, the shape, the number of nonzero cells, and then the row starts, columns and counts of the
+    canonical CSR form, all as little-endian 64-bit integers: equal matrices give equal bytes, different ones different.
+    """
+    canonical = sp.csr_array(counts)
+    if not canonical.has_canonical_format or (canonical.data == 0).any():
+        canonical = canonical.copy()
+        canonical.sum_duplicates()
+        canonical.eliminate_zeros()
+    hasher.update(b"spinewise counts 1\0")
+    hasher.update(np.array([*canonical.shape, canonical.nnz], dtype="<i8").tobytes())
+    for part in (canonical.indptr, canonical.indices, canonical.data):
+        for start in range(0, part.size, _HASHED_AT_ONCE):
+            hasher.update(part[start : start + _HASHED_AT_ONCE].astype("<i8").tobytes())

@@ -1,0 +1,1 @@
+"""The run directory, and the form of every file in it."""

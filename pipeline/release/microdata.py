@@ -1,0 +1,75 @@
+"""The microdata detail file (MDF): the released histogram as one row for each person.
+
+Columns: geocode of the leaf, one for each attribute; all are dictionaries, which pandas reads as categories. Rows stand
+in the order of leaves, then of cells, so that the file says no more than the histogram does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pipeline.model.schema import Schema
+from pipeline.release.histograms import LabelColumns, geounit_batches, label_fields
+from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group
+
+
+def write_microdata(
+    target: Path,
+    staging: Path,
+    level: str,
+    geocodes: NDArray[np.str_],
+    schema: Schema,
+    counts: sp.csr_array | Iterable[sp.csr_array],
+) -> int:
+    """Write one row for each person of the leaf level; memory is that of one row group beside the counts.
+
+    Args:
+        target, staging: as in `files.staged`.
+        level: name of the leaf level.
+        geocodes: of all leaves, `(n_leaves,)`.
+        schema: whose cells are the columns of `counts`.
+        counts: `(n_leaves, n_cells)` int64, or batches of successive rows of it; not negative. The bytes written do
+            not depend on the batches.
+
+    Returns:
+        The number of persons.
+
+    Raises:
+        ReleaseError: the file cannot be written.
+        InputError: an attribute is called geocode.
+    """
+    columns = pa.schema(label_fields(schema, ("geocode",)))
+    header = {"kind": "microdata", "level": level, "schema": schema.fingerprint()}
+    labels = LabelColumns(geocodes, schema)
+    rows = rows_per_group(len(columns))
+    groups = RowGroups(rows)
+    written = 0
+    with parquet_sink(target, staging, columns, header) as sink:
+        for first, batch in geounit_batches(counts, len(geocodes), schema):
+            for leaves, cells in _persons(batch, rows):
+                written += len(leaves)
+                for full_leaves, full_cells in groups.add(leaves + first, cells):
+                    sink.write(*labels.arrays(full_leaves, full_cells))
+        for leaves, cells in groups.rest():
+            sink.write(*labels.arrays(leaves, cells))
+    return written
+
+
+def _persons(counts: sp.csr_array, rows: int) -> Iterator[tuple[NDArray[np.int64], NDArray[np.integer]]]:
+    """Leaf (from 0) and cell of each person, `(n,)`, in pieces of at most `rows` persons."""
+    # ends[k] persons are in the first k + 1 entries of the matrix, and starts the entries of a leaf.
+    ends = np.cumsum(counts.data)
+    n_persons = int(ends[-1]) if len(ends) else 0
+    for start in range(0, n_persons, rows):
+        stop = min(start + rows, n_persons)
+        low, high = np.searchsorted(ends, start, side="right"), np.searchsorted(ends, stop, side="left") + 1
+        upto = np.minimum(ends[low:high], stop)
+        repeats = np.diff(upto, prepend=start)
+        leaves = np.searchsorted(counts.indptr, np.arange(low, high), side="right") - 1
+        yield np.repeat(leaves, repeats), np.repeat(counts.indices[low:high], repeats)

@@ -1,0 +1,1 @@
+"""The release spec: TOML to model."""

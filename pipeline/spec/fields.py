@@ -1,0 +1,226 @@
+"""The kinds of fields that the sections of a release spec are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    StrictInt,
+    ValidationInfo,
+    WithJsonSchema,
+)
+
+from pipeline.model.exact import EXACT_ALLOWED, parse_exact
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+#: Validation context of a public dictionary: tables are lists of pairs, files are bare names.
+PUBLIC = "public"
+
+_NAME = re.compile(r"[^\W_][\w-]{0,99}")
+_TABLE_NAME = re.compile(r"[^\W_][\w.-]{0,99}(?<!\.)")
+_EXACT_PATTERN = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$|^\s*[+-]?[0-9]+/[0-9]+\s*$"
+
+
+class Misfit(ValueError):  # noqa: N818 - a note for the one SpecError that is made of all of them
+    """Problems that a validator found: (key below the validated place, what is wrong); "" is the place itself."""
+
+    def __init__(self, *problems: tuple[str, str]) -> None:
+        super().__init__("; ".join(text for _, text in problems))
+        self.problems = problems
+
+
+class Section(BaseModel):
+    """A table of the spec: no other keys than its own, never changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def describe(value: object) -> str:
+    """What was found, in words: "the number 2.56", "'abc'", "a table"."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return repr(value) if len(value) <= 60 else f"{value[:60]!r}... ({len(value):,} characters)"
+    if isinstance(value, Mapping):
+        return "a table"
+    return "a list" if isinstance(value, list | tuple) else f"the date or time {value}"
+
+
+def as_text_advice(value: object) -> str:
+    """Why a number cannot stand for text, and how to write it."""
+    return f'found {describe(value)}; write it in quotes, "{value}"'
+
+
+def _exact(allowed: str, fits: Callable[[Fraction], bool]) -> Callable[[object], Fraction]:
+    def read(value: object) -> Fraction:
+        if isinstance(value, Fraction):
+            number = value
+        elif isinstance(value, str):
+            number = parse_exact(value)
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            raise ValueError(f"{as_text_advice(value)}, so that it is exact")
+        else:
+            raise ValueError(f"found {describe(value)}; allowed is {EXACT_ALLOWED}")
+        if not fits(number):
+            raise ValueError(f"found {describe(value)}; it must be {allowed}")
+        return number
+
+    return read
+
+
+def _exact_field(allowed: str, fits: Callable[[Fraction], bool]) -> tuple[PlainValidator, PlainSerializer, Any]:
+    json_schema = {"type": "string", "pattern": _EXACT_PATTERN, "examples": ["2.56", "542/339"]}
+    return (
+        PlainValidator(_exact(allowed, fits)),
+        PlainSerializer(str, return_type=str),
+        WithJsonSchema({**json_schema, "$comment": f"an exact decimal or fraction as text, {allowed}"}),
+    )
+
+
+_BUDGET = _exact_field("greater than 0", lambda number: number > 0)
+_SHARE = _exact_field("from 0 to 1", lambda number: 0 <= number <= 1)
+_QUERY_SHARE = _exact_field("greater than 0 and at most 1", lambda number: 0 < number <= 1)
+_DELTA = _exact_field("greater than 0 and less than 1", lambda number: 0 < number < 1)
+
+#: A whole budget, rho or epsilon.
+Budget = Annotated[Fraction, _BUDGET[0], _BUDGET[1], _BUDGET[2]]
+#: A level's share of the budget.
+Share = Annotated[Fraction, _SHARE[0], _SHARE[1], _SHARE[2]]
+#: A query's share of its level's budget.
+QueryShare = Annotated[Fraction, _QUERY_SHARE[0], _QUERY_SHARE[1], _QUERY_SHARE[2]]
+#: The delta of an (epsilon, delta) statement.
+Delta = Annotated[Fraction, _DELTA[0], _DELTA[1], _DELTA[2]]
+
+
+def check_name(name: str) -> str:
+    """`name` if it can name a file: letters, digits, - and _; ValueError otherwise."""
+    if not _NAME.fullmatch(name):
+        raise ValueError(
+            f"found {describe(name)}; it names files, so allowed are letters, digits, - and _ "
+            "(up to 100, a letter or digit first)"
+        )
+    return name
+
+
+def _check_table_name(name: str) -> str:
+    if not _TABLE_NAME.fullmatch(name):
+        raise ValueError(
+            f"found {describe(name)}; it names files, so allowed are letters, digits, -, _ and . "
+            "(up to 100, a letter or digit first, no . at the end)"
+        )
+    return name
+
+
+def _check_value(value: str) -> str:
+    if not value or value != value.strip():
+        raise ValueError(f"found {value!r}; a value is text that is not empty and has no blanks around it")
+    if " * " in value:
+        raise ValueError(f"found {value!r}; a value cannot contain ' * ', which joins the values of a combination")
+    return value
+
+
+def _from_pairs(value: object, info: ValidationInfo) -> object:
+    """A table, from the list of pairs that stands for it in a public dictionary."""
+    if info.context != PUBLIC or not isinstance(value, list):
+        return value
+    if not all(isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) for pair in value):
+        raise ValueError("found a list; a list of pairs of a name and what it names is needed")
+    return dict(value)
+
+
+def _as_list(value: object) -> object:
+    return value if isinstance(value, list | tuple | Mapping) else [value]
+
+
+def _file(value: object, info: ValidationInfo) -> Path:
+    if not isinstance(value, str | Path) or not str(value).strip():
+        raise ValueError(f'found {describe(value)}; a file name in quotes is needed, such as "blocks.parquet"')
+    folder = info.context.get("folder") if isinstance(info.context, Mapping) else None
+    return Path(value) if folder is None else (folder / Path(value).expanduser()).resolve()
+
+
+def _read_levels(value: object, info: ValidationInfo) -> dict[str, int] | tuple[str, ...]:
+    if info.context == PUBLIC and isinstance(value, list) and all(isinstance(item, list) for item in value):
+        value = dict(value)
+    if not isinstance(value, Mapping | list | tuple):
+        raise ValueError(
+            f"found {describe(value)}; allowed are a table of prefix lengths, {{ county = 5, block = 15 }}, "
+            'or a list of columns, ["county", "block"]'
+        )
+    problems: list[tuple[str, str]] = []
+    for number, name in enumerate(value):
+        key = f"[{number}]" if not isinstance(value, Mapping) else ""
+        try:
+            if not isinstance(name, str):
+                raise ValueError(as_text_advice(name))
+            check_name(name)
+        except ValueError as error:
+            problems.append((key, str(error)))
+    if not problems:
+        problems = _misfits_of_levels(value)
+    if problems:
+        raise Misfit(*problems)
+    return dict(value) if isinstance(value, Mapping) else tuple(value)
+
+
+def _misfits_of_levels(value: Mapping[str, object] | Sequence[str]) -> list[tuple[str, str]]:
+    if not value:
+        return [("", "found none; at least one level is needed")]
+    folded: dict[str, str] = {}
+    for name in value:
+        if (other := folded.get(name.casefold())) is not None:
+            return [("", f"found {other!r} and {name!r}; names must differ by more than capital letters")]
+        folded[name.casefold()] = name
+    if not isinstance(value, Mapping):
+        return []
+    shorter = 0
+    for name, length in value.items():
+        if not isinstance(length, int) or isinstance(length, bool) or length < 1:
+            return [(name, f"found {describe(length)}; a prefix length is a whole number, at least 1")]
+        if length <= shorter:
+            return [(name, f"found {describe(length)} after {shorter}; lengths must increase from the top level down")]
+        shorter = length
+    return []
+
+
+#: Name of the release, a level or a companion.
+Name = Annotated[str, AfterValidator(check_name)]
+#: Name of a published table.
+TableName = Annotated[str, AfterValidator(_check_table_name)]
+#: A value of an attribute, or the label of a group of values.
+Value = Annotated[str, AfterValidator(_check_value)]
+#: One or several values.
+Values = Annotated[tuple[Value, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+#: A table whose keys the user names; their order is kept.
+Table = Annotated[dict[str, T], BeforeValidator(_from_pairs)]
+#: The same with at least one entry.
+FilledTable = Annotated[dict[str, T], Field(min_length=1), BeforeValidator(_from_pairs)]
+#: The same with checked keys.
+NamedTable = Annotated[dict[K, T], BeforeValidator(_from_pairs)]
+#: A file, made absolute against the spec's folder.
+File = Annotated[
+    Path,
+    PlainValidator(_file),
+    PlainSerializer(lambda path: path.name, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+#: Levels of the spine, top first: names with prefix lengths, or names alone.
+Levels = Annotated[
+    dict[str, int] | tuple[str, ...],
+    PlainValidator(_read_levels, json_schema_input_type=dict[str, StrictInt] | list[str]),
+]

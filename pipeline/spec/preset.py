@@ -1,0 +1,140 @@
+"""Presets: strategies that come with Spinewise, kept as TOML in `pipeline/presets`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib import resources
+
+from pipeline.errors import SpecError
+from pipeline.model.exact import parse_exact, tell_sum
+from pipeline.model.schema import Attribute, Recode
+from pipeline.spec.problems import unknown
+
+
+def fold(name: str) -> str:
+    """`name` without what presets ignore: capitals, spaces, - and _."""
+    return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
+
+
+@dataclass(frozen=True)
+class PresetLevel:
+    """One level: its share of the preset's rho, and its queries with their shares of the level's."""
+
+    name: str
+    share: Fraction
+    queries: tuple[tuple[str, Fraction], ...]
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A strategy over attributes and levels that a spec has still to provide.
+
+    Attributes:
+        name: as a spec's `strategy` gives it.
+        about: one line on where it comes from.
+        rho: the whole budget, zCDP.
+        attributes: the attributes that its queries name.
+        recodes: recodes of those attributes that its queries name; a spec may bring its own under the same name.
+        levels: their shares add up to 1.
+        aliases: other names of its levels (folded) -> their names.
+
+    Raises:
+        SpecError: shares do not add up to 1.
+    """
+
+    name: str
+    about: str
+    rho: Fraction
+    attributes: tuple[str, ...]
+    recodes: tuple[Recode, ...]
+    levels: tuple[PresetLevel, ...]
+    aliases: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        for what, shares in (
+            ("levels", {level.name: level.share for level in self.levels}),
+            *((f"queries of {level.name}", dict(level.queries)) for level in self.levels),
+        ):
+            if sum(shares.values()) != 1:
+                raise SpecError(f"preset {self.name}: the shares of its {what} add up to {tell_sum(shares)}")
+
+    def match_levels(self, names: Sequence[str]) -> dict[str, PresetLevel]:
+        """The preset's level of each of the spec's level `names` that it knows.
+
+        Capitals, spaces, - and _ do not matter.
+
+        Raises:
+            SpecError: two names are the same level of the preset.
+        """
+        own = {fold(level.name): level for level in self.levels}
+        own.update({alias: own[fold(name)] for alias, name in self.aliases})
+        matched: dict[str, PresetLevel] = {}
+        for name in names:
+            if (level := own.get(fold(name))) is None:
+                continue
+            if twin := next((other for other, used in matched.items() if used is level), None):
+                raise SpecError(
+                    f"geography.levels: {twin!r} and {name!r} are both the level {level.name} of {self.name}"
+                )
+            matched[name] = level
+        return matched
+
+    def recodes_for(self, attributes: Sequence[Attribute], taken: Sequence[str]) -> tuple[Recode, ...]:
+        """The preset's recodes that can be made of the spec's `attributes`, stated in their own values.
+
+        Values are matched as level names are. Left out are recodes whose name is `taken` or whose values do not match.
+        """
+        by_name = {attribute.name: attribute for attribute in attributes}
+        made: list[Recode] = []
+        for recode in self.recodes:
+            if recode.name in taken or recode.attribute not in by_name:
+                continue
+            value_of = {fold(value): value for value in by_name[recode.attribute].values}
+            wanted = [fold(value) for _, values in recode.groups for value in values]
+            if sorted(wanted) == sorted(map(fold, by_name[recode.attribute].values)):
+                groups = tuple((label, tuple(value_of[fold(v)] for v in values)) for label, values in recode.groups)
+                made.append(Recode(recode.name, recode.attribute, groups))
+        return tuple(made)
+
+
+def preset_names() -> tuple[str, ...]:
+    """The names of all presets, sorted."""
+    files = (entry.name for entry in resources.files("pipeline.spec.presets").iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml")))
+
+
+@cache
+def load_preset(name: str) -> Preset:
+    """The preset called `name`.
+
+    Raises:
+        SpecError: there is none of that name.
+    """
+    if name not in preset_names():
+        raise SpecError(f"strategy.preset: {unknown('preset', name, preset_names(), are='the presets are')}")
+    content = tomllib.loads(resources.files("pipeline.spec.presets").joinpath(f"{name}.toml").read_text("utf-8"))
+    return Preset(
+        name=name,
+        about=content["about"],
+        rho=parse_exact(content["rho"]),
+        attributes=tuple(content["attributes"]),
+        recodes=tuple(
+            Recode(
+                key, recode["attribute"], tuple((label, tuple(values)) for label, values in recode["groups"].items())
+            )
+            for key, recode in content.get("recodes", {}).items()
+        ),
+        levels=tuple(
+            PresetLevel(
+                key,
+                parse_exact(level["share"]),
+                tuple((query, parse_exact(share)) for query, share in level["queries"].items()),
+            )
+            for key, level in content["levels"].items()
+        ),
+        aliases=tuple(content.get("aliases", {}).items()),
+    )

@@ -1,0 +1,1 @@
+"""Strategies that come with Spinewise, as TOML; `pipeline.spec.preset` reads them."""

@@ -1,0 +1,171 @@
+"""Problems of a spec in plain words: one line each, with the file, the key, what was found and what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pipeline.errors import SpecError
+from pipeline.spec.fields import Misfit, as_text_advice, describe
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_NEEDED = {
+    "string_type": "text in quotes",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "tuple_type": "a list in [ ]",
+    "dict_type": "a table",
+    "model_type": "a table",
+    "model_attributes_type": "a table",
+}
+
+
+class Problems:
+    """Collects what is wrong with one spec, to tell it all at once."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.lines: list[str] = []
+
+    def add(self, key: str, text: str) -> None:
+        """Note a problem of a dotted key."""
+        self.lines.append(f"{key}: {text}" if key else text)
+
+    @contextmanager
+    def noted(self, prefix: str = "") -> Iterator[None]:
+        """Note a SpecError raised inside, whose text names its key, below `prefix` ("companions.units.")."""
+        try:
+            yield
+        except SpecError as error:
+            self.lines.append(f"{prefix}{error}")
+
+    def raise_if_any(self) -> None:
+        """Raises SpecError with one line for each problem, if there is any."""
+        if self.lines:
+            raise SpecError("\n".join(f"{self.source}: {line}" for line in dict.fromkeys(self.lines)))
+
+
+def unknown(kind: str, found: str, allowed: Sequence[str], *, are: str = "allowed are") -> str:
+    """ "'stat' is no level; did you mean 'state'? allowed are state, county"."""
+    return f"{found!r} is no {kind};{_hint(found, allowed)} {are} {', '.join(allowed) or 'none'}"
+
+
+def _hint(found: str, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(found, allowed, n=1, cutoff=0.65)
+    return f" did you mean {close[0]!r}?" if close else ""
+
+
+def dotted(location: Sequence[int | str]) -> str:
+    """The key as TOML writes it, list positions in brackets from 0."""
+    text = ""
+    for part in location:
+        if part == "[key]":  # pydantic's mark for "the key itself"
+            continue
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        key = part if _BARE_KEY.fullmatch(part) else f'"{part}"'
+        text += f".{key}" if text else key
+    return text
+
+
+def note_validation_error(error: ValidationError, model: type[BaseModel], problems: Problems) -> None:
+    """Note each problem that pydantic found in a spec of type `model`."""
+    for detail in error.errors(include_url=False):
+        location = detail["loc"]
+        kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
+        if kind == "too_short" and found:
+            continue  # pydantic counts only the valid entries; what is wrong with the others is told already
+        cause = context.get("error")
+        if isinstance(cause, Misfit):
+            for key, text in cause.problems:
+                # A list position continues the key, "levels[1]"; a name is a key below it.
+                problems.add(f"{dotted(location)}{key}" if key.startswith("[") else dotted(_below(location, key)), text)
+        else:
+            secret = location[:2] == ("privacy", "key")
+            problems.add(dotted(location), _in_words(kind, found, context, model, location, secret=secret))
+
+
+def _below(location: Sequence[int | str], key: str) -> tuple[int | str, ...]:
+    return (*location, key) if key else tuple(location)
+
+
+def _in_words(
+    kind: str,
+    found: object,
+    context: Mapping[str, Any],
+    model: type[BaseModel],
+    location: Sequence[int | str],
+    *,
+    secret: bool,
+) -> str:
+    """What is wrong, without a library's words; `secret` keeps the value out of the message."""
+    if kind == "missing":
+        return f"missing; needed is {_description(model, location)}"
+    if kind == "extra_forbidden":
+        section = _section(model, location[:-1])
+        allowed = [field.alias or name for name, field in section.model_fields.items()] if section else []
+        key = str(location[-1])
+        hint = _hint(key, allowed)
+        if len(location) > 1 and key in (field.alias or name for name, field in model.model_fields.items()):
+            hint = f" {key} = ... stands before the first [table], or as a [table] of its own;"
+        return f"unknown key;{hint} allowed here are {', '.join(allowed)}"
+    if kind == "value_error":
+        return str(context["error"])
+    if kind == "literal_error":
+        return f"found {describe(found)}; allowed is {context['expected']}"
+    if secret:
+        return f"found no text; needed is {_description(model, location)}"
+    if kind == "string_type" and isinstance(found, int | float) and not isinstance(found, bool):
+        return as_text_advice(found)
+    if kind in _NEEDED:
+        return f"found {describe(found)}; {_NEEDED[kind]} is needed"
+    if kind == "greater_than_equal":
+        return f"found {describe(found)}; at least {context['ge']} is needed"
+    if kind in ("too_short", "string_too_short"):
+        return f"found an empty {describe(found).removeprefix('a ')}; at least one entry is needed"
+    return f"found {describe(found)}; {_description(model, location)} is needed"
+
+
+def _description(model: type[BaseModel], location: Sequence[int | str]) -> str:
+    """The description of the field at `location`."""
+    section = _section(model, location[:-1])
+    for name, field in section.model_fields.items() if section else ():
+        if location[-1] in (name, field.alias):
+            return field.description or name
+    return "another kind of value"
+
+
+def _section(model: type[BaseModel], location: Sequence[int | str]) -> type[BaseModel] | None:
+    """The model of the table at `location` below `model`."""
+    annotation: Any = model
+    for part in location:
+        annotation = _plain(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            fields = annotation.model_fields
+            annotation = next((f.annotation for name, f in fields.items() if part in (name, f.alias)), None)
+        else:
+            arguments = typing.get_args(annotation)
+            annotation = (arguments[-1] if isinstance(part, str) else arguments[0]) if arguments else None
+    annotation = _plain(annotation)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
+
+
+def _plain(annotation: Any) -> Any:
+    """The annotation without Annotated[...] and without "| None"."""
+    while True:
+        origin = typing.get_origin(annotation)
+        if origin is typing.Annotated:
+            annotation = typing.get_args(annotation)[0]
+        elif origin in (typing.Union, types.UnionType):
+            annotation = next(part for part in typing.get_args(annotation) if part is not type(None))
+        else:
+            return annotation

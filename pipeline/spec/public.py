@@ -1,0 +1,68 @@
+"""A spec as public data: all that the release's post-processing and privacy statement depend on, and nothing else.
+
+The dictionary holds no input, no key and no folders. Presets, default tables and default budgets are written out, so it
+stands on its own. It is JSON in which no order of an object's keys matters: tables whose order does are lists of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from pipeline.model.universe import Universe
+from pipeline.spec.sections import UniverseSections
+
+_RESOLVED = ("privacy", "schema_section", "strategy", "tables", "input", "passes", "companions", "postprocess")
+
+
+def encode(value: object, *, without: tuple[str, ...] = ()) -> Any:
+    """`value` as JSON-able data: a section is an object without empty fields, a table of the user's a list of pairs."""
+    if isinstance(value, BaseModel):
+        fields = (
+            (name, field.alias or name) for name, field in type(value).model_fields.items() if name not in without
+        )
+        return {key: encode(found) for name, key in fields if (found := getattr(value, name)) is not None}
+    if isinstance(value, Mapping):
+        return [[key, encode(item)] for key, item in value.items()]
+    if isinstance(value, tuple | list):
+        return [encode(item) for item in value]
+    if isinstance(value, Path):
+        return value.name
+    return str(value) if isinstance(value, Fraction) else value
+
+
+def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str, Any]:
+    """The part of the dictionary that a release and its companions have in common, as resolved."""
+    strategy: dict[str, Any] = {
+        "levels": [
+            [
+                level.level,
+                {
+                    "share": str(level.share),
+                    **({"queries": [[m.query.name, str(m.share)] for m in level.queries]} if level.queries else {}),
+                },
+            ]
+            for level in universe.strategy.levels
+        ]
+    }
+    if universe.preset:
+        strategy["derived_from"] = universe.preset
+    recodes = [
+        [recode.name, {"attribute": recode.attribute, "groups": encode(dict(recode.groups))}]
+        for recode in universe.schema.recodes
+    ]
+    return {
+        **encode(sections, without=_RESOLVED),
+        "schema": {"attributes": [[a.name, list(a.values)] for a in universe.schema.attributes], "recodes": recodes},
+        "strategy": strategy,
+        "tables": [[t.name, {"query": t.query.name, "levels": list(t.levels)}] for t in universe.tables],
+    }
+
+
+def encode_budget(universe: Universe) -> dict[str, str]:
+    """The universe's whole budget, under the key that its framework has for it."""
+    return {"rho" if universe.framework == "zcdp" else "epsilon": str(universe.budget)}

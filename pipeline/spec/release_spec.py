@@ -1,0 +1,200 @@
+"""The release spec: a TOML file that states one release; read, checked, and resolved without reading any data."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, PrivateAttr, ValidationError
+
+from pipeline.errors import SpecError
+from pipeline.model.universe import Universe
+from pipeline.spec.fields import PUBLIC, Name, NamedTable
+from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
+from pipeline.spec.public import encode, encode_budget, encode_universe
+from pipeline.spec.resolve import resolve_universe
+from pipeline.spec.sections import (
+    CompanionSection,
+    GeographySection,
+    PostprocessSection,
+    PrivacySection,
+    PublishSection,
+    ReportSection,
+    UniverseSections,
+)
+
+_TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
+_TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
+
+
+class ReleaseSpec(UniverseSections):
+    """One release, as its spec file states it; file names in it are absolute."""
+
+    name: Name = Field(description="the release's name (letters, digits, - and _); it names the release's folder")
+    privacy: PrivacySection = Field(
+        default_factory=lambda: PrivacySection.model_validate({}), description="the privacy-loss budget"
+    )
+    geography: GeographySection = Field(description="a table with the file and the levels of the public list of leaves")
+    postprocess: PostprocessSection = Field(
+        default_factory=lambda: PostprocessSection.model_validate({}), description="how the release is computed"
+    )
+    publish: PublishSection = Field(
+        default_factory=lambda: PublishSection.model_validate({}), description="what is published"
+    )
+    report: ReportSection = Field(
+        default_factory=lambda: ReportSection.model_validate({}), description="the report for readers"
+    )
+    companions: NamedTable[Name, CompanionSection] = Field(
+        default={}, description="further histograms measured in the same run, by name"
+    )
+    _source: str = PrivateAttr(default="spec")
+
+    @property
+    def source(self) -> str:
+        """The spec file as it was named to `load_spec`, for messages."""
+        return self._source
+
+    def universes(self) -> tuple[Universe, ...]:
+        """The release's own universe, then its companions'; resolved from the spec alone.
+
+        Raises:
+            SpecError: something in the spec does not fit together; one line for each problem.
+        """
+        problems = Problems(self._source)
+        found = [
+            resolve_universe(
+                self,
+                name="",
+                privacy=self.privacy,
+                own_privacy=self.privacy,
+                passes=self.postprocess.passes,
+                passes_key="postprocess.passes",
+                level_names=self.geography.level_names,
+                problems=problems,
+                bypass=bool(self.geography.bypass),
+            )
+        ]
+        folded: dict[str, str] = {}
+        for name, companion in self.companions.items():
+            if (other := folded.setdefault(name.casefold(), name)) != name:
+                problems.add(f"companions.{name}", f"differs from {other!r} in capital letters only")
+            found.append(
+                resolve_universe(
+                    companion,
+                    name=name,
+                    privacy=self.privacy,
+                    own_privacy=companion.privacy,
+                    passes=companion.passes,
+                    passes_key=f"companions.{name}.passes",
+                    level_names=self.geography.level_names,
+                    problems=problems,
+                    bypass=bool(self.geography.bypass),
+                )
+            )
+        for level in self.report.polygons:
+            if level not in self.geography.level_names:
+                allowed = self.geography.level_names
+                problems.add(
+                    dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
+                )
+        problems.raise_if_any()
+        return tuple(universe for universe in found if universe is not None)
+
+    def public_dict(self) -> dict[str, Any]:
+        """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""
+        main, *others = self.universes()
+        privacy = encode(self.privacy, without=("key", "rho", "epsilon", "delta"))
+        if self.privacy.framework == "zcdp":
+            privacy["delta"] = str(main.delta)
+        companions = [
+            [
+                universe.name,
+                {
+                    **encode_universe(self.companions[universe.name], universe),
+                    "privacy": encode_budget(universe),
+                    "passes": [query.name for query in universe.passes],
+                },
+            ]
+            for universe in others
+        ]
+        return {
+            **encode_universe(self, main),
+            "privacy": {**privacy, **encode_budget(main)},
+            "postprocess": {**encode(self.postprocess), "passes": [query.name for query in main.passes]},
+            "companions": companions,
+        }
+
+    @classmethod
+    def from_public_dict(cls, content: Mapping[str, Any], source: str = "public spec") -> ReleaseSpec:
+        """The spec of a `public_dict`: it resolves to the same universes, without input and key.
+
+        Raises:
+            SpecError: the dictionary is no such spec.
+        """
+        return _validated(content, source, PUBLIC)
+
+
+def load_spec(path: Path | str) -> ReleaseSpec:
+    """The spec in the TOML file at `path`, checked as far as it can be without data.
+
+    Raises:
+        SpecError: the file cannot be read or something in it is wrong; one line for each problem.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text("utf-8-sig")
+    except FileNotFoundError:
+        raise SpecError(f"{path}: no such file; a spec in TOML is needed") from None
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{path}: byte {error.start:,} is not UTF-8; a spec is TOML text in UTF-8") from None
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read ({error.strerror or error}); a spec in TOML is needed") from None
+    return parse_spec(text, str(path), path.parent)
+
+
+def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -> ReleaseSpec:
+    """The spec of a TOML text, checked as `load_spec` does.
+
+    Args:
+        source_name: what messages call it.
+        folder: what file names in it are relative to.
+
+    Raises:
+        SpecError: one line for each problem: source, key, what was found, what is allowed.
+    """
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{source_name}: {_toml_problem(str(error))}") from None
+    return _validated(content, source_name, {"folder": Path(folder).resolve()})
+
+
+def spec_json_schema() -> dict[str, Any]:
+    """The JSON schema of the spec file, for editors that complete and check TOML."""
+    schema = ReleaseSpec.model_json_schema(by_alias=True, mode="validation")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Spinewise release spec"}
+
+
+def _validated(content: Mapping[str, Any], source: str, context: Any) -> ReleaseSpec:
+    problems = Problems(source)
+    try:
+        spec = ReleaseSpec.model_validate(content, context=context)
+    except ValidationError as error:
+        note_validation_error(error, ReleaseSpec, problems)
+        problems.raise_if_any()
+        raise
+    spec._source = source
+    spec.universes()
+    return spec
+
+
+def _toml_problem(text: str) -> str:
+    """ "Invalid value (at line 3, column 5)" -> "line 3, column 5: not valid TOML: Invalid value"."""
+    text = _TOML_KEYS.sub(lambda match: "[" + match[1].replace("', '", ".") + "]", text)
+    text = text.replace("Cannot overwrite a value", "Cannot overwrite a value (the key is given twice)")
+    if (match := _TOML_PLACE.fullmatch(text)) is None:
+        return f"not valid TOML: {text}"
+    return f"{match['place'].removeprefix('at ')}: not valid TOML: {match['what']}"

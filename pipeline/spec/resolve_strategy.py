@@ -1,0 +1,170 @@
+"""The strategy of a spec: its own table, a preset, or a preset with parts replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from pipeline.model.exact import tell_sum
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
+from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
+from pipeline.spec.preset import Preset, PresetLevel
+from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.sections import LevelSection, StrategySection
+
+
+@dataclass(frozen=True)
+class QueryShares:
+    """Queries as the spec or a preset writes them, and the key where they stand."""
+
+    key: str
+    shares: tuple[tuple[str, Fraction], ...]
+    from_preset: bool = False
+
+
+def parse_query(text: str, schema: Schema, key: str) -> Query:
+    """The query of `text` with single blanks around each *; SpecError that names `key`."""
+    return Query.parse(" * ".join(term.strip() for term in text.split("*")), schema, where=key)
+
+
+def preset_rho(preset: Preset, level_names: Sequence[str]) -> Fraction:
+    """The budget at which the spec's levels get what they have in the preset: its rho times their shares."""
+    return preset.rho * sum((level.share for level in preset.match_levels(level_names).values()), Fraction(0))
+
+
+def resolve_strategy(
+    section: StrategySection,
+    preset: Preset | None,
+    schema: Schema,
+    level_names: Sequence[str],
+    problems: Problems,
+    prefix: str,
+) -> Strategy | None:
+    """The strategy that `section` states for the levels of the spine, top first.
+
+    Levels that a preset has and the spine has not are dropped, the other shares keep their proportions. What the
+    section states for a level replaces what the preset has there.
+
+    Args:
+        preset: the one that the section names.
+        prefix: what stands before "strategy" in the key, such as "companions.units.".
+
+    Returns:
+        None where problems were noted.
+    """
+    key = f"{prefix}strategy"
+    before = len(problems.lines)
+    for name in section.levels:
+        if name not in level_names:
+            problems.add(f"{key}.{dotted(['levels', name])}", unknown("level", name, level_names, are="the levels are"))
+    matched: Mapping[str, PresetLevel] = {}
+    if preset is not None:
+        with problems.noted():
+            matched = preset.match_levels(level_names)
+    used = sum((level.share for level in matched.values()), Fraction(0))
+    shares: dict[str, Fraction] = {}
+    stated: dict[str, QueryShares] = {}
+    for name in level_names:
+        own, base = section.levels.get(name, LevelSection()), matched.get(name)
+        if own.share is None and base is None:
+            problems.add(f"{key}.levels.{name}", _missing_share(name, section, preset))
+            continue
+        shares[name] = own.share if own.share is not None else base.share / used if base else Fraction(0)
+        if shares[name]:
+            stated[name] = _queries_of(name, own, section, base, preset, key)
+        elif own.queries:
+            problems.add(f"{key}.levels.{name}", "has queries and the share 0; give it a share, or no queries")
+    measured = {
+        source: _measure(source, [name for name in stated if stated[name] == source], schema, preset, problems, key)
+        for source in dict.fromkeys(stated.values())
+    }
+    if len(shares) == len(level_names) and sum(shares.values()) != 1:
+        problems.add(f"{key}.levels", f"the shares add up to {tell_sum(shares)}; they must add up to 1")
+    if len(problems.lines) > before:
+        return None
+    return Strategy(
+        tuple(LevelStrategy(name, shares[name], measured[stated[name]] if shares[name] else ()) for name in level_names)
+    )
+
+
+def _missing_share(name: str, section: StrategySection, preset: Preset | None) -> str:
+    if preset is not None:
+        return (
+            f"missing; {preset.name} has no level like {name!r} (it has "
+            f'{", ".join(level.name for level in preset.levels)}), so give it a share, or "0" to measure nothing there'
+        )
+    if name in section.levels:
+        return 'has no share; give it one, or "0" to measure nothing there'
+    return 'missing; give the level a share, or "0" to measure nothing there'
+
+
+def _queries_of(
+    name: str,
+    own: LevelSection,
+    section: StrategySection,
+    base: PresetLevel | None,
+    preset: Preset | None,
+    key: str,
+) -> QueryShares:
+    """The queries of a level: its own, else the section's, else the preset's."""
+    if own.queries is not None:
+        return QueryShares(f"{key}.levels.{name}.queries", tuple(own.queries.items()))
+    if section.queries is not None:
+        return QueryShares(f"{key}.queries", tuple(section.queries.items()))
+    if base is not None and preset is not None:
+        return QueryShares(f"{key}.preset, level {base.name}", base.queries, from_preset=True)
+    return QueryShares(f"{key}.levels.{name}.queries", ())
+
+
+def _measure(
+    source: QueryShares,
+    levels: Sequence[str],
+    schema: Schema,
+    preset: Preset | None,
+    problems: Problems,
+    strategy_key: str,
+) -> tuple[MeasuredQuery, ...]:
+    """The queries of `source`, which `levels` use; problems are noted once, not once a level."""
+    if not source.shares:
+        problems.add(source.key, f"no queries are given; give them there or in [{strategy_key}.queries]")
+        return ()
+    if source.from_preset and preset is not None and (text := _lacking(preset, schema)):
+        problems.add(f"{strategy_key}.preset", text)
+        return ()
+    measured: list[MeasuredQuery] = []
+    names: dict[tuple[str, ...], str] = {}
+    for text, share in source.shares:
+        with problems.noted():
+            query = parse_query(text, schema, source.key)
+            if query.terms in names:
+                problems.add(
+                    source.key, f"{names[query.terms]!r} and {query.name!r} are the same query; measure it once"
+                )
+            names.setdefault(query.terms, query.name)
+            measured.append(MeasuredQuery(query, share))
+    shares = dict(source.shares)
+    if sum(shares.values()) != 1:
+        at = "" if len(levels) == 1 and f".{levels[0]}." in source.key else f" at the levels {', '.join(levels)}"
+        problems.add(source.key, f"the shares add up to {tell_sum(shares)}{at}; they must add up to 1")
+    return tuple(measured)
+
+
+def _lacking(preset: Preset, schema: Schema) -> str:
+    """What the preset's queries name and the schema does not have; "" where there is nothing."""
+    known = {*schema.names, *(recode.name for recode in schema.recodes)}
+    if missing := [name for name in preset.attributes if name not in known]:
+        return (
+            f"{preset.name} measures queries over {', '.join(preset.attributes)}; the schema lacks the "
+            f"attribute{'s' if len(missing) > 1 else ''} {', '.join(missing)} (it has {', '.join(schema.names)})"
+        )
+    for recode in preset.recodes:
+        if recode.name not in known:
+            values = [value for _, group in recode.groups for value in group]
+            return (
+                f"{preset.name} measures the recode {recode.name!r}, which can be made for the values "
+                f"{', '.join(values)} of {recode.attribute!r} only; found "
+                f"{', '.join(schema.attribute(recode.attribute).values)}; give [schema.recodes.{recode.name}]"
+            )
+    return ""

@@ -1,0 +1,370 @@
+"""The sections of a release spec, as the user writes them; `pipeline.spec.resolve` gives them their meaning."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
+
+from pipeline.spec.fields import (
+    Budget,
+    Delta,
+    File,
+    FilledTable,
+    Levels,
+    Misfit,
+    Name,
+    NamedTable,
+    QueryShare,
+    Section,
+    Share,
+    Table,
+    TableName,
+    Value,
+    Values,
+)
+from pipeline.spec.input_section import InputSpec
+
+_TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
+
+WholeNumber = Annotated[StrictInt, Field(ge=0)]
+
+
+class PrivacySection(Section):
+    """The whole privacy-loss budget, and what it promises."""
+
+    framework: Literal["zcdp", "pure"] = Field(
+        default="zcdp",
+        description='"zcdp" (discrete Gaussian noise, budget rho) or "pure" (discrete Laplace, budget epsilon)',
+    )
+    rho: Budget | None = Field(
+        default=None,
+        description='the total budget of framework zcdp as exact text, such as "2.56"; default: the preset\'s',
+    )
+    epsilon: Budget | None = Field(
+        default=None, description='the total budget of framework pure as exact text, such as "1"'
+    )
+    delta: Delta | None = Field(
+        default=None, description='the delta of the (epsilon, delta) statement of framework zcdp; default "1e-10"'
+    )
+    neighbours: Literal["change-one", "add-remove"] = Field(
+        default="change-one",
+        description="what one person can change: one record's values, or whether the record is there",
+    )
+    dataset: str | None = Field(
+        default=None, description="the ledger's name for what the records are about; the run is charged to it"
+    )
+    key: str | None = Field(
+        default=None,
+        description='only "insecure-test:<number>", for tests; leave it out for a release: a key is drawn then',
+    )
+
+    @field_validator("key")
+    @classmethod
+    def _only_test_keys(cls, key: str | None) -> str | None:
+        if key is not None and not _TEST_KEY.fullmatch(key):
+            raise ValueError(
+                'only "insecure-test:<number>" is allowed here; a real key never stands in a spec '
+                "(if this was one, do not use it again)"
+            )
+        return key
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> PrivacySection:
+        if self.framework == "zcdp" and self.epsilon is not None:
+            raise Misfit(("epsilon", 'the budget of framework "zcdp" is rho; allowed with framework "pure"'))
+        if self.framework == "pure" and self.rho is not None:
+            raise Misfit(("rho", 'the budget of framework "pure" is epsilon; allowed with framework "zcdp"'))
+        if self.framework == "pure" and self.delta is not None:
+            raise Misfit(("delta", 'framework "pure" has no delta; leave it out'))
+        return self
+
+
+class CompanionPrivacySection(Section):
+    """A companion's own budget; framework, delta and neighbours are the release's."""
+
+    rho: Budget | None = Field(default=None, description="its total budget, with framework zcdp; default: its preset's")
+    epsilon: Budget | None = Field(default=None, description="its total budget, with framework pure")
+    dataset: str | None = Field(
+        default=None, description="the ledger's name for what the records are about; the run is charged to it"
+    )
+
+
+class RegroupSection(Section):
+    """Units above the leaves made anew, so that areas off the spine are unions of few of them."""
+
+    file: File = Field(
+        description="the CSV or Parquet file of areas, one row an area and leaf: kind, code and the leaf's geocode"
+    )
+    leaf: str = Field(default="geocode", description="the file's column of leaf geocodes")
+    kinds: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
+        default=None, description="only areas of these kinds; default: all"
+    )
+    fan_out: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=100, description="at most so many units in a geounit above, and leaves in a unit where both can be had"
+    )
+    keep: StrictBool = Field(default=True, description="the units of the list count as such areas too")
+
+
+class GeographySection(Section):
+    """The public list of leaves; never derived from the records."""
+
+    file: File = Field(description="the CSV or Parquet file with the public list of leaves, relative to the spec")
+    levels: Levels = Field(
+        description="the levels from top to bottom: names with prefix lengths if `column` holds leaf codes, else names"
+    )
+    column: str | None = Field(default=None, description="the column of leaf codes, when levels gives prefix lengths")
+    child: str | None = Field(
+        default=None, description="the column of children, when the file holds child-parent pairs"
+    )
+    parent: str | None = Field(default=None, description="the column of parents (empty at the top), with `child`")
+    bypass: StrictBool | None = Field(
+        default=None,
+        description="measure a geounit without siblings once, with its parent's budget and its own; default: false",
+    )
+    regroup: RegroupSection | None = Field(
+        default=None, description="make the level above the leaves anew for areas off the spine"
+    )
+
+    @property
+    def form(self) -> Literal["prefixes", "table", "pairs"]:
+        """How the file states the spine."""
+        if isinstance(self.levels, dict):
+            return "prefixes"
+        return "table" if self.child is None else "pairs"
+
+    @property
+    def level_names(self) -> tuple[str, ...]:
+        return tuple(self.levels)
+
+    @property
+    def prefix_lengths(self) -> dict[str, int]:
+        """Level name -> prefix length; empty unless the form is "prefixes"."""
+        return dict(self.levels) if isinstance(self.levels, dict) else {}
+
+    @model_validator(mode="after")
+    def _three_levels(self) -> GeographySection:
+        if self.regroup is not None and len(self.levels) < 3:
+            raise Misfit(
+                (
+                    "regroup",
+                    f"found {len(self.levels)} levels; three are needed: units between leaves and a level above",
+                )
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_form(self) -> GeographySection:
+        if self.form == "prefixes":
+            if self.column is None:
+                raise Misfit(("column", "missing; with prefix lengths in levels, name the column of leaf codes"))
+            if extra := [key for key in ("child", "parent") if getattr(self, key) is not None]:
+                raise Misfit((extra[0], "not allowed with prefix lengths in levels; give levels as a list for pairs"))
+        elif self.column is not None:
+            raise Misfit(
+                ("column", "only for levels with prefix lengths, { county = 5, block = 15 }; levels is a list here")
+            )
+        elif (self.child is None) != (self.parent is None):
+            absent, present = ("child", "parent") if self.child is None else ("parent", "child")
+            raise Misfit((absent, f"missing; {present} is given, and pairs need both columns"))
+        return self
+
+
+class RecodeSection(Section):
+    """A partition of an attribute's values into named groups."""
+
+    attribute: str = Field(description="the attribute whose values are grouped")
+    groups: Table[Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(
+        description="label of each group -> its values; each value of the attribute in exactly one"
+    )
+
+
+class SchemaSection(Section):
+    """The attributes of a record."""
+
+    attributes: Table[Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(
+        description="a table of attributes, each with the list of its values in the histogram's order"
+    )
+    recodes: Table[RecodeSection] = Field(default={}, description="recodes by name, for use in queries")
+
+
+def _as_share(value: object) -> object:
+    return {"share": value} if isinstance(value, str | int | float) else value
+
+
+class LevelSection(Section):
+    """One level's part of the strategy."""
+
+    share: Share | None = Field(
+        default=None, description="its share of the budget, as exact text; default: the preset's"
+    )
+    queries: Table[QueryShare] | None = Field(
+        default=None, description="its queries and their shares of the level's budget; default: [strategy.queries]"
+    )
+
+
+class StrategySection(Section):
+    """Which queries are measured at which level, with what share; or a preset, with parts of it replaced."""
+
+    preset: str | None = Field(default=None, description="a preset to start from, such as pl94-2020-us")
+    queries: Table[QueryShare] | None = Field(
+        default=None,
+        description="queries and shares of every level that does not give its own; they replace a preset's",
+    )
+    levels: Table[Annotated[LevelSection, BeforeValidator(_as_share, json_schema_input_type=str | LevelSection)]] = (
+        Field(default={}, description="share of each level, or a table with share and queries")
+    )
+    derived_from: str | None = Field(
+        default=None, description="where this table was written out from; for information only"
+    )
+
+
+class BoundSection(Section):
+    """Public counts of facilities that bound the persons in groups of cells."""
+
+    name: str = Field(min_length=1, description="what the bound is called in messages")
+    level: str = Field(description="the level whose geounits are bounded")
+    file: File = Field(description="the CSV or Parquet file of facilities, one row a geounit, relative to the spec")
+    geocode: str = Field(description="the file's column of geocodes")
+    query: str = Field(description="the query whose answers are bounded")
+    lower: WholeNumber = Field(default=0, description="at least so many persons a facility")
+    upper: WholeNumber = Field(description="the largest number of persons a facility; none without a facility")
+    columns: FilledTable[str] = Field(
+        description="a table from the query's answers to the file's columns with the number of facilities"
+    )
+
+    @model_validator(mode="after")
+    def _ordered(self) -> BoundSection:
+        if self.lower > self.upper:
+            raise Misfit(("upper", f"found {self.upper}, less than lower = {self.lower}; it must be at least that"))
+        return self
+
+
+def _as_query(value: object) -> object:
+    return {"query": value} if isinstance(value, str) else value
+
+
+class TableSection(Section):
+    """A published table."""
+
+    query: str = Field(description="the query whose answers are the table's cells")
+    levels: tuple[str, ...] | None = Field(default=None, description="the levels it is published for; default: all")
+
+
+class SelectSection(Section):
+    """A table whose detail is chosen privately in each geounit of a level."""
+
+    level: str = Field(description="the level whose geounits choose")
+    versions: tuple[str, ...] = Field(
+        description="the queries to choose among, coarse to fine, each refining the one before"
+    )
+    thresholds: tuple[WholeNumber, ...] = Field(
+        description="the number of persons from which on each version is meant, from 0 and rising"
+    )
+    share: QueryShare = Field(
+        description="the part of the whole budget for choice and measurement; the strategy shares what is left"
+    )
+    choice_share: QueryShare = Field(
+        description="the part of this share that the choice may cost, less than 1; the measurement has the rest"
+    )
+
+    @model_validator(mode="after")
+    def _something_to_choose_and_left(self) -> SelectSection:
+        if len(self.versions) < 2:
+            raise Misfit(("versions", f"found {len(self.versions)}; there must be two at least to choose among"))
+        if self.choice_share == 1:
+            raise Misfit(("choice_share", "found 1; less is needed, the version chosen is measured with the rest"))
+        return self
+
+
+class PostprocessSection(Section):
+    """How the release is computed from the noisy measurements."""
+
+    estimator: Literal["full", "topdown"] = Field(
+        default="full", description="full: of all measurements; topdown: as in 2020"
+    )
+    solver: Literal["auto", "batched", "cvxpy"] = Field(
+        default="auto", description="cvxpy is the reference; batched is fast"
+    )
+    passes: tuple[str, ...] = Field(
+        default=("total",), description="queries whose answers are fixed first, in this order"
+    )
+    seed: WholeNumber = Field(default=0, description="public seed of ties, simulations and samples")
+
+
+class PublishSection(Section):
+    """What is published besides the histograms."""
+
+    margins: StrictBool = Field(default=True, description="a margin of error beside every published number")
+    replicates: WholeNumber = Field(default=20, description="simulated runs behind the margins of error")
+    unbiased: StrictBool = Field(default=False, description="also publish the linear unbiased estimates")
+    microdata: StrictBool = Field(default=True, description="also publish one row a person")
+
+    @model_validator(mode="after")
+    def _margins_need_replicates(self) -> PublishSection:
+        if self.margins and not self.replicates:
+            raise Misfit(("replicates", "found 0; margins = true needs at least 1"))
+        return self
+
+
+class PolygonSection(Section):
+    """Polygons of a level's geounits."""
+
+    file: File = Field(
+        description="a file of polygons in longitude and latitude, relative to the spec: GeoJSON (also .gz); "
+        "GeoPackage, GeoParquet or a shapefile with the extra `maps`"
+    )
+    code: str = Field(description="the property (column) with the geocode")
+    name: str | None = Field(default=None, description="the property with the area's name for people")
+
+
+class ReportSection(Section):
+    """What the report for readers shows beside the release itself."""
+
+    title: str | None = Field(default=None, min_length=1, description="the report's title; default: the release's name")
+    publisher: str | None = Field(
+        default=None, min_length=1, description="who publishes it and answers for it, as readers shall see it"
+    )
+    polygons: Table[PolygonSection] = Field(
+        default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"
+    )
+
+
+class UniverseSections(Section):
+    """What the release and each companion state alike."""
+
+    schema_section: SchemaSection = Field(alias="schema", description="a table with the attributes of a record")
+    strategy: Annotated[
+        StrategySection,
+        BeforeValidator(
+            lambda value: {"preset": value} if isinstance(value, str) else value,
+            json_schema_input_type=str | StrategySection,
+        ),
+    ] = Field(description="a preset's name, or a table of queries and level shares")
+    invariants: Table[tuple[str, ...]] = Field(default={}, description="level -> queries that are kept exactly")
+    structural_zeros: tuple[FilledTable[Values], ...] = Field(
+        default=(), description="impossible combinations: attribute or recode -> value or values"
+    )
+    bounds: tuple[BoundSection, ...] = Field(default=(), description="public counts that bound groups of cells")
+    input: InputSpec | None = Field(
+        default=None, description="the confidential records; only `spinewise run` needs them"
+    )
+    tables: (
+        NamedTable[
+            TableName, Annotated[TableSection, BeforeValidator(_as_query, json_schema_input_type=str | TableSection)]
+        ]
+        | None
+    ) = Field(default=None, description="the tables to publish; default: one for each distinct measured query")
+    select: NamedTable[Name, SelectSection] | None = Field(
+        default=None, description="tables whose detail is chosen privately in each area, by name"
+    )
+
+
+class CompanionSection(UniverseSections):
+    """A second histogram measured in the same run, such as housing units beside persons."""
+
+    privacy: CompanionPrivacySection = Field(default=CompanionPrivacySection(), description="its own budget")
+    passes: tuple[str, ...] = Field(
+        default=("total",), description="queries whose answers are fixed first, in this order"
+    )

@@ -1,0 +1,1 @@
+"""Atomic, durable, private writing."""

@@ -1,0 +1,329 @@
+"""Files that are either whole or not there, and whose bytes depend on their content alone.
+
+A file is written in a staging folder of the same filesystem, flushed to the disk, and moved into place; a process that
+is killed leaves nothing half-written under its final name. Parquet files are cut into row groups of a number of rows
+that the content alone decides, so that the batches in which a file is computed cannot be seen in its bytes.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import logging
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.storage.durable import sync_folder
+
+logger = logging.getLogger(__name__)
+
+#: Key of our own header (canonical JSON) in the metadata of a Parquet file.
+HEADER_KEY = b"spinewise"
+
+#: Numbers (rows times columns) in one row group of a Parquet file; 8 MB of int64.
+VALUES_PER_ROW_GROUP = 1 << 20
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def write_problem(error: OSError, path: Path) -> str:
+    """A sentence that says why `path` could not be written."""
+    if error.errno in _NO_SPACE:
+        free = ""
+        with suppress(OSError):
+            free = f" ({shutil.disk_usage(path.parent).free / 1e6:.1f} MB are free)"
+        return f"cannot write {path}: there is no space left for it{free}"
+    if error.errno == errno.EXDEV:
+        return (
+            f"cannot move {path} into place: the release's public and restricted folders are on different file "
+            "systems; they must be on one"
+        )
+    if error.errno == errno.EROFS:
+        return f"cannot write {path}: the file system is read-only"
+    return f"cannot write {path}: {error.strerror or error}"
+
+
+def make_folder(path: Path, mode: int = 0o777) -> None:
+    """Create `path` and what is missing above it, durably; `mode` (less the umask) is for `path` alone."""
+    if path.is_dir():
+        return
+    make_folder(path.parent)
+    with suppress(FileExistsError):
+        path.mkdir(mode=mode)
+    sync_folder(path.parent)
+
+
+def make_restricted(path: Path) -> None:
+    """Create the folder `path` with mode 0700, or close an existing one to all but its owner.
+
+    Raises:
+        ReleaseError: `path` is something else than a folder, belongs to somebody else, or cannot be closed.
+    """
+    try:
+        make_folder(path, mode=0o700)
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            raise ReleaseError(f"{path} must be a folder of its own for what is confidential, and it is not a folder")
+        if status.st_uid != os.geteuid():
+            raise ReleaseError(
+                f"{path} belongs to user {status.st_uid} and not to user {os.geteuid()}, who runs this; "
+                "confidential files are only written to a folder of one's own"
+            )
+        if (found := stat.S_IMODE(status.st_mode)) != 0o700:
+            if found & 0o077:
+                logger.warning("%s had mode %04o, which lets others in; it is set to 0700", path, found)
+            path.chmod(0o700)
+            if (found := stat.S_IMODE(path.lstat().st_mode)) != 0o700:
+                raise ReleaseError(
+                    f"{path} has mode {found:04o} and the file system does not let it be 0700; confidential files "
+                    "need a file system with permissions"
+                )
+    except OSError as error:
+        raise ReleaseError(write_problem(error, path)) from error
+
+
+@contextmanager
+def staged(target: Path, staging: Path, *, private: bool = False) -> Iterator[Path]:
+    """A new, empty file in `staging` to write to, which becomes `target` when the block ends without an error.
+
+    Args:
+        target: where the file is to be; its folder is made, an existing file is replaced in one step.
+        staging: an existing folder on the same file system, itself closed to others.
+        private: give the file mode 0600 instead of what the umask allows.
+
+    Raises:
+        ReleaseError: the file cannot be written; nothing has changed at `target` then.
+    """
+    temporary = staging / f"{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
+    try:
+        make_folder(target.parent)
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600 if private else 0o666))
+        yield temporary
+        with temporary.open("rb+") as written:
+            os.fsync(written.fileno())
+        temporary.replace(target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise ReleaseError(write_problem(error, target)) from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+
+
+def write_bytes(target: Path, data: bytes, staging: Path, *, private: bool = False) -> None:
+    """Write `data` to `target`, whole or not at all; see `staged`."""
+    with staged(target, staging, private=private) as path:
+        path.write_bytes(data)
+
+
+def sha256_file(path: Path) -> str:
+    """SHA-256 of the file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def canonical_json(value: object) -> bytes:
+    """The one way in which `value` is written as JSON: sorted keys, two spaces, UTF-8, a newline at the end.
+
+    Raises:
+        ValueError, TypeError: `value` holds what JSON cannot (NaN, infinity, lone surrogates, other objects).
+    """
+    text = json.dumps(value, sort_keys=True, indent=2, ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def write_json(target: Path, value: object, staging: Path, *, private: bool = False) -> None:
+    """Write `value` as canonical JSON, whole or not at all."""
+    write_bytes(target, canonical_json(value), staging, private=private)
+
+
+def rows_per_group(values_per_row: int, values: int = VALUES_PER_ROW_GROUP) -> int:
+    """Rows of a row group of about `values` numbers; a function of the content, never of the batches."""
+    return max(1, values // max(1, values_per_row))
+
+
+def strings(values: NDArray[Any]) -> pa.StringArray:
+    """An array without chunks; from 16 megabytes on Arrow would make several."""
+    found = pa.array(values, type=pa.string())
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+class RowGroups:
+    """Cuts rows that come in batches of any size into groups of exactly `rows` rows.
+
+    A batch is a tuple of arrays with the same first dimension. Rows that wait for their group to fill are copied, so
+    that the caller may reuse its arrays; full groups may be views of them.
+    """
+
+    def __init__(self, rows: int) -> None:
+        self._rows = rows
+        self._waiting: list[tuple[NDArray[Any], ...]] = []
+        self._n_waiting = 0
+
+    def add(self, *columns: NDArray[Any]) -> list[tuple[NDArray[Any], ...]]:
+        """The groups that are full with these rows, in order."""
+        n_rows = len(columns[0])
+        full = []
+        start = 0
+        while self._n_waiting + (n_rows - start) >= self._rows:
+            stop = start + self._rows - self._n_waiting
+            full.append(self._join(tuple(column[start:stop] for column in columns)))
+            start = stop
+        if start < n_rows:
+            self._waiting.append(tuple(column[start:].copy() for column in columns))
+            self._n_waiting += n_rows - start
+        return full
+
+    def rest(self) -> list[tuple[NDArray[Any], ...]]:
+        """The last group, short of rows; empty where none wait."""
+        return [self._join()] if self._waiting else []
+
+    def _join(self, *last: tuple[NDArray[Any], ...]) -> tuple[NDArray[Any], ...]:
+        parts = [*self._waiting, *last]
+        self._waiting, self._n_waiting = [], 0
+        return parts[0] if len(parts) == 1 else tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+
+
+class ParquetSink:
+    """An open Parquet file that takes one row group at a time."""
+
+    def __init__(self, path: Path, schema: pa.Schema, header: Mapping[str, object]) -> None:
+        self.schema = schema.with_metadata({HEADER_KEY: canonical_json(dict(header))})
+        self._writer = pq.ParquetWriter(
+            path,
+            self.schema,
+            version="2.6",
+            data_page_version="1.0",
+            compression="zstd",
+            compression_level=3,
+            use_dictionary=True,
+            # Geocodes of a row group are one dictionary; past the default of 1 MB they would be spelled out row by row.
+            dictionary_pagesize_limit=64 << 20,
+            write_statistics=True,
+            write_page_checksum=True,
+            # Keeps dictionary columns what they are, so that pandas reads categories and not repeated strings.
+            store_schema=True,
+        )
+
+    def write(self, *columns: pa.Array) -> None:
+        """Append the columns as one row group; arrays without chunks, since page boundaries follow chunks."""
+        batch = pa.RecordBatch.from_arrays(list(columns), schema=self.schema)
+        self._writer.write_table(pa.Table.from_batches([batch]), row_group_size=max(1, batch.num_rows))
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@contextmanager
+def parquet_sink(
+    target: Path, staging: Path, schema: pa.Schema, header: Mapping[str, object], *, private: bool = False
+) -> Iterator[ParquetSink]:
+    """Write a Parquet file row group by row group, whole or not at all; see `staged`."""
+    with staged(target, staging, private=private) as path:
+        sink = ParquetSink(path, schema, header)
+        try:
+            yield sink
+        finally:
+            sink.close()
+
+
+def write_parquet(
+    target: Path, table: pa.Table, staging: Path, header: Mapping[str, object], *, private: bool = False
+) -> None:
+    """Write a table that is in memory; its bytes depend on its values and `header`, not on its chunks."""
+    group = rows_per_group(table.num_columns)
+    with parquet_sink(target, staging, table.schema, header, private=private) as sink:
+        for start in range(0, table.num_rows, group):
+            part = table.slice(start, group).combine_chunks()
+            sink.write(*(column.chunk(0) for column in part.columns))
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns what goes wrong with a Parquet file in the block into a ReleaseError that names it."""
+    try:
+        yield
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise ReleaseError(f"{path} cannot be read as a Parquet file: {str(error).splitlines()[0]}") from error
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
+    """The open Parquet file; ReleaseError where it is missing or damaged. Read from it in `reading` blocks."""
+    with reading(path):
+        file = pq.ParquetFile(path, page_checksum_verification=True)
+    with file:
+        stated = file.metadata
+        if stated.num_rows != sum(stated.row_group(group).num_rows for group in range(stated.num_row_groups)):
+            raise ReleaseError(f"{path} is damaged: the numbers of rows that it states do not add up")
+        yield file
+
+
+def read_row_groups(file: pq.ParquetFile, path: Path) -> Iterator[pa.Table]:
+    """The row groups one after the other; ReleaseError where one has not the rows that the file states."""
+    for group in range(file.num_row_groups):
+        yield read_row_group(file, group, path)
+
+
+def read_row_group(file: pq.ParquetFile, group: int, path: Path) -> pa.Table:
+    """One row group; ReleaseError where it has not the rows that the file states."""
+    table = file.read_row_group(group, use_threads=False)
+    if table.num_rows != file.metadata.row_group(group).num_rows:
+        raise ReleaseError(f"{path} is damaged: a part of it has not the number of rows that the file states")
+    return table
+
+
+def read_header(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
+    """Our header in the metadata of a Parquet file; ReleaseError where there is none."""
+    try:
+        header = json.loads((file.schema_arrow.metadata or {})[HEADER_KEY])
+    except (KeyError, ValueError) as error:
+        raise ReleaseError(f"{path} was not written by this software: its header is missing or damaged") from error
+    if not isinstance(header, dict):
+        raise ReleaseError(f"{path} was not written by this software: its header is damaged")
+    return header
+
+
+@contextmanager
+def new_folder(out: Path) -> Iterator[Path]:
+    """A folder to write to, which becomes `out` when the block ends without an error.
+
+    Args:
+        out: must not be there yet, or be an empty folder; so nothing of the user's is ever replaced.
+
+    Raises:
+        InputError: `out` holds something, or cannot be made.
+        ReleaseError: writing fails; nothing is left then.
+    """
+    try:
+        if out.is_symlink() or (out.exists() and not out.is_dir()):
+            raise InputError(f"--out {out}: found something that is not a folder; a new or empty folder is needed")
+        if out.is_dir() and any(out.iterdir()):
+            raise InputError(f"--out {out}: the folder is not empty; name a new or empty one")
+        out.parent.mkdir(parents=True, exist_ok=True)
+        partial = out.parent / f".{out.name}.{os.getpid()}.{secrets.token_hex(4)}"
+        partial.mkdir()
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be made ({error.strerror or error})") from None
+    try:
+        yield partial
+        if out.is_dir():
+            out.rmdir()
+        partial.rename(out)
+    except OSError as error:
+        raise ReleaseError(write_problem(error, out)) from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)

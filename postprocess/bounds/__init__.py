@@ -1,0 +1,1 @@
+"""Constraints: declared, carried down, possible or not."""

@@ -1,0 +1,219 @@
+"""Public facts as inequalities at every level of the spine: declared, then carried up and down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from geography.errors import InputError
+from geography.spine import Spine
+from postprocess.bounds.set_bounds import UNBOUNDED
+from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed, refines_within
+from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray, Marginal
+
+__all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
+
+#: In the counts of facilities: the answer has no column, so it is not bounded.
+NO_COLUMN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Invariant:
+    """Answers that are kept exactly: `values` `(n, size)` persons, one row a geounit of the level."""
+
+    level: str
+    marginal: Marginal
+    values: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class FacilityBounds:
+    """`lower` to `upper` persons a facility.
+
+    Attributes:
+        name: what messages call it.
+        counts: `(n, size)` number of facilities; NO_COLUMN where an answer is not bounded.
+    """
+
+    name: str
+    level: str
+    marginal: Marginal
+    counts: IntArray
+    lower: int
+    upper: int
+
+
+def declare(
+    spine: Spine,
+    structural_zeros: BoolArray,
+    invariants: Iterable[Invariant] = (),
+    facilities: Iterable[FacilityBounds] = (),
+) -> Constraints:
+    """The constraints as they are stated, each at its own level only; `propagate` carries them to the others.
+
+    Args:
+        structural_zeros: `(n_cells,)` True where a cell is impossible everywhere.
+
+    Raises:
+        SpineError: a level is not in the spine.
+        InputError: a number of facilities is negative, or so large that persons cannot be counted.
+        ValueError: an array has another shape than its level and query.
+    """
+    stated: list[list[GroupBounds]] = [[] for _ in spine.levels]
+    for one in invariants:
+        level = spine.index_of(one.level)
+        values = _shaped(spine, level, one.marginal, one.values, f"invariant {one.marginal.name!r}")
+        stated[level].append(GroupBounds(f"invariant {one.marginal.name}", one.marginal, values, values))
+    for bound in facilities:
+        level = spine.index_of(bound.level)
+        counts = _shaped(spine, level, bound.marginal, bound.counts, f"bounds {bound.name!r}")
+        _check_counts(spine, level, bound, counts)
+        known = counts != NO_COLUMN
+        lower = np.where(known, counts * bound.lower, 0)
+        upper = np.where(known, np.minimum(counts.astype(np.float64) * bound.upper, UNBOUNDED), UNBOUNDED)
+        stated[level].append(GroupBounds(bound.name, bound.marginal, lower, upper.astype(np.int64)))
+    return Constraints(structural_zeros, tuple(tuple(level) for level in stated))
+
+
+def _shaped(spine: Spine, level: int, marginal: Marginal, values: IntArray, what: str) -> IntArray:
+    wanted = (len(spine.levels[level]), marginal.size)
+    if values.shape != wanted or values.dtype.kind not in "iu":
+        raise ValueError(f"{what}: whole numbers of shape {wanted} are needed, got {values.dtype} {values.shape}")
+    return values.astype(np.int64)
+
+
+def _check_counts(spine: Spine, level: int, bound: FacilityBounds, counts: IntArray) -> None:
+    most = (UNBOUNDED - 1) // max(1, bound.lower)
+    wrong = ((counts < 0) & (counts != NO_COLUMN)) | (counts > most)
+    if wrong.any():
+        row, answer = (int(i[0]) for i in np.nonzero(wrong))
+        raise InputError(
+            f"bounds {bound.name!r}: {counts[row, answer]:,} facilities in {bound.level} "
+            f"{spine.levels[level].geocodes[row]}; allowed are 0 to {most:,}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Propagation:
+    """Bounds of every level, and where they do not guarantee that the levels below can be solved.
+
+    Attributes:
+        bounds: per level, top to bottom; each query once.
+        gaps: for each reason that the bounds of a level and those above it do not guarantee that, one sentence.
+    """
+
+    bounds: tuple[tuple[GroupBounds, ...], ...]
+    gaps: tuple[str, ...]
+
+
+def propagate(
+    spine: Spine, bounds: Sequence[Sequence[GroupBounds]], structural_zeros: BoolArray | None = None
+) -> tuple[tuple[GroupBounds, ...], ...]:
+    """Bounds at every level under which a level can be solved so that those below can be, too; see `propagation`.
+
+    So an invariant of the leaves is one of every ancestor, and a group that is empty in a geounit is empty below it.
+    """
+    return propagation(spine, bounds, structural_zeros).bounds
+
+
+def propagation(
+    spine: Spine,
+    bounds: Sequence[Sequence[GroupBounds]],
+    structural_zeros: BoolArray | None = None,
+    passes: Sequence[Marginal] = (),
+) -> Propagation:
+    """Carry bounds up the spine, where they add up, and zeros down.
+
+    Bounds on one query (the same groups) at one level become one: the largest lower and the smallest upper bound. What
+    a geounit's own bounds imply for each other is added up too: where a total is exact, no group can take more of it
+    than the others leave. Bounds that those on another query imply in every geounit of a level are left out there.
+
+    Guaranteed, for feasible bounds: at every level for which `gaps` says nothing, whole numbers that keep a geounit's
+    bounds are the sum of whole numbers that keep its children's, down to the leaves; and wherever real numbers keep
+    them, so do whole numbers next to these. So the top-down pass never meets a dead end. It holds
+
+    - where from some level down only one query is bounded (sums of boxes are boxes), and
+    - where in each geounit the bounded queries are nested (each refines the one before), the finest has at most
+      `subtree_bounds.MOST_GROUPS` answers, and the levels above these bound the finest or the total only. The
+      histograms that a subtree allows then form a generalised polymatroid: sums of such are again such, with bounds
+      that add up on every set of groups (Frank and Tardos 1988). The sets that the queries themselves do not imply are
+      added as bounds of their own, named "<finest query> (set)".
+
+    Queries that cross each other below the top (sex and age, both bounded in the same blocks) have no such description;
+    their sums are still carried up, and `gaps` says so. It also names passes that cross a bounded query: their whole
+    numbers can be kept with the bounds, but perhaps not by whole numbers next to a given solution.
+
+    Args:
+        spine: the geounits.
+        bounds: per level, top to bottom, as declared.
+        structural_zeros: `(n_cells,)`; None where every cell is possible.
+        passes: queries whose whole numbers are fixed before the detail.
+    """
+    if not any(bounds):
+        return Propagation(tuple(() for _ in spine.levels), ())
+    cells = next(bound for level in bounds for bound in level).marginal.cell_answer.size
+    possible = np.ones(cells, dtype=bool) if structural_zeros is None else ~structural_zeros
+    levels: list[list[GroupBounds]] = [[] for _ in spine.levels]
+    on_sets: list[tuple[GroupBounds, ...]] = [() for _ in spine.levels]
+    gaps: list[str] = []
+    below: Fact | None = None
+    for level in range(spine.n_levels - 1, -1, -1):
+        levels[level] = merged([*bounds[level], *(below.bounds if below else ())])
+        on_sets[level] = below.on_sets if below else ()
+        if level:
+            known = below is not None and below.gap
+            below = facts_above(spine, level, merged(bounds[level]), below, possible)
+            if below.gap and not known:
+                gaps.append(
+                    f"at level {spine.level_names[level]}, {below.gap}: whole numbers that keep the bounds of a "
+                    "geounit above it may be no sum of ones that keep these; the run would stop there"
+                )
+    gaps += _crossing_passes(spine, levels, passes, possible)
+    _carry_zeros_down(spine, levels)
+    carried = []
+    for listed, sets in zip(levels, on_sets, strict=True):
+        kept = needed(listed, possible)
+        further = [one for one in sets if not any(implies(bound, one, possible) for bound in kept)]
+        carried.append(tuple(merged([*kept, *further])))
+    return Propagation(tuple(carried), tuple(reversed(gaps)))
+
+
+def _crossing_passes(
+    spine: Spine, levels: Sequence[Sequence[GroupBounds]], passes: Sequence[Marginal], possible: BoolArray
+) -> list[str]:
+    """Passes and queries with bounds below the top that are more than zeros, neither of which refines the other."""
+    found = {}
+    for name, level in zip(spine.level_names[1:], levels[1:], strict=True):
+        for bound in level:
+            if not ((bound.lower > 0) | ((bound.upper > 0) & (bound.upper < UNBOUNDED))).any():
+                continue
+            for one in passes:
+                pair = (bound.marginal, one)
+                if not refines_within(*pair, possible) and not refines_within(*pair[::-1], possible):
+                    found[one.name, bound.marginal.name] = name
+    return [
+        f'at level {level}, the pass "{one}" crosses the bounded query "{query}": there may be no whole numbers next '
+        "to a solution; the run would stop there"
+        for (one, query), level in found.items()
+    ]
+
+
+def _carry_zeros_down(spine: Spine, levels: list[list[GroupBounds]]) -> None:
+    """Where a group is empty in a geounit, it is empty in its children."""
+    for level in range(1, spine.n_levels):
+        parents = spine.levels[level].parents
+        for above in levels[level - 1]:
+            empty = (above.upper == 0)[parents]
+            if not empty.any():
+                continue
+            upper = np.where(empty, 0, UNBOUNDED)
+            inherited = GroupBounds(above.name, above.marginal, np.zeros_like(upper), upper)
+            same = [b for b in levels[level] if _same_query(b.marginal, above.marginal)]
+            if not same or (same[0].upper[empty] > 0).any():
+                levels[level] = merged([*levels[level], inherited])
+
+
+def _same_query(one: Marginal, other: Marginal) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(one.groups, other.groups, strict=True))

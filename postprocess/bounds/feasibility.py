@@ -1,0 +1,249 @@
+"""Whether any release can keep the constraints: asked before the budget is spent, explained where the answer is no."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from geography.spine import Spine
+from postprocess.bounds.programme import Section, Statement, decide, section
+from postprocess.bounds.set_bounds import bounded_sum
+from postprocess.bounds.shortfall import RowKey, Shortfall, shortfall
+from postprocess.bounds.subtree_bounds import merged, trivial
+from postprocess.errors import InfeasibleError
+from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray
+
+logger = logging.getLogger(__name__)
+
+#: Unknowns of the linear programme above which it is not tried.
+MOST_UNKNOWNS = 5_000_000
+#: Geounits that a message explains, and codes that it names in one place.
+_EXPLAINED, _NAMED = 3, 3
+#: Bounds in a proof: up to how many it is made as short as it can be, and how many are few.
+_MOST_SHORTENED, _FEW = 40, 5
+#: Unknowns of a geounit's programme from which on it is explained alone, and its proof is told as the solver gave it.
+_LARGE = 20_000
+#: Seconds for the search of whole numbers, where the linear programme's solution has fractions.
+_SECONDS = 10.0
+
+
+def check_feasible(
+    spine: Spine,
+    shape: Sequence[int],
+    constraints: Constraints,
+    labels: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Refuse constraints that no whole-number histograms keep.
+
+    First the bounds are added up the spine as long as only one query is bounded; what is left is one linear programme
+    over the upper levels, and where its solution has fractions, an integer programme. Where that one finds no answer
+    in time (only queries that cross each other can bring it there), a warning is logged.
+
+    Args:
+        shape: number of values of each attribute.
+        constraints: as declared (see `constraints.declare`), so that messages name what was stated; propagated ones
+            give the same answer.
+        labels: name of a query -> labels of its answers, for the message.
+
+    Raises:
+        InfeasibleError: the lowest geounits at which the constraints contradict each other, with the bounds that do,
+            and by how many persons these would have to give way.
+    """
+    possible = ~constraints.structural_zeros
+    if possible.shape != (int(np.prod(shape)),):
+        raise ValueError(f"structural_zeros must have {int(np.prod(shape))} cells, got {possible.shape}")
+    stated, found = _folded(spine, constraints, possible)
+    if found:
+        raise InfeasibleError(_message(spine, stated, possible, len(stated) - 1, found, labels or {}, complete=True))
+    if len(stated) == 1 and (len(merged(one.bounds for one in stated[0])) <= 1 or not possible.any()):
+        return
+    whole = section(spine, stated, possible, 0, slice(0, len(spine.levels[0])))
+    if whole.n_unknowns > MOST_UNKNOWNS:
+        logger.warning("the constraints are too many to be checked as a whole before the run")
+        return
+    verdict = decide(whole)
+    if verdict.feasible and verdict.whole is None:
+        verdict = decide(whole, whole=True, seconds=_SECONDS)
+        if verdict.feasible is False:
+            raise InfeasibleError(_no_whole_numbers(spine, stated, possible))
+    if verdict.feasible is None:
+        logger.warning("it could not be decided in time whether whole numbers keep the constraints")
+    if verdict.feasible is False:
+        level, roots = _lowest(spine, stated, possible, whole=False)
+        raise InfeasibleError(_message(spine, stated, possible, level, roots, labels or {}, complete=False))
+
+
+def _folded(spine: Spine, constraints: Constraints, possible: BoolArray) -> tuple[list[list[Statement]], list[int]]:
+    """The statements of the upper levels, and the geounits of the last of these that cannot keep theirs.
+
+    From the leaves up, as long as all bounds are on one query, they are summed to the level above.
+    """
+    below: list[Statement] = []
+    level = spine.n_levels - 1
+    names: list[str] = []
+    while True:
+        own = [Statement(bound) for bound in constraints.bounds[level] if not trivial(bound) or (bound.upper < 0).any()]
+        here = [*own, *below]
+        together = merged(one.bounds for one in here)
+        if own:
+            names.insert(0, spine.level_names[level])
+        wrong = np.zeros(len(spine.levels[level]), dtype=bool)
+        for one in together:
+            wrong |= (one.lower > one.upper).any(axis=1) | (one.upper < 0).any(axis=1)
+            wrong |= (one.lower[:, _impossible(one, possible)] > 0).any(axis=1)
+        if wrong.any() or (len(together) > 1 and possible.any()) or level == 0:
+            stated = [[Statement(b) for b in upper if not trivial(b)] for upper in constraints.bounds[:level]]
+            return [*stated, here], np.flatnonzero(wrong).tolist()
+        starts = spine.child_offsets(level - 1)[:-1]
+        below = [Statement(_summed(one, starts), " and ".join(names)) for one in together]
+        level -= 1
+
+
+def _impossible(bound: GroupBounds, possible: BoolArray) -> BoolArray:
+    """`(size,)` answers that no possible cell falls in."""
+    out = np.ones(bound.marginal.size, dtype=bool)
+    out[bound.marginal.cell_answer[possible]] = False
+    return out
+
+
+def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
+    lower = np.add.reduceat(np.maximum(bound.lower, 0), starts, axis=0)
+    return replace(bound, lower=lower, upper=bounded_sum(bound.upper, starts))
+
+
+def _lowest(
+    spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray, *, whole: bool
+) -> tuple[int, list[int]]:
+    """The lowest level at which a geounit cannot keep the constraints on it and below, and the first such geounits."""
+    for level in range(len(stated) - 1, -1, -1):
+        everyone = slice(0, len(spine.levels[level]))
+        found = []
+        for root in _failing(spine, stated, possible, level, everyone, whole):
+            found.append(root)
+            if len(found) > _EXPLAINED:
+                break
+        if found:
+            return level, found
+    return 0, [0]
+
+
+def _failing(
+    spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray, level: int, roots: slice, whole: bool
+) -> Iterator[int]:
+    """The geounits among `roots` that cannot keep the constraints on them and below, by bisection."""
+    verdict = decide(section(spine, stated, possible, level, roots), whole=whole, seconds=_SECONDS)
+    if verdict.feasible is not False:
+        return
+    if roots.stop - roots.start == 1:
+        yield roots.start
+        return
+    middle = (roots.start + roots.stop) // 2
+    yield from _failing(spine, stated, possible, level, slice(roots.start, middle), whole)
+    yield from _failing(spine, stated, possible, level, slice(middle, roots.stop), whole)
+
+
+def _message(
+    spine: Spine,
+    stated: Sequence[Sequence[Statement]],
+    possible: BoolArray,
+    level: int,
+    roots: Sequence[int],
+    labels: Mapping[str, Sequence[str]],
+    *,
+    complete: bool,
+) -> str:
+    lines = ["the constraints contradict each other:"]
+    for root in roots[:_EXPLAINED]:
+        here = slice(root, root + 1)
+        part = section(spine, stated, possible, level, here)
+        unlimited = section(spine, stated, np.ones_like(possible), level, here)
+        lines.append(f"{_name(spine, level, root)}, {_explained(spine, part, unlimited, labels)}")
+        if part.n_unknowns > _LARGE:
+            break
+    if more := len(roots) - len(lines) + 1:
+        # The search of `_lowest` ends with the first geounit that is not explained.
+        number = f"{more:,} more geounit{'s' if more > 1 else ''}" if complete else "more geounits"
+        lines.append(f"and {number} of level {spine.level_names[level]}")
+    return "\n  ".join(lines)
+
+
+def _name(spine: Spine, level: int, index: int) -> str:
+    return f"{spine.level_names[level]} {spine.levels[level].geocodes[index]}"
+
+
+def _explained(spine: Spine, part: Section, unlimited: Section, labels: Mapping[str, Sequence[str]]) -> str:
+    """By how many persons one root's constraints contradict each other, and which they are.
+
+    `unlimited` is the same section without structural zeros.
+    """
+    found = _shortened(part, shortfall(part))
+    persons = max(1, int(np.ceil(found.persons - 1e-3)))
+    texts: list[str] = []
+    for key in sorted(found.rows, key=lambda row: (row.level, row.statement, row.answer, not row.at_least)):
+        texts.append(_said(spine, part, key, found, labels))
+    texts = list(dict.fromkeys(text for text in texts if text))
+    if not part.possible.all() and shortfall(unlimited, found.rows).persons < found.persons - 1e-3:
+        texts.append("structural zeros: combinations that this needs are impossible")
+    return f"by {persons:,} person{'s' if persons > 1 else ''}: " + "; ".join(texts)
+
+
+def _shortened(part: Section, found: Shortfall) -> Shortfall:
+    """A proof from which no bound can be left out: for as many persons, or where that takes many bounds, for some."""
+    if len(found.rows) > _MOST_SHORTENED or part.n_unknowns > _LARGE:
+        return found
+    for least in (found.persons - 1e-3, 1e-3):
+        for key in sorted(found.rows, reverse=True):
+            fewer = shortfall(part, [other for other in found.rows if other != key])
+            if fewer.persons > least:
+                found = fewer
+        if len(found.rows) <= _FEW:
+            break
+    return found
+
+
+def _said(spine: Spine, part: Section, key: RowKey, found: Shortfall, labels: Mapping[str, Sequence[str]]) -> str:
+    """One bound in words: what it says, by which name, and where if that is not the root itself."""
+    statement = part.statements[key.level][key.statement]
+    bounds = statement.bounds
+    geounits = found.rows[key]
+    low = int(np.maximum(bounds.lower[geounits, key.answer], 0).sum())
+    high = int(bounds.upper[geounits, key.answer].sum())
+    other = replace(key, at_least=not key.at_least)
+    if low == high and other in found.rows and not key.at_least:
+        return ""
+    amount = low if key.at_least else high
+    relation = "" if not high else "exactly " if low == high else "at least " if key.at_least else "at most "
+    answer = _answer(bounds, key.answer, labels)
+    summed = len(geounits) > 1 or bool(statement.below)
+    text = f"{answer} {'adds up to' if summed else 'is'} {relation}{amount:,}"
+    source = bounds.name
+    if statement.below:
+        source += f" at level {statement.below}"
+    where = ""
+    if key.level:
+        level = part.first + key.level
+        start = part.rows[key.level].start
+        codes = [str(spine.levels[level].geocodes[start + i]) for i in geounits[:_NAMED]]
+        more = f" and {len(geounits) - _NAMED:,} more" if len(geounits) > _NAMED else ""
+        where = f" in {spine.level_names[level]} {', '.join(codes)}{more}"
+    return f"{text}{where} ({source})"
+
+
+def _answer(bounds: GroupBounds, answer: int, labels: Mapping[str, Sequence[str]]) -> str:
+    name = bounds.marginal.name
+    if bounds.marginal.size == 1:
+        return name
+    known = labels.get(name)
+    return f"{name} = {known[answer]}" if known is not None else f"{name} (answer {answer + 1})"
+
+
+def _no_whole_numbers(spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray) -> str:
+    level, roots = _lowest(spine, stated, possible, whole=True)
+    names = list(dict.fromkeys(one.bounds.name for upper in stated[level:] for one in upper))
+    return (
+        f"the constraints contradict each other:\n  {_name(spine, level, roots[0])}: fractions of persons would keep "
+        f"them all ({', '.join(names)}), but no whole numbers do"
+    )

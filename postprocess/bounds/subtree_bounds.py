@@ -1,0 +1,289 @@
+"""What the children of a geounit allow together, as bounds on the geounit; see `constraints.propagation`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from geography.spine import Spine
+from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum
+from postprocess.problem import BoolArray, GroupBounds, IntArray, Marginal
+
+#: Groups of the finest query up to which the bounds of all their sets are worked out: 2^10 of them.
+MOST_GROUPS = 10
+#: Numbers in the arrays that are held at once.
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class Fact:
+    """What one level's geounits allow their parents.
+
+    Attributes:
+        bounds: on the parents, of the queries that were bounded below.
+        on_sets: on the parents, of further sets of groups, where `bounds` do not imply them.
+        finest: the query whose answers `sets` has bounds on the sets of; None where `bounds` say all.
+        sets: of the parents; None as above.
+        gap: why the bounds may not say all; empty where they do.
+    """
+
+    bounds: tuple[GroupBounds, ...]
+    on_sets: tuple[GroupBounds, ...] = ()
+    finest: Marginal | None = None
+    sets: SetBounds | None = None
+    gap: str = ""
+
+
+def trivial(bound: GroupBounds) -> bool:
+    """Whether the bound says nothing."""
+    return not (bound.lower > 0).any() and not (bound.upper < UNBOUNDED).any()
+
+
+def _key(marginal: Marginal) -> tuple[bytes, ...]:
+    return tuple(group.tobytes() for group in marginal.groups)
+
+
+def merged(bounds: Iterable[GroupBounds]) -> list[GroupBounds]:
+    """Each query once: the largest lower and the smallest upper bound."""
+    found: dict[tuple[bytes, ...], GroupBounds] = {}
+    for bound in bounds:
+        before = found.setdefault(_key(bound.marginal), bound)
+        if before is not bound:
+            name = " & ".join(dict.fromkeys([*before.name.split(" & "), *bound.name.split(" & ")]))
+            lower, upper = np.maximum(before.lower, bound.lower), np.minimum(before.upper, bound.upper)
+            found[_key(bound.marginal)] = GroupBounds(name, before.marginal, lower, upper)
+    return list(found.values())
+
+
+def refines_within(fine: Marginal, coarse: Marginal, possible: BoolArray) -> bool:
+    """Whether each answer of `fine` lies within one of `coarse`, as far as cells are possible."""
+    pairs = np.unique(np.stack([fine.cell_answer[possible], coarse.cell_answer[possible]]), axis=1)
+    return pairs.shape[1] == len(np.unique(pairs[0]))
+
+
+def nested(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds] | None:
+    """The bounds from the coarsest to the finest query; None where two queries cross."""
+    chain = sorted(bounds, key=lambda bound: len(np.unique(bound.marginal.cell_answer[possible])))
+    if all(refines_within(fine.marginal, coarse.marginal, possible) for coarse, fine in pairwise(chain)):
+        return chain
+    return None
+
+
+def _parts(fine: Marginal, coarse: Marginal, possible: BoolArray) -> list[IntArray]:
+    """The answers of `fine` in each answer of `coarse`, as far as cells are possible."""
+    pairs = np.unique(np.stack([coarse.cell_answer[possible], fine.cell_answer[possible]]), axis=1)
+    return [pairs[1, pairs[0] == answer] for answer in range(coarse.size)]
+
+
+def _sum_of_upper(upper: IntArray) -> IntArray:
+    """Sums `(n,)` over the columns, without a bound where one has none."""
+    return bounded_sum(upper.T, np.zeros(1, dtype=np.int64))[0] if upper.shape[1] else np.zeros(len(upper), np.int64)
+
+
+def needed(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds]:
+    """Without bounds that those on another, nested query imply in every geounit."""
+    kept = [bound for bound in bounds if not trivial(bound)]
+    for bound in sorted(kept, key=lambda b: b.marginal.size):
+        others = [other for other in kept if other is not bound]
+        if any(implies(other, bound, possible) for other in others):
+            kept = others
+    return kept
+
+
+def implies(one: GroupBounds, other: GroupBounds, possible: BoolArray) -> bool:
+    """Whether bounds on a query give those on a nested one, in every geounit."""
+    if refines_within(one.marginal, other.marginal, possible):
+        for answer, part in enumerate(_parts(one.marginal, other.marginal, possible)):
+            too_low = one.lower[:, part].sum(axis=1) < other.lower[:, answer]
+            too_high = _sum_of_upper(one.upper[:, part]) > other.upper[:, answer]
+            if too_low.any() or too_high.any():
+                return False
+        return True
+    if refines_within(other.marginal, one.marginal, possible) and not (other.lower > 0).any():
+        parts = _parts(other.marginal, one.marginal, possible)
+        return all(
+            (other.upper[:, part] >= one.upper[:, [answer]]).all() for answer, part in enumerate(parts) if part.size
+        )
+    return False
+
+
+def facts_above(spine: Spine, level: int, own: Sequence[GroupBounds], below: Fact | None, possible: BoolArray) -> Fact:
+    """What the geounits of a level allow their parents, from their own bounds and what their children allow them."""
+    starts = spine.child_offsets(level - 1)[:-1]
+    listed = [bound for bound in merged([*own, *(below.bounds if below else ())]) if not trivial(bound)]
+    if below is not None and below.gap:
+        return _open(listed, starts, possible, below.gap)
+    if below is not None and below.sets is not None and below.finest is not None:
+        return _above_sets(own, listed, below.finest, below.sets, starts, possible)
+    chain = nested(needed(listed, possible), possible)
+    if chain is None:
+        names = " and ".join(f'"{bound.marginal.name}"' for bound in needed(listed, possible))
+        return _open(listed, starts, possible, f"the bounded queries {names} cross each other")
+    if len(chain) <= 1:
+        return Fact(tuple(_summed(bound, starts) for bound in listed))
+    finest = chain[-1].marginal
+    if finest.size > MOST_GROUPS:
+        reason = f'"{finest.name}" has {finest.size:,} groups and coarser queries are bounded too'
+        return _open(listed, starts, possible, reason)
+    sets = _sets_of_chain(chain, starts, possible)
+    return _stated(sets, chain, listed, starts, possible)
+
+
+def _sets_of_chain(chain: Sequence[GroupBounds], starts: IntArray, possible: BoolArray) -> SetBounds:
+    """The bounds on all sets of the finest query's groups, summed over each parent; some parents at a time."""
+    finest = chain[-1]
+    exists = np.zeros(finest.marginal.size, dtype=bool)
+    exists[finest.marginal.cell_answer[possible]] = True
+    ends = np.append(starts[1:], len(finest.lower))
+    step = max(1, _CHUNK >> finest.marginal.size)
+    found: list[SetBounds] = []
+    first = 0
+    while first < len(starts):
+        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
+        rows = slice(int(starts[first]), int(ends[last - 1]))
+        sets = SetBounds.of_groups(finest.lower[rows], np.where(exists, finest.upper[rows], 0))
+        for bound in reversed(chain[:-1]):
+            for answer, part in enumerate(_parts(finest.marginal, bound.marginal, possible)):
+                block = int(np.bitwise_or.reduce(1 << part)) if part.size else 0
+                sets = sets.with_block(block, bound.lower[rows, answer], bound.upper[rows, answer])
+        found.append(sets.added_up(starts[first:last] - starts[first]))
+        first = last
+    return SetBounds(np.concatenate([s.lower for s in found]), np.concatenate([s.upper for s in found]))
+
+
+def _above_sets(
+    own: Sequence[GroupBounds],
+    listed: Sequence[GroupBounds],
+    finest: Marginal,
+    sets: SetBounds,
+    starts: IntArray,
+    possible: BoolArray,
+) -> Fact:
+    """The parents of a level whose subtrees have bounds on sets: its own bounds may be on single groups or the sum."""
+    fine: list[GroupBounds] = []
+    total: list[GroupBounds] = []
+    for bound in own:
+        if _key(bound.marginal) == _key(finest):
+            fine.append(bound)
+        elif len(np.unique(bound.marginal.cell_answer[possible])) == 1:
+            total.append(bound)
+        elif not trivial(bound):
+            reason = f'"{bound.marginal.name}" is bounded above bounds on "{finest.name}" and coarser queries'
+            return _open(listed, starts, possible, reason)
+    for bound in fine:
+        for group in range(finest.size):
+            sets = sets.with_group(group, bound.lower[:, group], bound.upper[:, group])
+    for bound in total:
+        answer = int(bound.marginal.cell_answer[possible][0])
+        sets = sets.with_block(sets.lower.shape[1] - 1, bound.lower[:, answer], bound.upper[:, answer])
+    chain = [b for b in listed if refines_within(finest, b.marginal, possible)]
+    return _stated(sets.added_up(starts), chain, listed, starts, possible, finest)
+
+
+def _stated(
+    sets: SetBounds,
+    chain: Sequence[GroupBounds],
+    listed: Sequence[GroupBounds],
+    starts: IntArray,
+    possible: BoolArray,
+    finest: Marginal | None = None,
+) -> Fact:
+    """The sets' bounds as bounds on queries: those of the chain, and on single sets where these do not imply theirs."""
+    finest = chain[-1].marginal if finest is None else finest
+    stated: list[int] = [1 << group for group in range(finest.size)]
+    bounds = []
+    in_chain = {_key(bound.marginal) for bound in chain} | {_key(finest)}
+    for bound in listed:
+        one = _summed(bound, starts)
+        if _key(bound.marginal) in in_chain:
+            lower, upper = one.lower.copy(), one.upper.copy()
+            for answer, part in enumerate(_parts(finest, bound.marginal, possible)):
+                if part.size:
+                    number = int(np.bitwise_or.reduce(1 << part))
+                    stated.append(number)
+                    lower[:, answer] = np.maximum(lower[:, answer], sets.lower[:, number])
+                    upper[:, answer] = np.minimum(upper[:, answer], sets.upper[:, number])
+            one = replace(one, lower=lower, upper=upper)
+        bounds.append(one)
+    if _key(finest) not in {_key(bound.marginal) for bound in listed}:
+        singles = [1 << group for group in range(finest.size)]
+        bounds.append(GroupBounds(finest.name, finest, sets.lower[:, singles], sets.upper[:, singles]))
+    gap = ""
+    on_sets = []
+    for number, need_low, need_high in sets.not_implied(stated):
+        members = np.array([group for group in range(finest.size) if number >> group & 1])
+        placed = _as_query(finest, members)
+        if placed is None:
+            gap = f'a set of groups of "{finest.name}" is limited that no query can state'
+            continue
+        query, answer = placed
+        lower, upper = np.zeros((len(starts), query.size), np.int64), np.full((len(starts), query.size), UNBOUNDED)
+        lower[:, answer] = np.where(need_low, sets.lower[:, number], 0)
+        upper[:, answer] = np.where(need_high, sets.upper[:, number], UNBOUNDED)
+        on_sets.append(GroupBounds(query.name, query, lower, upper))
+    return Fact(tuple(bounds), tuple(merged(on_sets)), finest, sets, gap)
+
+
+def _as_query(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | None:
+    """A query with the groups `members` as one answer, and that answer's number; None where it takes more than one."""
+    places = np.unravel_index(members, finest.sizes)
+    chosen = [np.unique(place) for place in places]
+    if int(np.prod([len(one) for one in chosen])) != len(members):
+        return None
+    groups, answer = [], 0
+    for group, one, size in zip(finest.groups, chosen, finest.sizes, strict=True):
+        inside = np.isin(group, one)
+        if len(one) == size:
+            groups.append(np.zeros_like(group))
+            continue
+        # The first value's side is group 0, so that a set and its complement give the same query.
+        groups.append((inside != inside[0]).astype(np.int64))
+        answer = answer * 2 + (0 if inside[0] else 1)
+    return Marginal(f"{finest.name} (set)", tuple(groups)), answer
+
+
+def _open(listed: Sequence[GroupBounds], starts: IntArray, possible: BoolArray, gap: str) -> Fact:
+    """Only sums of the bounds, tightened by what nested ones imply for each other."""
+    return Fact(tuple(_summed(bound, starts) for bound in _tightened(listed, possible)), gap=gap)
+
+
+def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
+    lower = np.add.reduceat(bound.lower, starts, axis=0)
+    return GroupBounds(bound.name, bound.marginal, lower, bounded_sum(bound.upper, starts))
+
+
+def _tightened(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds]:
+    """What nested bounds imply for each other, and all of them for the total and back; two rounds."""
+    found = [GroupBounds(b.name, b.marginal, b.lower.copy(), b.upper.copy()) for b in bounds]
+    if not found:
+        return found
+    total = Marginal("total", tuple(np.zeros_like(group) for group in found[0].marginal.groups))
+    if not any(bound.marginal.size == 1 for bound in found):
+        n = len(found[0].lower)
+        found.append(GroupBounds("total", total, np.zeros((n, 1), np.int64), np.full((n, 1), UNBOUNDED)))
+    for _ in range(2):
+        for coarse in sorted(found, key=lambda b: -b.marginal.size):
+            for fine in found:
+                if fine is not coarse and refines_within(fine.marginal, coarse.marginal, possible):
+                    _tighten(coarse, fine, possible)
+    return [bound for bound in found if not trivial(bound)]
+
+
+def _tighten(coarse: GroupBounds, fine: GroupBounds, possible: BoolArray) -> None:
+    """In place: the coarse answer is the sum of its parts, and each part what the others leave."""
+    for answer, part in enumerate(_parts(fine.marginal, coarse.marginal, possible)):
+        if not part.size:
+            continue
+        low, high = fine.lower[:, part], fine.upper[:, part]
+        coarse.lower[:, answer] = np.maximum(coarse.lower[:, answer], low.sum(axis=1))
+        coarse.upper[:, answer] = np.minimum(coarse.upper[:, answer], _sum_of_upper(high))
+        whole_low, whole_high = coarse.lower[:, [answer]], coarse.upper[:, [answer]]
+        others_low = low.sum(axis=1, keepdims=True) - low
+        left = np.where(whole_high >= UNBOUNDED, UNBOUNDED, whole_high - others_low)
+        for column, one in enumerate(part):
+            others_high = _sum_of_upper(np.delete(high, column, axis=1))
+            fine.lower[:, one] = np.maximum(fine.lower[:, one], whole_low[:, 0] - others_high)
+        fine.upper[:, part] = np.minimum(high, left)

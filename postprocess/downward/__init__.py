@@ -1,0 +1,1 @@
+"""Level by level: passes, tasks, subtrees, simulated margins."""

@@ -1,0 +1,258 @@
+"""Margins of error: half-widths that cover 90 % of the errors, for every published count.
+
+New runs are simulated from the released histogram, which stands in for the truth: the same strategy with fresh public
+noise, the same post-processing, no budget. Their errors are collected by level, table, cell and size of the simulated
+count. A released count gets
+
+- where it is large (more than `LARGE` standard errors above zero, so that non-negativity does not bite): its standard
+  error by the exact linear variance, times the 90 % quantile of the simulated errors in standard errors;
+- where it is small: the smallest whole number that covers 90 % of the simulated errors of counts of its size.
+
+Cells with too few simulated errors are pooled over the table. Source: design in docs/mathematics.md; the parametric
+bootstrap of post-processed counts, with the simulation run on the published data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from postprocess.algebra import Basis
+from postprocess.downward.level import downward_level
+from postprocess.linear.downward import LevelVariances
+from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.problem import FloatArray, IntArray, Marginal, Problem
+
+COVERAGE = 0.90
+#: 90 % quantile of the absolute value of a standard normal.
+NORMAL_QUANTILE = 1.6448536269514722
+#: Standard errors above zero from which a count is large.
+LARGE = 3.0
+#: Lower ends of the size classes of counts.
+SIZE_CLASSES = np.array([0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 400, 1000], dtype=np.int64)
+#: Absolute errors are counted in this many classes of a whole number of persons; larger ones count in the last.
+ERROR_CLASSES = 512
+#: Standard errors that the classes of errors reach to, at least.
+REACH = 8.0
+#: Errors in standard errors are counted in this many steps of `STEP`.
+STEPS, STEP = 400, 0.02
+#: Simulated errors that a cell needs to stand by itself.
+ENOUGH = 300
+#: Standard errors below this are those of counts that are kept exactly.
+EXACT = 1e-6
+#: The margin that says that there is none to give.
+UNKNOWN = -1
+#: Numbers held at once.
+CHUNK_NUMBERS = 20_000_000
+
+#: Fresh noise of a level's query: (replicate, level, query number, shape) -> whole numbers.
+DrawNoise = Callable[[int, int, int, tuple[int, int]], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedTable:
+    """A table of one level whose margins are wanted."""
+
+    name: str
+    level: int
+    marginal: Marginal
+
+
+@dataclass(eq=False)
+class ErrorCounts:
+    """How often each error was seen, for one table at one level.
+
+    Attributes:
+        small: sparse `(cells * size classes, ERROR_CLASSES)` counts of absolute errors, in classes of `unit` persons.
+        large: `(cells, STEPS + 1)` counts of absolute errors of large counts, in steps of standard errors.
+        unit: persons in a class of errors.
+    """
+
+    small: sp.csr_array
+    large: IntArray
+    unit: int
+
+    @classmethod
+    def empty(cls, table: PublishedTable, basis: Basis, variances: LevelVariances) -> ErrorCounts:
+        """No errors yet; the unit is as fine as the table's largest standard error allows."""
+        cells = table.marginal.size
+        largest = float(np.nanmax(_standard_errors(table, basis, variances), initial=0.0))
+        return cls(
+            sp.csr_array((cells * len(SIZE_CLASSES), ERROR_CLASSES), dtype=np.int64),
+            np.zeros((cells, STEPS + 1), dtype=np.int64),
+            max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))),
+        )
+
+    def add(self, other: ErrorCounts) -> None:
+        self.small = self.small + other.small
+        self.large += other.large
+
+
+def size_class(counts: IntArray) -> IntArray:
+    """The size class of each count."""
+    return np.searchsorted(SIZE_CLASSES, counts, side="right") - 1
+
+
+def is_large(counts: IntArray, standard_errors: FloatArray) -> NDArray[np.bool_]:
+    """Where a count is so far above zero that non-negativity does not bite; never where no variance is known."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(counts > LARGE * standard_errors) & (standard_errors > 0)
+
+
+def _standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances) -> FloatArray:
+    """Standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer."""
+    every = LevelVariances(np.arange(len(variances.covariance)), variances.covariance, variances.unmeasured)
+    return np.sqrt(every.of_answers(basis, table.marginal))
+
+
+def answers_of(marginal: Marginal, counts: sp.csr_array, first: int, last: int) -> IntArray:
+    """A query's answers `(last - first, size)` of sparse histograms."""
+    part = counts[first:last]
+    rows = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
+    flat = rows * marginal.size + marginal.cell_answer[part.indices]
+    out = np.bincount(flat, weights=part.data, minlength=part.shape[0] * marginal.size)
+    return np.rint(out).astype(np.int64).reshape(part.shape[0], marginal.size)
+
+
+def count_errors(
+    table: PublishedTable,
+    basis: Basis,
+    variances: LevelVariances,
+    released: sp.csr_array,
+    simulated: sp.csr_array,
+) -> ErrorCounts:
+    """Errors of one simulated run in one table of one level."""
+    cells = table.marginal.size
+    counts = ErrorCounts.empty(table, basis, variances)
+    by_class = _standard_errors(table, basis, variances)
+    column = np.arange(cells)[None, :]
+    step = max(1, CHUNK_NUMBERS // cells)
+    small = np.zeros(cells * len(SIZE_CLASSES) * ERROR_CLASSES, dtype=np.int64)
+    for first in range(0, released.shape[0], step):
+        last = min(first + step, released.shape[0])
+        seen = answers_of(table.marginal, simulated, first, last)
+        error = np.abs(seen - answers_of(table.marginal, released, first, last))
+        standard = by_class[variances.classes[first:last]]
+        large = is_large(seen, standard)
+        error_class = np.minimum(error // counts.unit, ERROR_CLASSES - 1)
+        flat = (column * len(SIZE_CLASSES) + size_class(seen)) * ERROR_CLASSES + error_class
+        small += np.bincount(flat.ravel(), minlength=len(small))
+        places = np.broadcast_to(column, seen.shape)[large]
+        steps = np.minimum((error[large] / standard[large] / STEP).astype(np.int64), STEPS)
+        flat = places * (STEPS + 1) + steps
+        counts.large += np.bincount(flat, minlength=counts.large.size).reshape(counts.large.shape)
+    counts.small = sp.csr_array(small.reshape(-1, ERROR_CLASSES))
+    return counts
+
+
+def simulate(
+    problem: Problem,
+    released: Sequence[sp.csr_array],
+    tables: Sequence[PublishedTable],
+    variances: Sequence[LevelVariances],
+    draw: DrawNoise,
+    replicate: int,
+) -> list[ErrorCounts]:
+    """One new run from the released histograms: its errors in each table.
+
+    `problem.measured` gives the queries and variances; its values are not used.
+    """
+    measured = []
+    for level, queries in enumerate(problem.measured):
+        new = []
+        for number, one in enumerate(queries):
+            size = one.marginal.size
+            values = draw(replicate, level, number, (released[level].shape[0], size))
+            step = max(1, CHUNK_NUMBERS // size)
+            for first in range(0, len(values), step):
+                last = min(first + step, len(values))
+                values[first:last] += answers_of(one.marginal, released[level], first, last)
+            if (kinds := problem.kinds_of(level)) is not None:
+                values[kinds < 0] = 0
+            new.append(replace(one, values=_narrowed(values)))
+        measured.append(tuple(new))
+    run = replace(problem, measured=tuple(measured))
+    basis = basis_of(run)
+    estimates = upward_pass(run, basis)
+    wanted: dict[int, list[int]] = {}
+    for i, table in enumerate(tables):
+        wanted.setdefault(table.level, []).append(i)
+    out: list[ErrorCounts | None] = [None] * len(tables)
+    above = None
+    for level in range(problem.spine.n_levels):
+        # cvxpy compares a sample in the run itself.
+        unchecked = np.zeros(len(problem.spine.levels[max(level - 1, 0)].geocodes), dtype=bool)
+        above, _ = downward_level(run, basis, level, estimates[level], above, checked=unchecked)
+        for i in wanted.get(level, []):
+            out[i] = count_errors(tables[i], basis, variances[level], released[level], above)
+    return [one for one in out if one is not None]
+
+
+def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger]:
+    """The same whole numbers in 32 bits where they fit."""
+    narrow = np.iinfo(np.int32)
+    fits = values.size == 0 or (values.min() >= narrow.min and values.max() <= narrow.max)
+    return values.astype(np.int32) if fits else values
+
+
+def _quantile(counts: IntArray) -> FloatArray:
+    """The smallest position at which the cumulated counts reach `COVERAGE`, over the last axis; NaN where empty."""
+    cumulated = np.cumsum(counts, axis=-1)
+    total = cumulated[..., -1:]
+    position = (cumulated < np.ceil(COVERAGE * total)).sum(axis=-1).astype(np.float64)
+    return np.where(total[..., 0] > 0, position, np.nan)
+
+
+def _pooled(counts: IntArray) -> IntArray:
+    """Counts per cell, with those of the whole table where a cell has too few."""
+    few = counts.sum(axis=-1, keepdims=True) < ENOUGH
+    return np.where(few, counts.sum(axis=0, keepdims=True), counts)
+
+
+def _small_margins(errors: ErrorCounts) -> FloatArray:
+    """Half-widths `(cells, size classes)` by size; NaN where too few errors were seen, or too large ones."""
+    classes = len(SIZE_CLASSES)
+    cells = errors.small.shape[0] // classes
+    every_class = sp.csr_array(
+        (np.ones(cells * classes), (np.tile(np.arange(classes), cells), np.arange(cells * classes)))
+    )
+    whole = (every_class @ errors.small).toarray()
+    out = np.full((cells, classes), np.nan)
+    step = max(1, CHUNK_NUMBERS // (classes * ERROR_CLASSES))
+    for first in range(0, cells, step):
+        last = min(first + step, cells)
+        own = errors.small[first * classes : last * classes].toarray().reshape(last - first, classes, ERROR_CLASSES)
+        counts = np.where(own.sum(axis=-1, keepdims=True) < ENOUGH, whole[None], own)
+        position = _quantile(counts)
+        usable = (counts.sum(axis=-1) >= ENOUGH) & (position < ERROR_CLASSES - 1)
+        out[first:last] = np.where(usable, (position + 1) * errors.unit - 1, np.nan)
+    return out
+
+
+def margins(
+    table: PublishedTable,
+    basis: Basis,
+    variances: LevelVariances,
+    errors: ErrorCounts,
+    released: IntArray,
+    rows: slice,
+) -> IntArray:
+    """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
+
+    `UNKNOWN` where neither simulation nor variance says anything.
+    """
+    standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
+    small = _small_margins(errors)
+    large_counts = _pooled(errors.large)
+    enough = large_counts.sum(axis=-1) >= ENOUGH
+    factor = np.where(enough, _quantile(large_counts) * STEP + STEP / 2, NORMAL_QUANTILE)
+    by_variance = np.rint(factor[None, :] * standard)
+    cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
+    by_size = small[cell, size_class(released)]
+    out = np.where(is_large(released, standard) | np.isnan(by_size), by_variance, by_size)
+    out = np.where(standard < EXACT, 0.0, out)
+    return np.where(np.isnan(out), UNKNOWN, np.rint(np.nan_to_num(out))).astype(np.int64)

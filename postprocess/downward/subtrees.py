@@ -1,0 +1,177 @@
+"""A release cut into subtrees, so that its peak memory is set by the largest of them and not by the country.
+
+The spine is cut at one level. Two passes over the subtrees below it, which may be worked on in any order and place:
+
+1. the upward pass of each subtree, of which only its top level's estimate is kept; these together are all that the
+   levels above need, which are then solved as if the cut were the leaf level;
+2. given the whole numbers at the cut, each subtree's upward pass again and its levels below the cut, top down.
+
+The same numbers come out as from the whole spine at once: every parent is solved by itself, from the same terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+
+from geography.spine import Spine
+from postprocess.algebra import Basis
+from postprocess.downward.level import SolverReport, downward_level
+from postprocess.downward.passes import Pass
+from postprocess.linear.information import Information
+from postprocess.linear.upward import ChildrenSum, LevelEstimate, upward_pass
+from postprocess.problem import BoolArray, Constraints, FloatArray, GroupBounds, Measured, Problem
+
+#: Leaf cells from which a spine is cut: 2,016 cells in 130,000 blocks.
+MOST_CELLS = 1 << 28
+#: What a cell of a geounit at the cut takes of memory, in leaf cells: estimates beside measurements in small integers.
+ABOVE = 8
+#: Leaf cells of the small subtrees that are worked on together.
+PART_CELLS = 1 << 26
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Where a spine is cut.
+
+    Attributes:
+        level: geounits of this level are the tops of the subtrees.
+        parts: runs of successive geounits `(first, last)` of the level, the last excluded; a part is worked on at once.
+    """
+
+    level: int
+    parts: tuple[tuple[int, int], ...]
+
+
+def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_CELLS) -> Cut | None:
+    """Where to cut, so that neither the largest subtree nor the levels above take much; None where nothing has to be.
+
+    Args:
+        most: leaf cells that a spine may have without being cut.
+        part: leaf cells of the small subtrees that share a part.
+    """
+    if spine.n_leaves * n_cells <= most or spine.n_levels < 3:
+        return None
+    levels = range(1, spine.n_levels - 1)
+    largest = [int(np.diff(spine.leaf_offsets(level)).max()) for level in levels]
+    held = [max(below, ABOVE * len(spine.levels[level])) for level, below in zip(levels, largest, strict=True)]
+    level = levels[int(np.argmin(held))]
+    leaves = spine.leaf_offsets(level)
+    # Successive subtrees share a part until it is full.
+    starts, begun = [0], 0
+    for number in range(1, len(leaves) - 1):
+        if (int(leaves[number + 1]) - begun) * n_cells > part:
+            starts.append(number)
+            begun = int(leaves[number])
+    starts.append(len(leaves) - 1)
+    return Cut(level, tuple(pairwise(starts)))
+
+
+def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Measured, ...]] | None = None) -> Problem:
+    """The problem of the subtrees of one part, its top level the cut.
+
+    Args:
+        problem: of the whole release.
+        measured: answers of the part's geounits, per level from the cut down; by default those in `problem`.
+    """
+    first, last = cut.parts[number]
+    rows = problem.spine.rows_below(cut.level, first, last)
+    if measured is None:
+        measured = [
+            tuple(replace(one, values=one.values[own]) for one in level)
+            for level, own in zip(problem.measured[cut.level :], rows, strict=True)
+        ]
+    bounds = tuple(
+        tuple(GroupBounds(one.name, one.marginal, one.lower[own], one.upper[own]) for one in level)
+        for level, own in zip(problem.constraints.bounds[cut.level :], rows, strict=True)
+    )
+    return replace(
+        problem,
+        spine=problem.spine.slice(cut.level, first, last),
+        measured=tuple(measured),
+        constraints=Constraints(problem.constraints.structural_zeros, bounds),
+        kinds=tuple(
+            None if kinds is None else kinds[own] for kinds, own in zip(problem.kinds[cut.level :], rows, strict=False)
+        ),
+        first_level=problem.first_level + cut.level,
+        first_rows=tuple(problem.first_row(cut.level + i) + own.start for i, own in enumerate(rows)),
+    )
+
+
+def above_cut(problem: Problem, cut: Cut) -> Problem:
+    """The problem of the levels down to the cut, which is its leaf level."""
+    kept = cut.level + 1
+    return replace(
+        problem,
+        spine=Spine(problem.spine.levels[:kept]),
+        measured=problem.measured[:kept],
+        constraints=replace(problem.constraints, bounds=problem.constraints.bounds[:kept]),
+        kinds=problem.kinds[:kept],
+    )
+
+
+def top_estimate(part: Problem, basis: Basis) -> LevelEstimate:
+    """What a part's measurements together say of its geounits at the cut."""
+    return upward_pass(part, basis)[0]
+
+
+def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
+    """The estimates of all parts at the cut as one level's."""
+    offsets = np.cumsum([0, *(len(one.info.known) for one in estimates[:-1])])
+    info = Information(
+        *(
+            np.concatenate([getattr(one.info, name) for one in estimates])
+            for name in ("precision", "known", "unmeasured", "covariance")
+        )
+    )
+    children = [one.children for one in estimates if one.children is not None]
+    return LevelEstimate(
+        classes=np.concatenate([one.classes + first for one, first in zip(estimates, offsets, strict=True)]),
+        own=estimates[0].own,
+        info=info,
+        fixed=_joined_fixed(estimates),
+        children=ChildrenSum(
+            *(np.concatenate([getattr(one, name) for one in children]) for name in ("mean", "precision", "term"))
+        )
+        if children
+        else None,
+    )
+
+
+def _joined_fixed(estimates: Sequence[LevelEstimate]) -> FloatArray | None:
+    """The fixed histograms; zero where a part has none, because there only zeros are known."""
+    if all(one.fixed is None for one in estimates):
+        return None
+    n_cells = next(one.fixed.shape[1] for one in estimates if one.fixed is not None)
+    nothing = [np.zeros((len(one.classes), n_cells)) for one in estimates]
+    return np.concatenate(
+        [zero if one.fixed is None else one.fixed for one, zero in zip(estimates, nothing, strict=True)]
+    )
+
+
+def downward_part(
+    part: Problem,
+    basis: Basis,
+    counts: sp.csr_array,
+    checked: Sequence[BoolArray],
+    passes: Sequence[Pass],
+) -> list[tuple[sp.csr_array, SolverReport]]:
+    """Whole-number histograms of a part's levels below the cut, top down.
+
+    Args:
+        counts: of the part's geounits at the cut, `(n, n_cells)`.
+        checked: per level below the cut, which parents cvxpy solves again.
+        passes: of the whole release.
+    """
+    estimates = upward_pass(part, basis)
+    found: list[tuple[sp.csr_array, SolverReport]] = []
+    for level in range(1, part.spine.n_levels):
+        above = found[-1][0] if found else counts
+        found.append(
+            downward_level(part, basis, level, estimates[level], above, checked=checked[level - 1], passes=passes)
+        )
+    return found

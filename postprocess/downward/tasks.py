@@ -1,0 +1,194 @@
+"""A batch of parents of one level, with all that is needed to solve their children: what travels to a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from geography.spine import Spine
+from postprocess.algebra import Basis
+from postprocess.downward.passes import Pass
+from postprocess.linear.information import inverse_off, is_full, null_projector
+from postprocess.linear.upward import LevelEstimate, estimates_of, zero_masks
+from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Measured, Problem
+
+#: Children's cells in one batch; a whole family is never split.
+BATCH_CELLS = 7_000_000
+#: Operations in one batch, about a second's, and those per number of a family's matrices.
+BATCH_OPERATIONS, ITERATIONS = 2.0e10, 600.0
+
+
+@dataclass(frozen=True, eq=False)
+class PassTerms:
+    """The objective of one pass for the children of a batch.
+
+    Attributes:
+        precision: coarse passes `(n_classes, g, g)`; the detail: a pattern table `(n_classes, n_blocks, a, a)`.
+        linear: coarse passes `(n, g)`; None in the detail, where it is looked up cell by cell.
+    """
+
+    precision: FloatArray
+    linear: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class LevelTask:
+    """Children `first_child ...` of the parents `first_parent ...`, arrays sliced to them.
+
+    Attributes:
+        offsets: `(n_parents + 1,)` children of each parent, from 0.
+        parents: whole-number histograms `(n_parents, n_cells)`; None at the top of the spine.
+        classes: `(n,)` class of each child in the `terms`.
+        measured: the children's own answers.
+        children_term: `(n, n_cells)` linear term from below; None at the leaves and in the topdown estimator.
+        prior_term: `(n, n_cells)` what unmeasured directions are drawn to; None where everything was measured.
+        possible: `(n, a)` False where an asymmetric cell is impossible.
+        checked: `(n_parents,)` True where the solution is compared with cvxpy's.
+        kinds: `(n,)` how precisely each child was measured, as in `Problem`.
+    """
+
+    level: int
+    level_name: str
+    parent_names: tuple[str, ...]
+    first_parent: int
+    first_child: int
+    offsets: IntArray
+    parents: sp.csr_array | None
+    basis: Basis
+    passes: tuple[Pass, ...]
+    terms: tuple[PassTerms, ...]
+    classes: IntArray
+    measured: tuple[Measured, ...]
+    children_term: FloatArray | None
+    prior_term: FloatArray | None
+    possible: BoolArray
+    bounds: tuple[GroupBounds, ...]
+    checked: BoolArray
+    solver: str
+    seed: int
+    kinds: NDArray[np.int8] | None = None
+
+
+def _coarse_terms(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, one: Pass, share: FloatArray | None
+) -> PassTerms:
+    """Precision and linear term of a coarse pass: the best linear estimate of its answers."""
+    marginal = one.cells
+    keep = basis.kept(marginal)
+    centre = np.zeros((len(estimate.classes), marginal.size))
+    step = max(1, BATCH_CELLS // problem.n_cells)
+    for first in range(0, len(centre), step):
+        rows = np.arange(first, min(first + step, len(centre)))
+        summed, _ = estimates_of(problem, basis, level, estimate, rows, keep)
+        centre[rows] = basis.answers_in_order(marginal, summed)
+    covariance = basis.answer_covariances(estimate.info.covariance, marginal)
+    null = null_projector(covariance)
+    precision = inverse_off(covariance, null)
+    ridge = _typical(precision)[:, None, None]
+    if estimate.info.any_unmeasured and share is not None:
+        blind = null[estimate.classes] @ (share - centre)[:, :, None]
+        centre = centre + blind[:, :, 0]
+    precision = precision + ridge * null
+    linear = np.matmul(precision[estimate.classes], centre[:, :, None])[:, :, 0]
+    return PassTerms(precision, linear)
+
+
+def _typical(precision: FloatArray) -> FloatArray:
+    """Of each class a precision for directions without one, `(n_classes,)`: the typical one of its others, or 1."""
+    diagonal = np.diagonal(precision, axis1=-2, axis2=-1).reshape(len(precision), -1)
+    ordered = np.sort(np.where(diagonal > 0, diagonal, np.inf), axis=1)
+    middle = np.maximum((diagonal > 0).sum(axis=1) - 1, 0) // 2
+    found = ordered[np.arange(len(ordered)), middle]
+    return np.where(np.isfinite(found), found, 1.0)
+
+
+def _even_shares(spine: Spine, level: int, parents: sp.csr_array | None) -> FloatArray | None:
+    """The parent's histogram divided evenly among its children, `(n, n_cells)`."""
+    if parents is None:
+        return None
+    of = spine.levels[level].parents
+    counts = np.diff(spine.child_offsets(level - 1))
+    return np.asarray(parents[of].toarray() / counts[of][:, None], dtype=np.float64)
+
+
+def level_tasks(
+    problem: Problem,
+    basis: Basis,
+    level: int,
+    estimate: LevelEstimate,
+    parents: sp.csr_array | None,
+    passes: Sequence[Pass],
+    checked: BoolArray,
+) -> list[LevelTask]:
+    """The batches of one level, in the order of the spine; they do not depend on how many workers there are."""
+    spine = problem.spine
+    n = len(spine.levels[level].geocodes)
+    offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
+    names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
+    upper_name = spine.level_names[max(level - 1, 0)]
+    unmeasured = estimate.info.any_unmeasured
+    share = _even_shares(spine, level, parents) if unmeasured else None
+    terms = [
+        _coarse_terms(problem, basis, level, estimate, one, None if share is None else one.cells.answer(share))
+        for one in passes[:-1]
+    ]
+    blocks, prior = estimate.info.precision, None
+    if not is_full(blocks):
+        null = null_projector(blocks)
+        ridge = _typical(blocks)
+        blocks = blocks + ridge[:, None, None, None] * null
+        if unmeasured and share is not None:
+            drawn = basis.unfold(basis.apply(null[estimate.classes], basis.fold(share)))
+            prior = ridge[estimate.classes][:, None] * drawn
+    terms.append(PassTerms(basis.pattern_table(blocks), None))
+    possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
+    starts = _batch_starts(offsets, problem.n_cells, parents)
+    tasks = []
+    for first, last in pairwise(starts):
+        rows = slice(int(offsets[first]), int(offsets[last]))
+        classes, local = np.unique(estimate.classes[rows], return_inverse=True)
+        tasks.append(
+            LevelTask(
+                level=problem.first_level + level,
+                level_name=spine.level_names[level],
+                parent_names=tuple(f"{upper_name} {code}" for code in names[first:last]),
+                first_parent=first,
+                first_child=problem.first_row(level) + rows.start,
+                offsets=offsets[first : last + 1] - offsets[first],
+                parents=None if parents is None else parents[first:last],
+                basis=basis,
+                passes=tuple(passes),
+                terms=tuple(
+                    PassTerms(one.precision[classes], None if one.linear is None else one.linear[rows]) for one in terms
+                ),
+                classes=local.ravel(),
+                measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
+                children_term=None if estimate.children is None else estimate.children.term[rows],
+                prior_term=None if prior is None else prior[rows],
+                possible=possible[rows],
+                bounds=tuple(
+                    GroupBounds(b.name, b.marginal, b.lower[rows], b.upper[rows])
+                    for b in problem.constraints.bounds[level]
+                ),
+                checked=checked[first:last],
+                solver=problem.solver,
+                seed=problem.seed,
+                kinds=None if kinds is None else kinds[rows],
+            )
+        )
+    return tasks
+
+
+def _batch_starts(offsets: IntArray, n_cells: int, parents: sp.csr_array | None) -> list[int]:
+    """First parent of each batch, and the end: whole families, up to a size in memory and a cost in operations."""
+    children = np.diff(offsets)
+    cells = np.full(len(children), n_cells) if parents is None else np.diff(parents.indptr)
+    memory = np.cumsum(children) * n_cells // BATCH_CELLS
+    cost = np.cumsum(children.astype(np.float64) * cells * cells * (ITERATIONS + 4.0 * cells)) // BATCH_OPERATIONS
+    new = (np.diff(memory) > 0) | (np.diff(cost) > 0)
+    return [0, *(int(i) + 1 for i in np.flatnonzero(new)), len(children)]

@@ -1,0 +1,1 @@
+"""One parent and its children: solved and rounded."""

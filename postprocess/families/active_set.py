@@ -1,0 +1,325 @@
+"""The exact solutions of families, from a guess of which inequalities are active: the primal-dual active set method.
+
+With the active inequalities taken as equalities the optimality conditions are linear (`equalities`). Inequalities with
+a multiplier of the wrong sign are released, violated ones become active, until nothing changes (Hintermueller, Ito,
+Kunisch 2003: a semismooth Newton method). The result then satisfies the optimality conditions of the family to rounding
+error: it is the solution, not an approximation to a tolerance.
+
+Where the active inequalities contradict each other the dual problem has no bound in one direction; the one whose
+multiplier is the first to vanish along it is released (as in the dual method of Goldfarb and Idnani 1983). A family
+that goes round in circles changes one inequality at a time from then on, the first (Murty's rule).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from postprocess.families.equalities import Active, Stationary, stationary
+from postprocess.families.family import Family, violation
+from postprocess.families.stack import Shape, Stack
+from postprocess.problem import BoolArray, FloatArray, IntArray
+
+#: Rounds after which a family is given up; most need five to ten.
+MOST_ROUNDS = 300
+#: Unknowns up to which a family may change one inequality at a time.
+FEW = 3000
+#: Rounds in a row that may end with no fewer inequalities broken than the best before.
+PATIENCE = 8
+#: Sizes that count as zero: of violations (persons), and of multipliers relative to the largest linear term.
+FEASIBLE, SIGN = 1e-7, 1e-10
+#: Persons by which a constraint may be missed.
+MET = 1e-5
+#: Numbers in the matrices of the families that are worked on together.
+STACK_NUMBERS = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Guess:
+    """Where a method stands: the unknowns clipped to their bounds, and the multipliers of the bounds.
+
+    Attributes:
+        x: `(C, k)`; cells at a bound are guessed active.
+        pull: `(C, k)` minus the multipliers of the cells' bounds.
+        range_sums: `(C, g)` the sums in `family.ranges`, side by side; those at a limit are guessed active.
+        range_pull: `(C, g)` minus their multipliers.
+    """
+
+    x: FloatArray
+    pull: FloatArray
+    range_sums: FloatArray
+    range_pull: FloatArray
+
+    @classmethod
+    def none_active(cls, family: Family) -> Guess:
+        """No inequality is active, but for impossible cells."""
+        middle = [0.5 * (one.lower + one.upper) for one in family.ranges]
+        sums = np.hstack(middle) if middle else np.zeros((family.n_children, 0))
+        inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
+        return cls(inside, np.zeros_like(inside), sums, np.zeros_like(sums))
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """A solution `x` `(C, k)` with the residuals of its optimality conditions.
+
+    Attributes:
+        primal: persons by which a constraint is missed.
+        dual: largest gradient of the Lagrangian in a free cell, relative to the largest linear term.
+    """
+
+    x: FloatArray
+    rounds: int
+    primal: float
+    dual: float
+
+
+def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Exact | Guess]:
+    """The solutions, in order; for a family without one found, the best guess on the way.
+
+    Args:
+        guesses: where to begin; by default no inequality is active.
+    """
+    if guesses is None:
+        guesses = [Guess.none_active(family) for family in families]
+    found: dict[int, Exact | Guess] = {}
+    for shape, members in _stacks(families):
+        stack = Stack.of([families[i] for i in members], shape)
+        method = _Method(stack, [guesses[i] for i in members])
+        found |= zip(members, method.run(), strict=True)
+    return [found[i] for i in range(len(families))]
+
+
+def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
+    """The families of one shape, as many at once as may be."""
+    by_shape: dict[Shape, list[int]] = defaultdict(list)
+    for i, family in enumerate(families):
+        by_shape[Shape.of(family)].append(i)
+    for shape, members in by_shape.items():
+        numbers = np.cumsum([families[i].n_children * shape.cells**2 for i in members]) // STACK_NUMBERS
+        for part in np.split(np.array(members), np.flatnonzero(np.diff(numbers)) + 1):
+            yield shape, part.tolist()
+
+
+class _Method:
+    """The rounds of one stack; families leave it as they are solved or given up."""
+
+    def __init__(self, stack: Stack, guesses: Sequence[Guess]) -> None:
+        self.stack = stack
+        self.active, self.nu, self.multipliers = _begin(stack, guesses)
+        self.place = np.arange(len(guesses))
+        self.found: list[Exact | Guess] = list(guesses)
+        self.seen: list[set[bytes]] = [set() for _ in guesses]
+        self.fewest = np.full(len(guesses), np.inf)
+        self.patience = np.full(len(guesses), PATIENCE)
+        self.best: list[_Best | None] = [None for _ in guesses]
+        self.careful = np.zeros(len(guesses), dtype=bool)
+        self.scale = np.array([max(1.0, float(np.abs(family.linear).max())) for family in stack.families])
+
+    def run(self) -> list[Exact | Guess]:
+        """What was found, by family."""
+        for round_number in range(1, MOST_ROUNDS + 1):
+            self._drop(self._stuck())
+            if not len(self.place):
+                break
+            try:
+                now = stationary(self.stack, self.active, self.nu, self.multipliers, MET)
+            except np.linalg.LinAlgError:
+                break
+            self._drop(self._round(round_number, now))
+            if not len(self.place):
+                break
+        for place, best in enumerate(self.best):
+            if best is not None and isinstance(self.found[place], Guess):
+                self.found[place] = best.guess()
+        return self.found
+
+    def _round(self, number: int, now: Stationary) -> BoolArray:
+        """Change the active inequalities; which families have ended."""
+        stack = self.stack
+        scale = self.scale[self.place]
+        changed, broken = _exchanged(stack, self.active, now, SIGN * scale)
+        ended = np.zeros(len(stack.families), dtype=bool)
+        for i, (family, rows) in enumerate(zip(stack.families, stack.children, strict=True)):
+            place = self.place[i]
+            if broken[i] and broken[i] < self.fewest[place]:
+                self.fewest[place], self.patience[place] = broken[i], PATIENCE
+                self.best[place] = _Best(family, stack, i, self.active, now)
+            else:
+                self.patience[place] -= 1
+            if now.missed[i] >= MET and (self.careful[place] or not broken[i]):
+                _put_back(changed, self.active, rows)
+                _release(stack, self.active, now, i, changed)
+            elif broken[i] and self.careful[place]:
+                _only_first(changed, self.active, rows)
+            elif not broken[i]:
+                ended[i] = True
+                x = now.x[rows, : family.n_cells]
+                clipped = np.clip(x, 0.0, family.upper)
+                primal = max(float(np.abs(clipped - x).max(initial=0.0)), violation(family, clipped))
+                if primal <= MET:
+                    gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
+                    dual = float(np.abs(gradient).max(initial=0.0)) / scale[i]
+                    self.found[place] = Exact(clipped, number, primal, dual)
+        self.active = changed
+        return ended
+
+    def _stuck(self) -> BoolArray:
+        """Families that are given up: what is active was active before, or nothing gets better."""
+        out = np.zeros(len(self.place), dtype=bool)
+        for i, (family, rows) in enumerate(zip(self.stack.families, self.stack.children, strict=True)):
+            place = self.place[i]
+            key = np.packbits(self.active.free[rows]).tobytes() + self.active.rows[rows].tobytes()
+            stuck = key in self.seen[place] or (self.patience[place] < 0 and not self.careful[place])
+            if stuck and not self.careful[place] and family.linear.size <= FEW:
+                self.careful[place], stuck = True, False
+                self.seen[place].clear()
+            self.seen[place].add(key)
+            out[i] = stuck
+        return out
+
+    def _drop(self, ended: BoolArray) -> None:
+        if not ended.any():
+            return
+        rows = ~ended[self.stack.family]
+        self.stack, self.nu, self.place = self.stack.keep(~ended), self.nu[~ended], self.place[~ended]
+        self.multipliers = self.multipliers[rows]
+        self.active = Active(self.active.free[rows], self.active.fixed[rows], self.active.rows[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class _Best:
+    """The round of a family that broke the fewest inequalities."""
+
+    family: Family
+    stack: Stack
+    number: int
+    active: Active
+    now: Stationary
+
+    def guess(self) -> Guess:
+        """Where it stands, for another method."""
+        family, rows = self.family, self.stack.children[self.number]
+        matrix, held = self.stack.matrix[self.number], self.stack.held[self.number]
+        ranges = slice(int(held.sum()), int(held.sum()) + sum(one.lower.shape[1] for one in family.ranges))
+        x = self.now.x[rows]
+        sums = x @ matrix[ranges].T
+        pull = np.where(self.active.free[rows], 0.0, -self.now.gradient[rows])
+        lower, upper = self.stack.row_lower[rows, ranges], self.stack.row_upper[rows, ranges]
+        return Guess(
+            x=np.clip(x[:, : family.n_cells], 0.0, family.upper),
+            pull=pull[:, : family.n_cells],
+            range_sums=np.clip(sums, lower, upper),
+            range_pull=-self.now.multipliers[rows, ranges],
+        )
+
+
+def _begin(stack: Stack, guesses: Sequence[Guess]) -> tuple[Active, FloatArray, FloatArray]:
+    """The guessed active inequalities, and the guess's multipliers of the parents' sums `(F, k)` and sums `(N, g)`.
+
+    Where all cells of a sum are fixed its multiplier is not determined by the equations; it then stays here.
+    """
+    n, k, g = len(stack.family), stack.shape.cells, stack.shape.rows
+    x, pull, sums, range_pull = np.zeros((n, k)), np.zeros((n, k)), np.zeros((n, g)), np.zeros((n, g))
+    for family, rows, held, guess in zip(stack.families, stack.children, stack.held, guesses, strict=True):
+        x[rows, : family.n_cells], pull[rows, : family.n_cells] = guess.x, guess.pull
+        ranges = slice(int(held.sum()), int(held.sum()) + guess.range_sums.shape[1])
+        sums[rows, ranges], range_pull[rows, ranges] = guess.range_sums, guess.range_pull
+    state = np.where(sums <= stack.row_lower, -1, np.where(sums >= stack.row_upper, 1, 0)).astype(np.int8)
+    active = Active(
+        free=(x > 0) & (x < stack.upper),
+        fixed=np.where(x >= stack.upper, stack.upper, 0.0),
+        rows=np.where(stack.held[stack.family], np.int8(-1), state),
+    )
+    steady = stack.times(x) - stack.linear + pull + stack.on_cells(range_pull)
+    nu = np.zeros_like(stack.parent)
+    if stack.shape.has_parent:
+        nu = stack.over_children(steady) / np.bincount(stack.family)[:, None]
+    sizes = np.maximum(stack.matrix.sum(axis=2), 1.0)[stack.family]
+    of_held = stack.row_sums(steady - nu[stack.family]) / sizes
+    return active, nu, np.where(stack.held[stack.family], of_held, -range_pull)
+
+
+def _exchanged(stack: Stack, active: Active, now: Stationary, sign: FloatArray) -> tuple[Active, IntArray]:
+    """Violated inequalities become active, those with a multiplier of the wrong sign do not stay so.
+
+    Args:
+        sign: `(F,)` multipliers up to which the sign does not matter.
+
+    Returns:
+        The inequalities that are active next; how many change in each family `(F,)`.
+    """
+    x, free, upper = now.x, active.free, stack.upper
+    tolerance = sign[stack.family][:, None]
+    below, above = free & (x < -FEASIBLE), free & (x > upper + FEASIBLE)
+    wrong = np.where(active.fixed > 0, now.gradient > tolerance, now.gradient < -tolerance)
+    release = ~free & (upper > 0) & wrong
+    sums = stack.row_sums(x)
+    row_below = (active.rows == 0) & (sums < stack.row_lower - FEASIBLE)
+    row_above = (active.rows == 0) & (sums > stack.row_upper + FEASIBLE)
+    row_wrong = ((active.rows < 0) & (now.multipliers < -tolerance)) | (
+        (active.rows > 0) & (now.multipliers > tolerance)
+    )
+    row_release = row_wrong & _may_be_released(stack)
+    broken = (below | above | release).sum(axis=1) + (row_below | row_above | row_release).sum(axis=1)
+    free = (free & ~below & ~above) | release
+    if row_below.any():
+        # A sum that has to rise needs a free cell to rise with.
+        stuck = row_below & (stack.row_sums(free.astype(np.float64)) == 0)
+        free |= below & (stack.on_cells(stuck.astype(np.float64)) > 0)
+    changed = Active(
+        free=free,
+        fixed=np.where(below, 0.0, np.where(above, upper, active.fixed)),
+        rows=np.where(row_release, 0, np.where(row_below, -1, np.where(row_above, 1, active.rows))).astype(np.int8),
+    )
+    return changed, stack.over_children(broken).astype(np.int64)
+
+
+def _put_back(changed: Active, active: Active, rows: slice) -> None:
+    """Undo all changes of a family's children."""
+    for after, before in ((changed.free, active.free), (changed.fixed, active.fixed), (changed.rows, active.rows)):
+        after[rows] = before[rows]
+
+
+def _only_first(changed: Active, active: Active, rows: slice) -> None:
+    """Keep of a family's changes the first, cells before sums."""
+    cells = np.flatnonzero(changed.free[rows] != active.free[rows])
+    sums = np.flatnonzero(changed.rows[rows] != active.rows[rows])
+    free, fixed, state = changed.free[rows].copy(), changed.fixed[rows].copy(), changed.rows[rows].copy()
+    _put_back(changed, active, rows)
+    if len(cells):
+        changed.free[rows].flat[cells[0]] = free.flat[cells[0]]
+        changed.fixed[rows].flat[cells[0]] = fixed.flat[cells[0]]
+    else:
+        changed.rows[rows].flat[sums[0]] = state.flat[sums[0]]
+
+
+def _may_be_released(stack: Stack) -> BoolArray:
+    return np.asarray((stack.row_lower < stack.row_upper) & ~stack.held[stack.family])
+
+
+def _release(stack: Stack, active: Active, now: Stationary, number: int, changed: Active) -> None:
+    """Release, in `changed`, what is in the way of a family's equalities: the first multiplier to vanish on the ray.
+
+    A cell that is fixed in all children releases one of its own.
+    """
+    assert now.slope is not None
+    assert now.row_slope is not None
+    rows = stack.children[number]
+    slope, row_slope = now.slope[rows], now.row_slope[rows]
+    free, state = active.free[rows], active.rows[rows]
+    tiny = 1e-9 * max(np.abs(slope).max(initial=0.0), np.abs(row_slope).max(initial=0.0))
+    cells = ~free & (stack.upper[rows] > 0) & np.where(active.fixed[rows] > 0, slope > tiny, slope < -tiny)
+    ranges = np.where(state > 0, row_slope > tiny, row_slope < -tiny) & (state != 0)
+    ranges &= _may_be_released(stack)[rows]
+    when, row_when = np.full(cells.shape, np.inf), np.full(ranges.shape, np.inf)
+    when[cells] = np.abs(now.gradient[rows][cells] / slope[cells])
+    row_when[ranges] = np.abs(now.multipliers[rows][ranges] / row_slope[ranges])
+    earliest = min(when.min(initial=np.inf), row_when.min(initial=np.inf))
+    stuck = ~free.any(axis=0) & cells.any(axis=0)
+    until = np.where(stuck, when.min(axis=0), earliest)
+    changed.free[rows] |= cells & (when <= until)
+    changed.rows[rows] = np.where(ranges & (row_when <= earliest), 0, changed.rows[rows])

@@ -1,0 +1,187 @@
+"""The constrained least squares stated in cvxpy: the reference that every faster path must equal.
+
+The problem of one shape is stated and compiled once, with its data as parameters, and solved again with new numbers.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import scipy.sparse as sp
+
+from postprocess.errors import SolverError
+from postprocess.families.family import Family, Solution, one_hot, violation
+from postprocess.problem import FloatArray
+
+#: Persons: a solution that breaks a constraint by more is refused.
+FEASIBILITY = 1e-5
+#: Solvers in the order they are tried: first-order to 1e-9, then interior point.
+SOLVERS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("SCS", {"eps_abs": 1e-9, "eps_rel": 1e-9, "max_iters": 50_000}),
+    ("CLARABEL", {"max_threads": 1, "tol_gap_abs": 1e-11, "tol_gap_rel": 1e-11, "tol_feas": 1e-11}),
+    ("SCS", {"eps_abs": 1e-8, "eps_rel": 1e-8, "max_iters": 500_000, "acceleration_lookback": 0}),
+)
+
+
+@dataclass(frozen=True)
+class _Shape:
+    children: int
+    cells: int
+    shared: bool
+    has_parent: bool
+    held: int
+    groups: int
+
+
+def _shape(family: Family) -> _Shape:
+    return _Shape(
+        children=family.n_children,
+        cells=family.n_cells,
+        shared=family.shared,
+        has_parent=family.parent is not None,
+        held=0 if family.held is None else family.held.shape[1],
+        groups=sum(one.lower.shape[1] for one in family.ranges),
+    )
+
+
+def _parameters(shape: _Shape) -> dict[str, cp.Parameter]:
+    """The data of a problem of one shape, to be filled in."""
+    sizes: dict[str, tuple[int, ...]] = {
+        "target": (shape.children, shape.cells),
+        "lower": (shape.children, shape.cells),
+        "upper": (shape.children, shape.cells),
+    }
+    sizes |= {f"root{i}": (shape.cells, shape.cells) for i in range(1 if shape.shared else shape.children)}
+    if shape.has_parent:
+        sizes["parent"] = (shape.cells,)
+    if shape.held:
+        sizes |= {"held_matrix": (shape.cells, shape.held), "held": (shape.children, shape.held)}
+    if shape.groups:
+        sizes["groups"] = (shape.cells, shape.groups)
+        sizes |= dict.fromkeys(("lower_groups", "upper_groups"), (shape.children, shape.groups))
+    return {name: cp.Parameter(size) for name, size in sizes.items()}
+
+
+def _state(shape: _Shape, data: Mapping[str, Any]) -> tuple[cp.Problem, cp.Variable]:
+    """The problem over `data`, which are parameters or numbers."""
+    x = cp.Variable((shape.children, shape.cells))
+    target = data["target"]
+    if shape.shared:
+        fit = cp.sum_squares(x @ data["root0"].T - target)
+    elif isinstance(target, np.ndarray):
+        # With numbers one sum of squares is stated sooner than many; with parameters it would not be compiled once.
+        root = sp.block_diag([data[f"root{i}"] for i in range(shape.children)], format="csr")
+        fit = cp.sum_squares(root @ cp.vec(x, order="C") - target.ravel())
+    else:
+        fit = sum(cp.sum_squares(data[f"root{i}"] @ x[i] - target[i]) for i in range(shape.children))
+    constraints = [x >= data["lower"], x <= data["upper"]]
+    if shape.has_parent:
+        constraints.append(cp.sum(x, axis=0) == data["parent"])
+    if shape.held:
+        constraints.append(x @ data["held_matrix"] == data["held"])
+    if shape.groups:
+        sums = x @ data["groups"]
+        constraints += [sums >= data["lower_groups"], sums <= data["upper_groups"]]
+    return cp.Problem(cp.Minimize(fit), constraints), x
+
+
+@lru_cache(maxsize=64)
+def _compiled(shape: _Shape) -> tuple[cp.Problem, cp.Variable, dict[str, cp.Parameter]]:
+    parameters = _parameters(shape)
+    problem, x = _state(shape, parameters)
+    return problem, x, parameters
+
+
+def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
+    """The numbers of a family, as differences to an origin near the solution.
+
+    Solvers lose digits to huge numbers: a count of millions is a difference of a few persons from there. The objective
+    is scaled so that the precision's median diagonal is one.
+
+    Returns:
+        The numbers; the origin `(C, k)`; and a bound on the differences, in place of limits that are none, that no
+        solution comes near.
+    """
+    scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
+    roots = np.swapaxes(np.linalg.cholesky(family.precision / scale), 1, 2)
+    if not family.shared:
+        roots = roots[family.kinds]
+    centre = _centre(family)[:, :, 0]
+    origin = np.clip(np.rint(centre), 0.0, family.upper)
+    values: dict[str, Any] = {f"root{i}": root for i, root in enumerate(roots)}
+    values["target"] = np.matmul(roots, (centre - origin)[:, :, None])[:, :, 0]
+    limits = [np.abs(centre - origin).sum()]
+    if family.parent is not None:
+        values["parent"] = family.parent - origin.sum(axis=0)
+        limits.append(np.abs(values["parent"]).sum())
+    if family.held is not None and family.held_group is not None:
+        values["held_matrix"] = one_hot(family.held_group, family.held.shape[1])
+        values["held"] = family.held - origin @ values["held_matrix"]
+        limits.append(np.abs(values["held"]).sum())
+    if family.ranges:
+        values["groups"] = np.hstack([one_hot(one.group, one.lower.shape[1]) for one in family.ranges])
+        lower = np.hstack([one.lower for one in family.ranges])
+        upper = np.hstack([one.upper for one in family.ranges])
+        sums = origin @ values["groups"]
+        limits += [np.maximum(lower - sums, 0.0).sum(), np.maximum(sums - upper, 0.0).sum()]
+        values["lower_groups"], values["upper_groups"] = lower - sums, upper - sums
+    far = float(1000.0 * (1.0 + max(limits)))
+    values["lower"], values["upper"] = np.maximum(-origin, -far), np.minimum(family.upper - origin, far)
+    if family.ranges:
+        values["lower_groups"] = np.maximum(values["lower_groups"], -far * family.n_cells)
+        values["upper_groups"] = np.minimum(values["upper_groups"], far * family.n_cells)
+    return values, origin, far
+
+
+def _centre(family: Family) -> FloatArray:
+    """The minimum without any constraint, `(C, k, 1)`."""
+    return np.asarray(np.linalg.solve(family.precision[family.kinds], family.linear[:, :, None]), dtype=np.float64)
+
+
+def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.Problem, cp.Variable]:
+    """The family's problem, from its shape's compiled one, or stated for this once."""
+    if once:
+        return _state(_shape(family), data)
+    problem, x, parameters = _compiled(_shape(family))
+    for name, parameter in parameters.items():
+        parameter.value = data[name]
+    return problem, x
+
+
+def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
+    """Solve one family, with another solver where one does not reach its tolerance.
+
+    Args:
+        family: the problem.
+        once: do not compile the problem for its shape; quicker where few families have the same.
+
+    Raises:
+        SolverError: none did; the message names the parent and what each solver said.
+    """
+    data, origin, far = _data(family)
+    problem, unknowns = _stated(family, data, once=once)
+    said = []
+    for solver, options in SOLVERS:
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                problem.solve(solver=solver, warm_start=False, **options)
+        except cp.error.SolverError as error:
+            said.append(f"{solver}: {error}")
+            continue
+        if problem.status == cp.OPTIMAL and unknowns.value is not None:
+            x = origin + np.asarray(unknowns.value, dtype=np.float64)
+            worst = violation(family, x)
+            if worst <= FEASIBILITY and float(np.abs(unknowns.value).max(initial=0.0)) < 0.5 * far:
+                iterations = int(problem.solver_stats.num_iters or 0)
+                return Solution(x, f"cvxpy/{solver}", iterations, worst, 0.0)
+            said.append(f"{solver}: a constraint is off by {worst:.1e} persons, allowed is {FEASIBILITY:.0e}")
+        else:
+            said.append(f"{solver}: {problem.status}")
+    raise SolverError(f"{family.name}: the least-squares problem of its children was not solved ({'; '.join(said)})")

@@ -1,0 +1,226 @@
+"""Whole numbers nearest to a solution, with the same sums.
+
+Every cell goes to the floor or the ceiling of the solution. The children's cells sum to the parent's; in each child a
+chain of nested groups (laminar: total, then group quarters type, then ...) is kept: held sums exactly, the others at
+their floor or ceiling and within their bounds. Sums over parents on one side and a laminar family on the other are a
+network, so the linear programme over the increments has whole-number solutions and a minimum-cost flow finds one.
+Constraints that cross each other are no network: they go to an integer programme (HiGHS).
+
+The solution is first snapped to a grid coarser than its numerical error, so that results do not depend on the last
+bits, and numbers within `SNAP` of a whole number count as whole. Ties are broken by a public seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import scipy.sparse as sp
+from ortools.graph.python import min_cost_flow
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from postprocess.errors import SolverError
+from postprocess.families.family import Family
+from postprocess.problem import FloatArray, IntArray
+
+#: Persons: distance to a whole number that counts as none; above the solvers' error.
+SNAP = 1e-3
+#: Persons: the grid that solutions are snapped to, offset so that common fractions do not sit on its edges.
+GRID = 1.0 / (1 << 16)
+GRID_OFFSET = 0.381966
+#: Costs are whole numbers in these units of a person, with as many below them for ties.
+COST_UNIT = 1 << 16
+TIE_RANGE = 1 << 14
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLevel:
+    """One partition of a chain: `group` `(k,)` cell -> group, allowed sums `lower`, `upper` `(C, g)` whole numbers."""
+
+    group: IntArray
+    lower: IntArray
+    upper: IntArray
+
+
+def snap(x: FloatArray) -> tuple[IntArray, IntArray]:
+    """Floors of the solution, and fractions in units of `1 / COST_UNIT`; 0 where it is whole within `SNAP`."""
+    steps = np.floor(x / GRID + GRID_OFFSET).astype(np.int64)
+    per_person = round(1.0 / GRID)
+    floors, fractions = np.divmod(steps, per_person)
+    edge = int(SNAP * per_person)
+    up = fractions >= per_person - edge
+    floors = floors + up
+    fractions = np.where(up | (fractions <= edge), 0, fractions)
+    return floors, fractions * (COST_UNIT // per_person)
+
+
+def tie_breaks(seed: int, keys: Sequence[IntArray]) -> IntArray:
+    """Whole numbers in [0, TIE_RANGE) that look random, from the public seed and keys that broadcast (SplitMix64)."""
+    with np.errstate(over="ignore"):
+        state = np.uint64(seed & 0xFFFFFFFFFFFFFFFF)
+        mixed: np.ndarray = np.asarray(state)
+        for key in keys:
+            mixed = (mixed ^ np.asarray(key).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed = mixed ^ (mixed >> np.uint64(31))
+    return np.asarray(mixed >> np.uint64(64 - 14)).astype(np.int64)
+
+
+def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], ties: IntArray) -> IntArray:
+    """Whole numbers `(C, k)` for one family.
+
+    Args:
+        family: its parent's sums and upper bounds are kept exactly.
+        x: the solution, `(C, k)`.
+        chain: partitions from coarse to fine; each must refine the one before for the network to apply.
+        ties: `(C, k)` from `tie_breaks`.
+
+    Raises:
+        SolverError: no whole numbers next to the solution keep the constraints; names the parent.
+    """
+    floors, fractions = snap(x)
+    cost = -(2 * fractions - COST_UNIT) * TIE_RANGE + ties
+    ranges = [_allowed(x, one) for one in chain]
+    if family.parent is None and not chain:
+        return np.minimum(floors + (2 * fractions >= COST_UNIT), family.upper.astype(np.int64))
+    if not chain and family.parent is not None:
+        rounded = _round_columns(floors, fractions, cost, family.parent)
+    elif _nested(chain):
+        rounded = _round_by_flow(family, floors, fractions, cost, chain, ranges)
+    else:
+        rounded = None
+    if rounded is None:
+        rounded = _round_by_integer_programme(family, x, cost, chain)
+    return rounded
+
+
+def _allowed(x: FloatArray, one: GroupLevel) -> tuple[IntArray, IntArray]:
+    """Whole-number range of each group's sum: floor to ceiling of the solution's, within the bounds, `(C, g)`."""
+    sums = np.zeros(one.lower.shape)
+    np.add.at(sums.T, one.group, x.T)
+    floors, fractions = snap(sums)
+    return np.maximum(floors, one.lower), np.minimum(floors + (fractions > 0), one.upper)
+
+
+def _nested(chain: Sequence[GroupLevel]) -> bool:
+    for coarse, fine in pairwise(chain):
+        pairs = np.count_nonzero(np.bincount(fine.group * (int(coarse.group.max()) + 1) + coarse.group))
+        if pairs != np.count_nonzero(np.bincount(fine.group)):
+            return False
+    return True
+
+
+def _round_columns(floors: IntArray, fractions: IntArray, cost: IntArray, parent: FloatArray) -> IntArray | None:
+    """Only sums over the children: the cheapest increments of each cell, which is exact."""
+    wanted = np.rint(parent).astype(np.int64) - floors.sum(axis=0)
+    movable = fractions > 0
+    if (wanted < 0).any() or (wanted > movable.sum(axis=0)).any():
+        return None
+    ranked = np.argsort(np.where(movable, cost, np.iinfo(np.int64).max), axis=0, kind="stable")
+    rank = np.empty_like(ranked)
+    np.put_along_axis(rank, ranked, np.arange(len(floors))[:, None], axis=0)
+    return floors + (rank < wanted[None, :])
+
+
+def _round_by_flow(
+    family: Family,
+    floors: IntArray,
+    fractions: IntArray,
+    cost: IntArray,
+    chain: Sequence[GroupLevel],
+    ranges: Sequence[tuple[IntArray, IntArray]],
+) -> IntArray | None:
+    """Minimum-cost flow: root -> coarse group -> fine group -> cell of the parent, one path a movable cell."""
+    n_children, n_cells = floors.shape
+    rows, columns = np.nonzero(fractions > 0)
+    base = np.zeros((n_children, n_cells), dtype=np.int64) + floors
+    # Nodes: 0 the source and sink of what is free, then the groups of each partition, then the parent's cells.
+    first = [1]
+    for one in chain:
+        first.append(first[-1] + n_children * one.lower.shape[1])
+    cells_at = first[-1]
+    supply = np.zeros(cells_at + n_cells, dtype=np.int64)
+    tails, heads, capacities, costs = [], [], [], []
+
+    def arcs(tail: IntArray, head: IntArray, low: IntArray, high: IntArray) -> None:
+        """Arcs with lower bounds: the lower bound is sent in advance."""
+        np.add.at(supply, head, low)
+        np.subtract.at(supply, tail, low)
+        tails.append(tail)
+        heads.append(head)
+        capacities.append(high - low)
+        costs.append(np.zeros(len(tail), dtype=np.int64))
+
+    child = np.arange(n_children)[:, None]
+    for depth, (one, (low, high)) in enumerate(zip(chain, ranges, strict=True)):
+        size = one.lower.shape[1]
+        sums = np.zeros((n_children, size), dtype=np.int64)
+        np.add.at(sums.T, one.group, base.T)
+        low, high = low - sums, high - sums
+        if (low > high).any() or (high < 0).any():
+            return None
+        low = np.maximum(low, 0)
+        node = first[depth] + child * size + np.arange(size)[None, :]
+        if depth == 0:
+            tail = np.zeros_like(node)
+        else:
+            coarse = chain[depth - 1]
+            group_of = np.zeros(size, dtype=np.int64)
+            group_of[one.group] = coarse.group
+            tail = first[depth - 1] + child * coarse.lower.shape[1] + group_of[None, :]
+        arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel())
+    last = chain[-1]
+    tails.append(first[-2] + rows * last.lower.shape[1] + last.group[columns])
+    heads.append(cells_at + columns)
+    capacities.append(np.ones(len(rows), dtype=np.int64))
+    costs.append(cost[rows, columns])
+    cells = np.arange(n_cells)
+    if family.parent is None:
+        movable = np.bincount(columns, minlength=n_cells)
+        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), np.zeros(n_cells, dtype=np.int64), movable)
+    else:
+        wanted = np.rint(family.parent).astype(np.int64) - base.sum(axis=0)
+        if (wanted < 0).any():
+            return None
+        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), wanted, wanted)
+    network = min_cost_flow.SimpleMinCostFlow()
+    numbers = network.add_arcs_with_capacity_and_unit_cost(
+        np.concatenate(tails), np.concatenate(heads), np.concatenate(capacities), np.concatenate(costs)
+    )
+    network.set_nodes_supplies(np.arange(len(supply)), supply)
+    if network.solve() != network.OPTIMAL:
+        return None
+    at = sum(len(part) for part in tails[: len(chain)])
+    base[rows, columns] += network.flows(numbers[at : at + len(rows)])
+    return base
+
+
+def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, chain: Sequence[GroupLevel]) -> IntArray:
+    """The same for partitions that cross, or where floors and ceilings leave nothing: within one of the solution.
+
+    Sums that are not exact are kept within their bounds only.
+    """
+    n_children, n_cells = x.shape
+    floors, fractions = snap(x)
+    low = np.maximum(floors - (fractions == 0), 0)
+    high = np.minimum(floors + 1, np.maximum(family.upper.astype(np.int64), floors))
+    # Convex cost of the distance to the solution, by increments below and above the floor.
+    size = n_children * n_cells
+    index = np.arange(size).reshape(n_children, n_cells)
+    constraints = []
+    if family.parent is not None:
+        matrix = sp.csr_array((np.ones(size), (np.tile(np.arange(n_cells), n_children), index.ravel())))
+        constraints.append(LinearConstraint(matrix, np.rint(family.parent), np.rint(family.parent)))
+    for one in chain:
+        groups = one.lower.shape[1]
+        rows = np.arange(n_children)[:, None] * groups + one.group[None, :]
+        matrix = sp.csr_array((np.ones(size), (rows.ravel(), index.ravel())), shape=(n_children * groups, size))
+        constraints.append(LinearConstraint(matrix, one.lower.ravel(), one.upper.ravel()))
+    unit = np.where(fractions == 0, COST_UNIT * TIE_RANGE, cost).astype(float).ravel() / (COST_UNIT * TIE_RANGE)
+    result = milp(unit, integrality=np.ones(size), bounds=Bounds(low.ravel(), high.ravel()), constraints=constraints)
+    if result.x is None:
+        raise SolverError(f"{family.name}: no whole numbers next to the solution keep its constraints")
+    return np.rint(result.x).astype(np.int64).reshape(n_children, n_cells)

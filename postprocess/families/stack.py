@@ -1,0 +1,188 @@
+"""Families of about one size, their children under each other: one array call serves them all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from postprocess.families.family import Family, one_hot
+from postprocess.problem import BoolArray, FloatArray, IntArray
+
+#: Cells above which families are not worked on together, unless they have the same.
+ALONE = 256
+
+
+def padded(n: int) -> int:
+    """Sizes rounded up, so that few different ones are left and the waste stays small; large ones as they are."""
+    if n > ALONE:
+        return n
+    step = 4 if n <= 16 else 8 if n <= 64 else 32
+    return -(-n // step) * step
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What families of one stack share: numbers of cells and of sums over groups of cells, rounded up."""
+
+    cells: int
+    rows: int
+    has_parent: bool
+
+    @classmethod
+    def of(cls, family: Family) -> Shape:
+        rows = 0 if family.held is None else family.held.shape[1]
+        rows += sum(one.lower.shape[1] for one in family.ranges)
+        return cls(padded(family.n_cells), rows if rows < 2 else padded(rows), family.parent is not None)
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """F families with N children together, k cells and g sums; what is padding is impossible, and has no limits.
+
+    Limits that other constraints imply are infinite: as equalities they would contradict each other, and their
+    multipliers would not be unique.
+
+    Attributes:
+        families: as they were given.
+        first: `(F,)` the first child of each.
+        family: `(N,)` the family of each child.
+        precision: `(K, k, k)` the different ones of all families, zero in the padding.
+        kind: `(N,)` which precision a child has.
+        linear: `(N, k)`.
+        upper: `(N, k)` limits of single cells.
+        parent: `(F, k)`; zeros where there is none.
+        matrix: `(F, g, k)` the cells of each sum: held ones, then ranges.
+        row_lower: `(N, g)`.
+        row_upper: `(N, g)`.
+        held: `(F, g)` True for sums that are always active.
+    """
+
+    families: tuple[Family, ...]
+    shape: Shape
+    first: IntArray
+    family: IntArray
+    precision: FloatArray
+    kind: IntArray
+    linear: FloatArray
+    upper: FloatArray
+    parent: FloatArray
+    matrix: FloatArray
+    row_lower: FloatArray
+    row_upper: FloatArray
+    held: BoolArray
+
+    @classmethod
+    def of(cls, families: Sequence[Family], shape: Shape) -> Stack:
+        sizes = [family.n_children for family in families]
+        kinds = [len(family.precision) for family in families]
+        n, k, g = sum(sizes), shape.cells, shape.rows
+        alone = len(families) == 1 and families[0].n_cells == k
+        stack = cls(
+            families=tuple(families),
+            shape=shape,
+            first=np.cumsum([0, *sizes[:-1]]),
+            family=np.repeat(np.arange(len(families)), sizes),
+            precision=families[0].precision if alone else np.zeros((sum(kinds), k, k)),
+            kind=np.zeros(n, dtype=np.int64),
+            linear=np.zeros((n, k)),
+            upper=np.zeros((n, k)),
+            parent=np.zeros((len(families), k)),
+            matrix=np.zeros((len(families), g, k)),
+            row_lower=np.full((n, g), -np.inf),
+            row_upper=np.full((n, g), np.inf),
+            held=np.zeros((len(families), g), dtype=bool),
+        )
+        first_kind = 0
+        for i, (family, rows) in enumerate(zip(families, stack.children, strict=True)):
+            cells = family.n_cells
+            if not alone:
+                stack.precision[first_kind : first_kind + kinds[i], :cells, :cells] = family.precision
+            stack.kind[rows] = first_kind + family.kinds
+            first_kind += kinds[i]
+            stack.linear[rows, :cells] = family.linear
+            stack.upper[rows, :cells] = _not_implied(family)
+            if family.parent is not None:
+                stack.parent[i, :cells] = family.parent
+            _put_sums(family, stack.matrix[i, :, :cells], stack.row_lower[rows], stack.row_upper[rows], stack.held[i])
+        return stack
+
+    @property
+    def children(self) -> list[slice]:
+        """The children of each family."""
+        ends = [*self.first[1:], len(self.family)]
+        return [slice(int(first), int(end)) for first, end in zip(self.first, ends, strict=True)]
+
+    def keep(self, alive: BoolArray) -> Stack:
+        """The stack without the families that are not `alive` `(F,)`."""
+        rows = alive[self.family]
+        sizes = np.bincount(self.family, minlength=len(self.first))[alive]
+        return Stack(
+            families=tuple(family for family, one in zip(self.families, alive, strict=True) if one),
+            shape=self.shape,
+            first=np.cumsum([0, *sizes[:-1]]),
+            family=np.repeat(np.arange(len(sizes)), sizes),
+            precision=self.precision,
+            kind=self.kind[rows],
+            linear=self.linear[rows],
+            upper=self.upper[rows],
+            parent=self.parent[alive],
+            matrix=self.matrix[alive],
+            row_lower=self.row_lower[rows],
+            row_upper=self.row_upper[rows],
+            held=self.held[alive],
+        )
+
+    def times(self, x: FloatArray) -> FloatArray:
+        """Each child's precision times its row of `x` `(N, k)`."""
+        out = np.zeros_like(x)
+        for family, rows in zip(self.families, self.children, strict=True):
+            out[rows, : family.n_cells] = family.times(x[rows, : family.n_cells])
+        return out
+
+    def row_sums(self, x: FloatArray) -> FloatArray:
+        """The sums `(N, g)` of cells `(N, k)`."""
+        out = np.zeros((len(x), self.shape.rows))
+        for matrix, rows in zip(self.matrix, self.children, strict=True):
+            out[rows] = x[rows] @ matrix.T
+        return out
+
+    def on_cells(self, of_rows: FloatArray) -> FloatArray:
+        """What stands at the sums `(N, g)` laid on their cells: `(N, k)`."""
+        out = np.zeros((len(of_rows), self.shape.cells))
+        for matrix, rows in zip(self.matrix, self.children, strict=True):
+            out[rows] = of_rows[rows] @ matrix
+        return out
+
+    def over_children(self, values: FloatArray) -> FloatArray:
+        """Sums over the children of each family: `(F, ...)` of `(N, ...)`."""
+        return np.asarray(np.add.reduceat(values, self.first, axis=0))
+
+
+def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:
+    """Write the sums of a family side by side: held ones, then its ranges."""
+    end = 0
+    if family.held is not None and family.held_group is not None:
+        end = family.held.shape[1]
+        matrix[:end] = one_hot(family.held_group, end).T
+        lower[:, :end] = upper[:, :end] = family.held
+        held[:end] = True
+    for one in family.ranges:
+        rows = slice(end, end + one.lower.shape[1])
+        groups = one_hot(one.group, one.lower.shape[1])
+        matrix[rows] = groups.T
+        fixed = one.lower >= one.upper
+        lower[:, rows] = np.where(fixed | (one.lower > 0), one.lower, -np.inf)
+        upper[:, rows] = np.where(fixed | (one.upper < family.upper @ groups), one.upper, np.inf)
+        end = rows.stop
+
+
+def _not_implied(family: Family) -> FloatArray:
+    """Upper limits `(C, k)`, infinite where non-negative cells with the parent's or the held sums are below them."""
+    implied = np.zeros(family.upper.shape, dtype=bool)
+    if family.parent is not None:
+        implied |= family.upper >= family.parent
+    if family.held is not None and family.held_group is not None:
+        implied |= family.upper >= family.held[:, family.held_group]
+    return np.where(implied & (family.upper > 0), np.inf, family.upper)

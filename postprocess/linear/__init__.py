@@ -1,0 +1,1 @@
+"""Best linear estimates and their variances."""

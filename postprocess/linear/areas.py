@@ -1,0 +1,82 @@
+"""The variance of a sum over any leaves: areas that are not on the spine.
+
+Given its parent's estimate, a child's is b~_c = K_c b~_u + r_c with K_c = V_c J_u, and the residuals of different
+families are independent of each other and of everything above. So a sum over children sum_c G_c b~_c passes
+G_u = sum_c G_c K_c to the parent, and adds to the variance what its family leaves,
+
+    sum_c G_c V_c G_c'  -  (sum_c G_c V_c) J_u (sum_c G_c V_c)'.
+
+Geounits whose leaves all belong to the area enter whole, with G = I, so that only the edge of the area is gone through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from geography.spine import Spine
+from postprocess.algebra import Basis
+from postprocess.linear.classes import LevelClasses
+from postprocess.linear.expected import BLIND, LevelCovariances
+from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal
+
+
+def area_variances(
+    spine: Spine,
+    basis: Basis,
+    classes: Sequence[LevelClasses],
+    found: Sequence[LevelCovariances],
+    leaves: BoolArray,
+    marginal: Marginal,
+) -> FloatArray:
+    """Variances `(size,)` of a query's answers for some leaves together; NaN where they are not determined.
+
+    Args:
+        classes, found: of the whole spine, see `expected.covariances`.
+        leaves: `(n_leaves,)` which are in the area.
+    """
+    whole = _whole(spine, leaves)
+    shape = found[0].final.shape[1:]
+    variance, blind = np.zeros(shape), np.zeros(shape)
+    nodes: IntArray = np.zeros(0, dtype=np.int64)
+    passed: FloatArray = np.zeros((0, *shape))
+    for level in range(spine.n_levels - 1, -1, -1):
+        entering = np.flatnonzero(whole[level])
+        blind += classes[level].blind[classes[level].downward[entering]].sum(axis=0)
+        identity = np.broadcast_to(np.eye(shape[-1]), (len(entering), *shape))
+        nodes, passed = np.concatenate([nodes, entering]), np.concatenate([passed, identity])
+        one = classes[level]
+        if level == 0:
+            final = found[0].final[one.downward[nodes]]
+            variance += (passed @ final @ np.swapaxes(passed, -1, -2)).sum(axis=0)
+            break
+        parents, place = np.unique(spine.levels[level].parents[nodes], return_inverse=True)
+        children = found[level - 1].children
+        assert children is not None
+        said = children[classes[level - 1].upward[parents]]
+        single = one.single[one.downward[nodes]][:, None, None, None]
+        turned = np.where(single, 0.0, passed @ found[level].upward[one.upward[nodes]])
+        variance += (turned @ np.swapaxes(passed, -1, -2)).sum(axis=0)
+        summed = np.zeros((len(parents), *shape))
+        np.add.at(summed, place, turned)
+        variance -= (summed @ said @ np.swapaxes(summed, -1, -2)).sum(axis=0)
+        upward = summed @ said
+        np.add.at(upward, place, np.where(single, passed, 0.0))
+        nodes, passed = parents, upward
+    variance = 0.5 * (variance + np.swapaxes(variance, -1, -2))
+    out = np.maximum(basis.answer_variances(variance[None], marginal)[0], 0.0)
+    return np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
+
+
+def _whole(spine: Spine, leaves: BoolArray) -> list[BoolArray]:
+    """Per level, the geounits all of whose leaves are in the area and whose parents are not such."""
+    out: list[BoolArray] = []
+    inside = np.concatenate([[0], np.cumsum(leaves)])
+    above: BoolArray | None = None
+    for level in range(spine.n_levels):
+        offsets = spine.leaf_offsets(level)
+        complete = inside[offsets[1:]] - inside[offsets[:-1]] == np.diff(offsets)
+        out.append(complete if above is None else complete & ~above[spine.levels[level].parents])
+        above = complete
+    return out

@@ -1,0 +1,204 @@
+"""Covariances of the linear estimates before anything is measured, and how they change with the budget.
+
+The recursions of `upward` and `unbiased` for the covariances alone, over classes of alike geounits:
+
+    C = sum over children of V,   J = C^-1,   H = H_own + J (topdown: H_own),   V = H^-1
+    V~ = V - V W V   for a child,   W = J - J V~_parent J   of its parent;   V~ = V at the top
+
+The gradient is the adjoint of these lines, taken backwards. Non-negativity and rounding are left out: where counts are
+small the release is closer to the truth than its linear estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from postprocess.algebra import Basis
+from postprocess.linear.classes import LevelClasses, summed_over
+from postprocess.linear.information import inverse_off
+from postprocess.problem import FloatArray, IntArray, Marginal
+
+#: Mean absolute value of a standard normal.
+MEAN_ABSOLUTE = float(np.sqrt(2.0 / np.pi))
+#: Variances below this, in persons squared, are those of numbers that are kept exactly.
+EXACT_VARIANCE = 1e-9
+#: The part of an answer that nothing was measured of, from which on it has no variance.
+BLIND = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class LevelCovariances:
+    """Covariances of one level, blocks `(n, n_blocks, a, a)`.
+
+    Attributes:
+        upward: V of each upward class.
+        children: J of each upward class; None at the leaves.
+        final: V~ of each downward class.
+        pull: W of each downward class; None at the leaves.
+    """
+
+    upward: FloatArray
+    children: FloatArray | None
+    final: FloatArray
+    pull: FloatArray | None
+
+
+def covariances(
+    classes: Sequence[LevelClasses], own: Sequence[FloatArray], estimator: str
+) -> tuple[LevelCovariances, ...]:
+    """The covariances of every level, top to bottom.
+
+    Args:
+        classes: of `geounit_classes`.
+        own: the precision of each level's measurements for each kind of geounit, `(n_kinds, n_blocks, a, a)`.
+        estimator: "full" or "topdown".
+    """
+    upward: list[tuple[FloatArray, FloatArray | None]] = []
+    for level in reversed(range(len(classes))):
+        found = classes[level]
+        precision: FloatArray = np.where(
+            (found.kind < 0)[:, None, None, None], 0.0, own[level][np.maximum(found.kind, 0)]
+        )
+        children = None
+        if found.children is not None:
+            assert found.excluded is not None
+            children = inverse_off(summed_over(found.children, upward[-1][0]), found.excluded)
+            if estimator == "full":
+                precision = precision + np.where(found.heard[:, None, None, None], children, 0.0)
+        upward.append((inverse_off(precision, found.known + found.unmeasured), children))
+    out: list[LevelCovariances] = []
+    for level, (covariance, children) in enumerate(reversed(upward)):
+        found = classes[level]
+        final = covariance[found.own]
+        if level:
+            pull = out[-1].pull
+            assert pull is not None
+            final = final - final @ pull[found.parent] @ final
+            final = np.where(found.single[:, None, None, None], out[-1].final[found.parent], final)
+            final = 0.5 * (final + np.swapaxes(final, -1, -2))
+        pull = None
+        if children is not None:
+            said = children[found.own]
+            pull = said - said @ final @ said
+        out.append(LevelCovariances(covariance, children, final, pull))
+    return tuple(out)
+
+
+def gradient(
+    classes: Sequence[LevelClasses],
+    found: Sequence[LevelCovariances],
+    by_final: Sequence[FloatArray],
+    estimator: str,
+) -> tuple[FloatArray, ...]:
+    """The derivative of a function of the final covariances with respect to each level's own precision.
+
+    All geounits of a level are measured alike.
+
+    Args:
+        found: by `covariances`.
+        by_final: the function's derivative by V~ of each level, symmetric blocks `(n_downward, n_blocks, a, a)`.
+
+    Returns:
+        Per level, blocks `(n_blocks, a, a)`.
+    """
+    by_final = [one.copy() for one in by_final]
+    by_upward = [np.zeros_like(one.upward) for one in found]
+    by_children = [np.zeros_like(one.upward) for one in found]
+    for level in reversed(range(len(classes))):
+        one = classes[level]
+        if level == 0:
+            np.add.at(by_upward[0], one.own, by_final[0])
+            continue
+        above = found[level - 1]
+        assert above.pull is not None
+        assert above.children is not None
+        single = one.single[:, None, None, None]
+        np.add.at(by_final[level - 1], one.parent, np.where(single, by_final[level], 0.0))
+        wanted = np.where(single, 0.0, by_final[level])
+        covariance, pull = found[level].upward[one.own], above.pull[one.parent]
+        turned = wanted @ covariance @ pull
+        np.add.at(by_upward[level], one.own, wanted - turned - np.swapaxes(turned, -1, -2))
+        by_pull = np.zeros_like(above.pull)
+        np.add.at(by_pull, one.parent, -covariance @ wanted @ covariance)
+        said = above.children[classes[level - 1].own]
+        turned = by_pull @ said @ above.final
+        np.add.at(by_children[level - 1], classes[level - 1].own, by_pull - turned - np.swapaxes(turned, -1, -2))
+        by_final[level - 1] -= said @ by_pull @ said
+    out = []
+    for level, one in enumerate(classes):
+        by_precision = -found[level].upward @ by_upward[level] @ found[level].upward
+        if one.children is not None:
+            inverse = found[level].children
+            assert inverse is not None
+            if estimator == "full":
+                by_children[level] += by_precision
+            by_sum = -inverse @ by_children[level] @ inverse
+            by_upward[level + 1] += summed_over(one.children.T.tocsr(), by_sum)
+        out.append(by_precision.sum(axis=0))
+    return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedErrors:
+    """Expected errors of one query at one level.
+
+    Attributes:
+        variances: `(n_downward, size)` of each answer; NaN where the measurements do not determine it.
+        sizes: `(n_downward,)` geounits in each class.
+    """
+
+    variances: FloatArray
+    sizes: IntArray
+
+    @property
+    def per_geounit(self) -> float:
+        """The sum over a geounit's answers of the expected absolute errors, mean over the geounits, in persons."""
+        return float(self.sizes @ self._absolute.sum(axis=1) / self.sizes.sum())
+
+    @property
+    def per_number(self) -> float:
+        """The expected absolute error of an answer, mean over answers and geounits, in persons."""
+        return self.per_geounit / self.variances.shape[1]
+
+    @property
+    def standard(self) -> float:
+        """The standard error of an answer, mean over answers and geounits, in persons."""
+        return self.per_number / MEAN_ABSOLUTE
+
+    @property
+    def _absolute(self) -> FloatArray:
+        return MEAN_ABSOLUTE * self._standard
+
+    @cached_property
+    def _standard(self) -> FloatArray:
+        return np.sqrt(np.where(self.variances <= EXACT_VARIANCE, 0.0, self.variances))
+
+
+def expected_errors(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> ExpectedErrors:
+    """The expected errors of a query at the level of `classes`; normal errors are assumed."""
+    return ExpectedErrors(answer_variances(basis, classes, found, marginal), classes.sizes)
+
+
+def answer_variances(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> FloatArray:
+    """Variances `(n_downward, size)` of a query's answers; NaN where the measurements do not determine them."""
+    variances = np.maximum(basis.answer_variances(found.final, marginal), 0.0)
+    if classes.blind.any():
+        variances = np.where(basis.answer_variances(classes.blind, marginal) > BLIND, np.nan, variances)
+    return variances
+
+
+def error_by_final(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> FloatArray:
+    """The derivative of `ExpectedErrors.per_geounit` by the final covariances, `(n_downward, n_blocks, a, a)`."""
+    recode, factors = basis.answer_factors(marginal)
+    diagonal = np.einsum("gi,nbij,gj->nbg", recode, found.final, recode)
+    variances = np.einsum("nbg,bf->ngf", diagonal, factors)
+    known = variances <= EXACT_VARIANCE
+    by_variance = np.where(known, 0.0, 0.5 * MEAN_ABSOLUTE / np.sqrt(np.where(known, 1.0, variances)))
+    by_variance *= (classes.sizes / classes.sizes.sum())[:, None, None]
+    weights = np.einsum("ngf,bf->nbg", by_variance, factors)
+    out: FloatArray = (recode.T * weights[:, :, None, :]) @ recode
+    return out

@@ -1,0 +1,431 @@
+"""Upward pass: the best linear unbiased estimate of every geounit from all measurements of its subtree.
+
+For a geounit u with children c, in the notation of docs/mathematics.md:
+
+    m_u = sum_c b_c,   C_u = sum_c V_c,   J_u = C_u^-1,
+    precision  H_u = H_own + J_u,   linear term  eta_u = A'D^-1 y + J_u m_u,
+    covariance V_u = H_u^-1,        estimate     b_u = V_u eta_u,
+
+with inverses taken off the known and the unmeasured directions (see `information`). It is linear in the number of
+geounits, and leaves that are alike (same strategy, same zeros) share one matrix: only the sums of their answers over
+each parent are formed. Source: Honaker's and Hay's two-pass estimator for trees (Hay et al. 2010, section 4) with
+matrices in place of variances, as in BlueDown (arXiv 2603.10099).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from postprocess.algebra import Basis
+from postprocess.linear.information import (
+    Information,
+    information,
+    inverse_off,
+    is_full,
+    null_projector,
+    range_projector,
+)
+from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Measured, Problem
+
+#: Cells of dense estimates held at once while a level is worked through.
+CHUNK_CELLS = 8_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LevelEstimate:
+    """What the upward pass knows of one level.
+
+    Attributes:
+        classes: `(n,)` the class of each geounit: alike leaves share one, any other geounit is its own.
+        own: precision blocks of the level's own measurements, `(n_blocks, a, a)`; of kind 0, where there are several.
+        info: precision, covariance, known and unmeasured directions, per class.
+        fixed: histograms `(n, n_cells)` on the known directions; None where only zeros are known, and at the leaves.
+        children: what the children say; None at the leaves and in the topdown estimator.
+    """
+
+    classes: IntArray
+    own: FloatArray
+    info: Information
+    fixed: FloatArray | None = None
+    children: ChildrenSum | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ChildrenSum:
+    """The children's estimates, summed: mean m `(n, n_cells)` with precision J `(n, n_blocks, a, a)`, and J m."""
+
+    mean: FloatArray
+    precision: FloatArray
+    term: FloatArray
+
+
+def invariants_of(bounds: Sequence[GroupBounds]) -> list[GroupBounds]:
+    """The bounds that fix their answers in every geounit of the level."""
+    return [bound for bound in bounds if np.array_equal(bound.lower, bound.upper) and bound.upper.any()]
+
+
+def zero_masks(problem: Problem, basis: Basis, level: int) -> BoolArray:
+    """Which asymmetric cells are impossible in each geounit of a level, `(n, a)`."""
+    n = len(problem.spine.levels[level].geocodes)
+    cell = basis.fold(problem.constraints.structural_zeros[None, :].astype(np.float64))[0]
+    mask = np.broadcast_to(cell.reshape(basis.n_asymmetric, -1).min(axis=1) > 0, (n, basis.n_asymmetric)).copy()
+    for bound in problem.constraints.bounds[level]:
+        if not basis.kept(bound.marginal).any() or all(n_j == 1 for n_j in basis.symmetric_shape):
+            answer = basis.recode(bound.marginal).argmax(axis=0)
+            mask |= (bound.upper == 0)[:, answer]
+    return mask
+
+
+def basis_of(problem: Problem) -> Basis:
+    """The basis that all measurements, passes, bounds and zeros of a problem can be stated in."""
+    zeros = problem.constraints.structural_zeros.reshape(problem.shape)
+    keep_whole = {j for j in range(len(problem.shape)) if not np.array_equal(zeros, np.roll(zeros, 1, axis=j))}
+    marginals = [measured.marginal for level in problem.measured for measured in level]
+    marginals.extend(problem.passes)
+    for level in problem.constraints.bounds:
+        for bound in level:
+            if (bound.upper == 0).any():
+                keep_whole |= {j for j, size in enumerate(bound.marginal.sizes) if size > 1}
+            marginals.append(bound.marginal)
+    return Basis.of(problem.shape, marginals, sorted(keep_whole))
+
+
+def own_terms(
+    basis: Basis,
+    measured: Sequence[Measured],
+    rows: slice | IntArray,
+    keep: BoolArray,
+    kinds: NDArray[np.int8] | None = None,
+) -> FloatArray:
+    """A'D^-1 y of a level's own measurements for some geounits, summed to `keep`: `(n, a, n_1 or 1, ...)`.
+
+    `kinds` of all geounits, as in `Problem`.
+    """
+    n = len(measured[0].values[rows])
+    out = np.zeros((n, basis.n_asymmetric, *_kept_shape(basis, keep)))
+    for one in measured:
+        variance = one.by_row(None if kinds is None else kinds[rows])
+        if not isinstance(variance, float):
+            variance = variance.reshape(n, *(1,) * (out.ndim - 1))
+        out += basis.back_project(one.marginal, one.values[rows], keep) / variance
+    return out
+
+
+def own_precisions(basis: Basis, measured: Sequence[Measured]) -> FloatArray:
+    """A'D^-1 A of a level's own measurements, for each kind of geounit: `(n_kinds, n_blocks, a, a)`."""
+    n_kinds = 1 + (len(measured[0].others) if measured else 0)
+    return np.stack(
+        [
+            basis.precision([(one.marginal, (one.variance, *one.others)[kind]) for one in measured])
+            for kind in range(n_kinds)
+        ]
+    )
+
+
+def silent_of(problem: Problem) -> list[BoolArray]:
+    """Per level, `(n,)` True where nothing was measured of a geounit nor below it, since one above stands for it."""
+    spine = problem.spine
+    bypassing = any(problem.kinds_of(level) is not None for level in range(spine.n_levels))
+    found: list[BoolArray] = []
+    for level in range(spine.n_levels - 1, -1, -1):
+        kinds = problem.kinds_of(level)
+        silent = np.zeros(len(spine.levels[level].geocodes), dtype=bool) if kinds is None else kinds < 0
+        if bypassing and level and not problem.measured[level]:
+            # At a level that nobody is measured at, an only child may be part of a chain that one above stands for.
+            silent = (np.diff(spine.child_offsets(level - 1)) == 1)[spine.levels[level].parents]
+        if found:
+            offsets = spine.child_offsets(level)
+            silent = silent & (np.diff(offsets) == 1) & found[-1][offsets[:-1]]
+        found.append(silent)
+    return found[::-1]
+
+
+def _kept_shape(basis: Basis, keep: BoolArray) -> tuple[int, ...]:
+    return tuple(n if kept else 1 for n, kept in zip(basis.symmetric_shape, keep, strict=True))
+
+
+def _summed(basis: Basis, cells: FloatArray, keep: BoolArray) -> FloatArray:
+    """Cells `(n, n_cells)` folded and summed to `keep`, `(n, a, n_1 or 1, ...)`."""
+    return basis.fold(cells).sum(axis=tuple(2 + int(j) for j in np.flatnonzero(~keep)), keepdims=True)
+
+
+def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.ndarray:
+    """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, without copying all rows."""
+    out = np.zeros((len(starts), values.shape[1]), dtype=np.int64)
+    ends = np.append(starts[1:], len(order))
+    step = max(1, CHUNK_CELLS // max(1, values.shape[1]))
+    first = 0
+    while first < len(starts):
+        last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
+        rows = order[starts[first] : ends[last - 1]]
+        out[first:last] = np.add.reduceat(values[rows].astype(np.int64), starts[first:last] - starts[first], axis=0)
+        first = last
+    return out
+
+
+def zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
+    """Projectors `(n, n_blocks, a, a)` on the impossible cells of masks `(n, a)`."""
+    zeros = np.zeros((len(masks), basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric))
+    diagonal = np.arange(basis.n_asymmetric)
+    zeros[:, :, diagonal, diagonal] = masks[:, None, :]
+    return zeros
+
+
+def with_invariants(
+    basis: Basis, zeros: FloatArray, invariants: Sequence[GroupBounds], inherited: FloatArray | None = None
+) -> tuple[FloatArray, FloatArray]:
+    """Directions fixed by invariants, and by `inherited` ones, beyond the zeros.
+
+    Returns the projectors on all known directions, and the inverses `(n, n_blocks, a, a)` that turn the summed
+    right-hand sides into the least-norm histograms.
+    """
+    kept = np.eye(basis.n_asymmetric) - zeros
+    precision = basis.precision([(bound.marginal, 1.0) for bound in invariants])[None]
+    if inherited is not None:
+        precision = precision + inherited
+    used = range_projector(kept @ precision @ kept)
+    inverse = inverse_off(precision + np.zeros_like(zeros), np.eye(basis.n_asymmetric) - used)
+    return zeros + used, inverse
+
+
+def _invariant_terms(
+    basis: Basis, invariants: Sequence[GroupBounds], answers: Sequence[np.ndarray], keep: BoolArray
+) -> FloatArray:
+    """Sum of A'g over the invariants, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
+    terms = [basis.back_project(b.marginal, a, keep) for b, a in zip(invariants, answers, strict=True)]
+    out: FloatArray = np.sum(terms, axis=0)
+    return out
+
+
+def everything(basis: Basis) -> BoolArray:
+    """Keep every symmetric attribute."""
+    return np.ones(len(basis.symmetric), dtype=bool)
+
+
+def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
+    masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
+    own = own_precisions(basis, problem.measured[level])
+    if kinds is None:
+        patterns, classes = np.unique(masks, axis=0, return_inverse=True)
+        kind_of = np.zeros(len(patterns), dtype=np.int64)
+    else:
+        # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
+        rows = np.column_stack([np.maximum(kinds, 0), masks.astype(np.int8)])
+        found, classes = np.unique(rows, axis=0, return_inverse=True)
+        kind_of, patterns = found[:, 0].astype(np.int64), found[:, 1:].astype(bool)
+    known = zero_projector(basis, patterns)
+    if invariants := invariants_of(problem.constraints.bounds[level]):
+        known, _ = with_invariants(basis, known, invariants)
+    return LevelEstimate(classes.ravel().astype(np.int64), own[0], information(own[kind_of], known, is_full(own)))
+
+
+def _sum_over_children(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate
+) -> tuple[FloatArray, FloatArray | None]:
+    """Estimates and fixed parts of a level's geounits, summed over each parent, both `(n_parents, n_cells)`.
+
+    Alike children of one parent are summed before anything else is done with them.
+    """
+    parents = problem.spine.levels[level].parents
+    n_parents = len(problem.spine.levels[level - 1].geocodes)
+    order = np.lexsort((estimate.classes, parents))
+    key = parents[order] * np.int64(len(estimate.info.known)) + estimate.classes[order]
+    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    group_class, group_parent = estimate.classes[order][starts], parents[order][starts]
+    sums = LevelSums.of(problem, level, estimate, order, starts)
+    mean = np.zeros((n_parents, problem.n_cells))
+    fixed_sum = np.zeros_like(mean) if sums.any_fixed else None
+    step = max(1, CHUNK_CELLS // problem.n_cells)
+    for first in range(0, len(starts), step):
+        rows = slice(first, first + step)
+        masks = zero_masks(problem, basis, level)[order[starts[rows]]] if sums.invariants else None
+        best, fixed = sums.estimates(basis, estimate, group_class[rows], rows, masks, everything(basis))
+        np.add.at(mean, group_parent[rows], basis.unfold(best))
+        if fixed_sum is not None and fixed is not None:
+            np.add.at(fixed_sum, group_parent[rows], basis.unfold(fixed))
+    return mean, fixed_sum
+
+
+@dataclass(frozen=True, eq=False)
+class LevelSums:
+    """Answers, children's terms and fixed parts of a level, summed over groups of alike geounits."""
+
+    measured: tuple[Measured, ...]
+    invariants: tuple[GroupBounds, ...]
+    invariant_answers: tuple[IntArray, ...]
+    children_term: FloatArray | None
+    fixed: FloatArray | None
+    n_cells: int
+    kinds: NDArray[np.int8] | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, level: int, estimate: LevelEstimate, order: IntArray, starts: IntArray) -> LevelSums:
+        """Sums over the runs of `order` that begin at `starts`."""
+        kinds = problem.kinds_of(level)
+        measured = tuple(
+            replace(one, values=_grouped_sum(one.values, order, starts)) for one in problem.measured[level]
+        )
+        leaf_invariants = () if estimate.children else tuple(invariants_of(problem.constraints.bounds[level]))
+        return cls(
+            measured=measured,
+            invariants=leaf_invariants,
+            invariant_answers=tuple(_grouped_sum(bound.lower, order, starts) for bound in leaf_invariants),
+            children_term=None if estimate.children is None else np.add.reduceat(estimate.children.term[order], starts),
+            fixed=None if estimate.fixed is None else np.add.reduceat(estimate.fixed[order], starts),
+            n_cells=problem.n_cells,
+            kinds=None if kinds is None else kinds[order[starts]],
+        )
+
+    @property
+    def any_fixed(self) -> bool:
+        return bool(self.invariants) or self.fixed is not None
+
+    def estimates(
+        self,
+        basis: Basis,
+        estimate: LevelEstimate,
+        classes: IntArray,
+        rows: slice,
+        masks: BoolArray | None,
+        keep: BoolArray,
+    ) -> tuple[FloatArray, FloatArray | None]:
+        """Best linear estimates and fixed parts of the groups in `rows`, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
+        small, blocks = basis.summed_to(keep)
+        shape = (len(classes), basis.n_asymmetric, *_kept_shape(basis, keep))
+
+        def apply(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+            kept = vectors.reshape(len(vectors), *small.shape)
+            return small.apply(matrices[:, blocks], kept).reshape(shape)
+
+        term = np.zeros(shape)
+        if self.measured:
+            term += own_terms(basis, self.measured, rows, keep, self.kinds)
+        if self.children_term is not None:
+            term += _summed(basis, self.children_term[rows], keep)
+        fixed = None
+        if self.fixed is not None:
+            fixed = _summed(basis, self.fixed[rows], keep)
+        elif self.invariants:
+            assert masks is not None
+            _, inverse = with_invariants(basis, zero_projector(basis, masks), self.invariants)
+            answers = [answers[rows] for answers in self.invariant_answers]
+            fixed = apply(inverse, _invariant_terms(basis, self.invariants, answers, keep))
+        if fixed is None:
+            return apply(estimate.info.covariance[classes], term), None
+        term -= apply(estimate.info.precision[classes], fixed)
+        return fixed + apply(estimate.info.covariance[classes], term), fixed
+
+
+def _parents(
+    problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray]
+) -> LevelEstimate:
+    """The level above `below`, from its own measurements and its children; `silent` as from `silent_of`."""
+    offsets = problem.spine.child_offsets(level)
+    mean, fixed_sum = _sum_over_children(problem, basis, level + 1, below)
+    starts = offsets[:-1]
+    summed = partial(sum_of_blocks, offsets, below.classes)
+    identity = np.eye(basis.n_asymmetric)
+    inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
+    excluded = inherited
+    if below.info.any_unmeasured:
+        excluded = range_projector(summed(below.info.unmeasured) + inherited)
+    covariance = summed(below.info.covariance)
+    precision_of_children = inverse_off(covariance, excluded)
+    own_of_kinds = own_precisions(basis, problem.measured[level])
+    own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.any_unmeasured
+    if (kinds := problem.kinds_of(level)) is not None:
+        above_all = silent[level + 1][starts] & ~silent[level]
+        between = (kinds < 0) & ~silent[level]
+        own = np.where(between[:, None, None, None], 0.0, own_of_kinds[np.maximum(kinds, 0)])
+        # What is below a geounit that stands for all of it says nothing.
+        precision_of_children[above_all], mean[above_all] = 0.0, 0.0
+        full = full and (is_full(own_of_kinds) or not above_all.any())
+        full = full and (not below.info.any_unmeasured or not between.any())
+    zeros = zero_projector(basis, zero_masks(problem, basis, level))
+    invariants = invariants_of(problem.constraints.bounds[level])
+    known, fixed = zeros, None
+    if invariants or fixed_sum is not None:
+        known, inverse = with_invariants(basis, zeros, invariants, inherited - zeros @ inherited)
+        right = np.zeros((len(zeros), basis.n_asymmetric, *basis.symmetric_shape))
+        if invariants:
+            right += _invariant_terms(basis, invariants, [bound.lower for bound in invariants], everything(basis))
+        if fixed_sum is not None:
+            right += basis.apply(inherited - zeros @ inherited, basis.fold(fixed_sum))
+        fixed = basis.unfold(basis.apply(inverse, right))
+    info = information(own + precision_of_children, known, full)
+    term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean)))
+    children = ChildrenSum(mean, precision_of_children, term)
+    return LevelEstimate(np.arange(len(zeros)), own_of_kinds[0], info, fixed, children)
+
+
+def sum_of_blocks(offsets: IntArray, classes: IntArray, blocks: FloatArray) -> FloatArray:
+    """Blocks `(n_classes, ...)` of each parent's children, summed: `(n_parents, ...)`; alike children are counted.
+
+    Args:
+        offsets: `(n_parents + 1,)` the children of each parent.
+        classes: of each child.
+    """
+    shape = (len(offsets) - 1, len(blocks))
+    counts = sp.csr_array((np.ones(len(classes)), classes, offsets), shape=shape, copy=True)
+    counts.sum_duplicates()  # in place
+    out: FloatArray = (counts @ blocks.reshape(len(blocks), -1)).reshape(-1, *blocks.shape[1:])
+    return out
+
+
+def common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
+    """Projectors on the directions that every child knows, from the sums of the children's I - Q."""
+    if not plain:
+        return null_projector(sum_of_kept, size=1.0)
+    known = np.zeros_like(sum_of_kept)
+    diagonal = np.arange(known.shape[-1])
+    known[..., diagonal, diagonal] = sum_of_kept[..., diagonal, diagonal] == 0
+    return known
+
+
+def upward_pass(
+    problem: Problem,
+    basis: Basis,
+    at_leaves: LevelEstimate | None = None,
+    silent: Sequence[BoolArray] | None = None,
+) -> list[LevelEstimate]:
+    """What is known of every level, top to bottom, by the problem's estimator.
+
+    Args:
+        at_leaves: what is known of the leaf level, where that is the cut of a larger spine; by default what its own
+            measurements say.
+        silent: as `silent_of` gives for that larger spine; by default for the problem's own.
+
+    Raises:
+        numpy.linalg.LinAlgError: never for a problem that was checked; a defect.
+    """
+    n_levels = problem.spine.n_levels
+    estimates = [_own_only(problem, basis, n_levels - 1) if at_leaves is None else at_leaves]
+    if silent is None:
+        silent = silent_of(problem)
+    for level in range(n_levels - 2, -1, -1):
+        if problem.estimator == "full":
+            estimates.append(_parents(problem, basis, level, estimates[-1], silent))
+        else:
+            estimates.append(_own_only(problem, basis, level))
+    return estimates[::-1]
+
+
+def estimates_of(
+    problem: Problem,
+    basis: Basis,
+    level: int,
+    estimate: LevelEstimate,
+    rows: IntArray,
+    keep: BoolArray | None = None,
+) -> tuple[FloatArray, FloatArray | None]:
+    """Best linear estimates of some geounits, and their fixed parts, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
+    sums = LevelSums.of(problem, level, estimate, rows, np.arange(len(rows)))
+    masks = zero_masks(problem, basis, level)[rows] if sums.invariants else None
+    kept = everything(basis) if keep is None else keep
+    return sums.estimates(basis, estimate, estimate.classes[rows], slice(None), masks, kept)

@@ -1,0 +1,192 @@
+"""`spinewise validate` finds everything in one pass, says where, and agrees with what a run refuses."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from releases.small import run, write_town
+from typer.testing import CliRunner
+
+from flows.checks.validation import validate
+from flows.cli import app
+from flows.confidential.refusals import RefusedError
+from pipeline.records import record_files as records
+
+
+@pytest.fixture
+def folder(town_spec: Path, tmp_path: Path) -> Path:
+    """A copy of the town's files that may be spoilt."""
+    return Path(shutil.copytree(town_spec.parent, tmp_path / "town"))
+
+
+def spoil(file: Path, rows: dict[int, dict[str, object]]) -> None:
+    """Change values of some rows (from 1) of a CSV file."""
+    frame = pd.read_csv(file, dtype=str, keep_default_na=False)
+    for row, values in rows.items():
+        for column, value in values.items():
+            frame.loc[row - 1, column] = value
+    frame.to_csv(file, index=False)
+
+
+def test_what_is_right_passes(folder: Path) -> None:
+    found = validate(folder, folder / "release.toml")
+    persons, units = pd.read_csv(folder / "persons.csv"), pd.read_csv(folder / "units.csv")
+    assert found.passed
+    assert found.remarks == []
+    assert found.n_rows == len(persons) + len(units)
+    assert found.n_counted == len(persons) + units["count"].sum()
+    assert found.n_leaves == len(pd.read_csv(folder / "blocks.csv"))
+
+
+def test_everything_is_told_at_once(folder: Path) -> None:
+    """Every planted fault, in the records of both histograms, with its number of rows and the first of them."""
+    spoil(
+        folder / "persons.csv",
+        {
+            2: {"age": "adlt"}, 4: {"age": "adlt", "sex": ""}, 7: {"block": "Z9999"}, 9: {"sex": "x"},
+            11: {"age": "child", "quarters": "prison"}, 12: {"age": "child", "quarters": "prison"},
+        },
+    )  # fmt: skip
+    spoil(folder / "units.csv", {3: {"count": "-4"}, 5: {"count": "2.5"}, 6: {"status": "sold"}})
+    found = validate(folder, folder / "release.toml")
+    told = {(Path(one.file).name, one.where, one.problem): (one.n_rows, one.rows, one.found) for one in found.findings}
+    outside = "a value outside the schema"
+    assert told == {
+        ("persons.csv", "column 'age'", outside): (2, (2, 4), ("adlt",)),
+        ("persons.csv", "column 'sex'", outside): (1, (9,), ("x",)),
+        ("persons.csv", "column 'sex'", "a missing value"): (1, (4,), ()),
+        ("persons.csv", "column 'block'", "a geocode that is no leaf of the spine"): (1, (7,), ("Z9999",)),
+        ("persons.csv", "structural_zeros", "a combination that the spec says is impossible"): (
+            2, (11, 12), told_labels(folder, 11, 12),
+        ),
+        ("units.csv", "column 'count'", "a negative count"): (1, (3,), ("-4",)),
+        ("units.csv", "column 'count'", "a fractional count"): (1, (5,), ("2.5",)),
+        ("units.csv", "column 'status'", outside): (1, (6,), ("sold",)),
+    }  # fmt: skip
+    assert {one.lines for one in found.findings if one.where == "column 'age'"} == {(3, 5)}
+
+
+def told_labels(folder: Path, *rows: int) -> tuple[str, ...]:
+    frame = pd.read_csv(folder / "persons.csv", dtype=str)
+    return tuple(dict.fromkeys(" * ".join(frame.loc[row - 1, ["age", "sex", "quarters"]]) for row in rows))
+
+
+def test_problems_over_many_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers and rows do not depend on how the file is cut."""
+    frame = pd.read_csv(folder / "persons.csv", dtype=str)
+    wrong = range(3, len(frame) + 1, 17)
+    spoil(folder / "persons.csv", {row: {"quarters": f"q{row}"} for row in wrong})
+    monkeypatch.setattr(records, "CSV_BLOCK_BYTES", 256)
+    (one,) = validate(folder, folder / "release.toml").findings
+    assert (one.n_rows, one.rows) == (len(wrong), tuple(wrong)[:5])
+    assert one.found == tuple(f"q{row}" for row in wrong)[:5]
+
+
+def test_parts_that_are_broken_do_not_hide_the_others(folder: Path) -> None:
+    """Geography, facilities, records and companions are each looked at, whatever is wrong with the others."""
+    spoil(folder / "blocks.csv", {2: {"block": "A0101"}})
+    spoil(folder / "persons.csv", {2: {"age": "adlt"}})
+    (folder / "units.csv").write_text("block,status\nA0101,occupied\n")
+    found = validate(folder, folder / "release.toml")
+    assert [one.part for one in found.findings] == ["geography", "records", "records"]
+    assert "codes given twice" in found.findings[0].text
+    assert "no column 'count'" in found.findings[2].text
+    shutil.copy(folder / "facilities.csv", folder / "blocks.csv")
+    spoil(folder / "facilities.csv", {1: {"dorms": "some"}})
+    assert [one.part for one in validate(folder, folder / "release.toml").findings] == ["bounds", "records", "records"]
+
+
+def test_columns_that_are_missing_do_not_hide_the_others(folder: Path) -> None:
+    """The columns that are there are looked at, and the other file too."""
+    frame = pd.read_csv(folder / "persons.csv", dtype=str).drop(columns=["sex"])
+    frame.loc[3, "age"] = "adlt"
+    frame.loc[4, "block"] = "Z"
+    frame.to_csv(folder / "persons.csv", index=False)
+    units = pd.read_csv(folder / "units.csv", dtype=str).drop(columns=["block", "count"])
+    units.loc[2, "status"] = "sold"
+    units.to_csv(folder / "units.csv", index=False)
+    found = validate(folder, folder / "release.toml")
+    assert [(one.where, one.rows) for one in found.findings if one.where] == [
+        ("column 'block'", (5,)), ("column 'age'", (4,)), ("column 'status'", (3,)),
+    ]  # fmt: skip
+    assert [one.text.split(": ", 1)[1].split(";")[0] for one in found.findings if not one.where] == [
+        "no column 'sex'", "no column 'block', 'count'",
+    ]  # fmt: skip
+
+
+def test_every_line_of_a_wrong_spec(folder: Path) -> None:
+    text = (folder / "release.toml").read_text()
+    (folder / "release.toml").write_text(
+        text.replace('total = "1/4"', 'total = "1/3"').replace("replicates", "replicas")
+    )
+    found = validate(folder / "nothing", folder / "release.toml")
+    assert [one.part for one in found.findings][-1] == "records"
+    (unknown,) = (one for one in found.findings if one.where == "publish.replicas")
+    assert (unknown.file, unknown.problem[:12]) == (str(folder / "release.toml"), "unknown key;")
+    assert "no such file or folder" in found.findings[-1].text
+
+
+def test_a_bound_that_the_records_break_is_a_remark(folder: Path) -> None:
+    """A run goes on then, and so does this."""
+    facilities = pd.read_csv(folder / "facilities.csv")
+    (row,) = facilities.index[facilities["dorms"] == 1][:1]
+    spoil(folder / "facilities.csv", {row + 1: {"dorms": "0"}})
+    found = validate(folder, folder / "release.toml")
+    assert found.passed
+    assert any("bounds 'group quarters': the records break it in 1 geounit" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {2: {"age": "adlt"}},
+        {2: {"block": ""}},
+        {2: {"age": "child", "quarters": "prison"}},
+        {},
+    ],
+)
+def test_it_agrees_with_a_run(changes: dict[int, dict[str, object]], folder: Path, tmp_path: Path) -> None:
+    """What is found here is refused there, with the same words about the rows; what passes here runs."""
+    spoil(folder / "persons.csv", changes)
+    found = validate(folder, folder / "release.toml")
+    if found.passed:
+        assert (run(folder / "release.toml", tmp_path / "out") / "public" / "manifest.json").exists()
+        return
+    with pytest.raises(RefusedError) as refused:
+        run(folder / "release.toml", tmp_path / "out")
+    assert refused.value.exit_status == 2
+    assert found.findings[0].where in refused.value.details.read_text()
+
+
+def test_the_command(folder: Path, tmp_path: Path) -> None:
+    """Text and JSON say the same; the status is 0 or 2; nothing is written."""
+    before = sorted(tmp_path.rglob("*"))
+    shown = CliRunner().invoke(app, ["validate", str(folder), str(folder / "release.toml")])
+    assert (shown.exit_code, "no problem found" in shown.output) == (0, True)
+    spoil(folder / "persons.csv", {2: {"age": "adlt"}})
+    shown = CliRunner().invoke(app, ["validate", str(folder), str(folder / "release.toml")])
+    assert shown.exit_code == 2
+    assert (
+        "column 'age': a value outside the schema in 1 row (row 2; line 3): found 'adlt'; allowed are" in shown.output
+    )
+    told = CliRunner().invoke(app, ["validate", "--json", str(folder), str(folder / "release.toml")])
+    assert told.exit_code == 2
+    content = json.loads(told.output)
+    assert content["passed"] is False
+    assert content["findings"][0]["text"] in shown.output
+    assert content["findings"][0]["lines"] == [3]
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_wide_records_and_a_file_of_their_own(tmp_path: Path) -> None:
+    """DATA as a file stands for the release's own records; companions keep theirs."""
+    spec = write_town(tmp_path)
+    other = tmp_path / "others.csv"
+    shutil.copy(tmp_path / "persons.csv", other)
+    spoil(other, {1: {"sex": "?"}})
+    (one,) = validate(other, spec).findings
+    assert one.file == str(other)

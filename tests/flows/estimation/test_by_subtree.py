@@ -1,0 +1,114 @@
+"""A spine that is cut into subtrees gives the same public files, and goes on with the parts that are done."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from releases.small import public_bytes
+
+from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
+from flows.execution.batch_store import Parts
+from flows.execution.checkpoints import Batches
+from flows.execution.job import Job
+from flows.execution.steps import Silent
+from flows.execution.workers import Workers
+from flows.publishing.steps import input_files, publish_from_measurements
+from pipeline.errors import ReleaseError
+from pipeline.inputs.geography import read_public_spine
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.spec.release_spec import ReleaseSpec
+
+#: Leaf cells: every tract of the town is a part of its own; two or three share one.
+CUTS = [(1, 1), (1, 250)]
+
+
+@contextmanager
+def computed_again(published: Path, root: Path, most: int, part: int, workers: int = 1) -> Iterator[Job]:
+    """A job on the public inputs of a release, whose spine is cut."""
+    source, again = RunDirectory(published), RunDirectory(root)
+    spec = ReleaseSpec.from_public_dict(read_manifest(source.manifest).spec)
+    spine = read_public_spine(source.spine, spec.geography.level_names)
+    again.staging.mkdir(parents=True)
+    with Workers(workers) as pool:
+        job = Job(again, spec, spec.universes(), spine, pool, Silent(), Batches(again, "test"), most, part)
+        for path in input_files(job):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source.root / path.relative_to(again.root), path)
+        yield job
+
+
+@pytest.mark.parametrize(("most", "part"), CUTS)
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_public_files_do_not_show_the_cut(town: Path, tmp_path: Path, most: int, part: int, workers: int) -> None:
+    with computed_again(town, tmp_path / "town", most, part, workers) as job:
+        estimation = estimation_of(job, job.universes[0])
+        assert isinstance(estimation, SubtreeEstimation)
+        assert len(estimation.cut.parts) > 1
+        told = publish_from_measurements(job)
+        # Done with, the parts are gone.
+        assert not [path for path in job.run.main.checkpoints.rglob("*.npz") if "simulate" not in str(path)]
+    expected = public_bytes(town)
+    assert public_bytes(tmp_path / "town") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
+    assert told == read_manifest(RunDirectory(town).manifest).solver
+
+
+def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path: Path) -> None:
+    root = tmp_path / "town"
+    with computed_again(town, root, 1, 1) as job:
+
+        class Killed(Silent):
+            """Ends the run after some parts of the last step."""
+
+            parts = 0
+
+            def advance(self, _: int) -> None:
+                self.parts += 1
+                if self.parts > 11:
+                    raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            publish_from_measurements(replace(job, progress=Killed()))
+        folder = job.run.main.checkpoints / "batches"
+        left = sorted(folder.glob("estimate-below-tract/block-*.npz"))
+        assert left
+        whole = sum(1 for _ in folder.rglob("*.npz"))
+        content = left[0].read_bytes()
+        left[0].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        sorted(folder.glob("combine/*"))[0].write_bytes(b"")
+        worked_on: list[str] = []
+
+        class Counted(Workers):
+            def run(self, function, tasks, done=None):  # type: ignore[no-untyped-def]
+                worked_on.extend(function.__name__ for _ in tasks)
+                return super().run(function, tasks, done)
+
+        publish_from_measurements(replace(job, workers=Counted(1)))
+        parts = len(estimation_of(job, job.universes[0]).cut.parts)  # type: ignore[attr-defined]
+        assert worked_on.count("estimate_top") < 2 * parts
+        assert worked_on.count("estimate_below") < 2 * parts
+        assert whole > 1
+    expected = public_bytes(town)
+    assert public_bytes(root) == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
+
+
+def test_parts_of_another_run_and_damaged_ones_do_not_count(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    run.staging.mkdir(parents=True)
+    parts = Parts(Batches(run, "one"), "combine")
+    parts.put("3", {"a": np.arange(4)})
+    assert parts.has("3")
+    assert parts.get("3")["a"].tolist() == [0, 1, 2, 3]
+    assert not Parts(Batches(run, "two"), "combine").has("3")
+    (path,) = run.main.checkpoints.rglob("*.npz")
+    assert path.stat().st_mode & 0o777 == 0o600
+    path.rename(path.with_name("4.npz"))
+    assert not parts.has("4")
+    with pytest.raises(ReleaseError, match="part 3"):
+        parts.get("3")

@@ -1,0 +1,92 @@
+"""Results come in order from any number of processes; a process that is killed is an error and never a hang."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+
+from flows.execution.workers import WorkerError, Workers, default_workers
+from geography.errors import InputError
+
+
+def slow_square(number: int) -> int:
+    time.sleep(0.05 if number % 3 == 0 else 0.0)
+    return number * number
+
+
+def die(number: int) -> int:
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def complain(number: int) -> int:
+    raise InputError(f"number {number}")
+
+
+def sleep_after_the_first(number: int) -> None:
+    time.sleep(0 if number == 0 else 60)
+
+
+def interrupt(_: int) -> None:
+    raise KeyboardInterrupt
+
+
+def threads(_: int) -> list[int]:
+    from threadpoolctl import threadpool_info
+
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+@pytest.fixture(scope="module")
+def pool() -> Workers:
+    with Workers(2) as workers:
+        yield workers
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_results_and_progress_come_in_the_order_of_the_tasks(count: int, pool: Workers) -> None:
+    workers = pool if count == 2 else Workers(1)
+    done: list[int] = []
+    results = list(workers.run(slow_square, range(20), done.append))
+    assert results == [number * number for number in range(20)]
+    assert done == list(range(20))
+
+
+def test_an_error_of_a_task_is_the_error_of_the_run(pool: Workers) -> None:
+    with pytest.raises(InputError, match="number 0"):
+        list(pool.run(complain, range(5)))
+    assert list(pool.run(slow_square, range(3))) == [0, 1, 4]
+
+
+def test_workers_compute_with_one_thread(pool: Workers) -> None:
+    assert all(count == 1 for found in pool.run(threads, range(2)) for count in found)
+
+
+def test_one_task_needs_no_process() -> None:
+    with Workers(2) as workers:
+        assert list(workers.run(os.getpgid, [0])) == [os.getpgid(0)]
+        assert workers._pool is None
+
+
+def test_a_killed_worker_is_a_clear_error() -> None:
+    began = time.monotonic()
+    with Workers(2) as workers, pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"):
+        list(workers.run(die, range(8)))
+    assert time.monotonic() - began < 30
+
+
+def test_an_interrupted_run_does_not_wait_for_its_workers() -> None:
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt), Workers(2) as workers:
+        list(workers.run(sleep_after_the_first, range(4), interrupt))
+    assert time.monotonic() - began < 30
+
+
+def test_at_least_one_worker_is_needed() -> None:
+    with pytest.raises(InputError, match="workers: found 0; at least 1"):
+        Workers(0)
+    assert default_workers() >= 1

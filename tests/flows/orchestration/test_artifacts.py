@@ -1,0 +1,116 @@
+"""What a run shows on Prefect's pages: public values, under the release's name; a server that is away stops nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pandas as pd
+import pytest
+from releases.small import QUICK, public_bytes, request_of, run, write_town
+
+import flows.orchestration.artifacts
+from flows.execution.steps import Step, Together, perform_here
+from flows.orchestration.artifacts import ReleaseArtifacts, budget_rows, plan_rows
+from flows.runs.run import run_release
+
+
+class Pages:
+    """In the place of Prefect's client: keeps what is made, or is away."""
+
+    def __init__(self, *, away: bool = False) -> None:
+        self.away = away
+        self.calls = 0
+        self.made: dict[str, Any] = {}
+        self.progress: list[tuple[float, str]] = []
+
+    def make(self, content: object, key: str, description: str) -> UUID:
+        self.calls += 1
+        if self.away:
+            raise ConnectionError("away")
+        assert description
+        self.made[key] = content
+        return uuid4()
+
+    def update(self, _: UUID, progress: float, text: str) -> None:
+        self.progress.append((progress, text))
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch) -> Pages:
+    found = Pages()
+    for name in ("create_table_artifact", "create_progress_artifact", "create_markdown_artifact"):
+        monkeypatch.setattr(flows.orchestration.artifacts, name, found.make)
+    monkeypatch.setattr(flows.orchestration.artifacts, "update_progress_artifact", found.update)
+    monkeypatch.setattr(flows.orchestration.artifacts, "get_run_logger", lambda: logging.getLogger("spinewise.tests"))
+    return found
+
+
+def released(spec: Path, out: Path) -> Path:
+    """A run that tells the pages; its directory."""
+    checked = request_of(spec, out)
+    artifacts = ReleaseArtifacts(checked)
+    root = run_release(checked, Together(artifacts), artifacts.noting(perform_here))
+    artifacts.finished(checked.run)
+    artifacts.close()
+    return root
+
+
+def test_artifacts_have_public_values_alone(tmp_path: Path, pages: Pages, caplog: pytest.LogCaptureFixture) -> None:
+    """The count of one cell, a number that stands for nothing else, is in none of them, and in no line of the log."""
+    spec = write_town(tmp_path / "in", *QUICK)
+    planted = 7_340_033
+    with (tmp_path / "in" / "units.csv").open("a") as file:
+        file.write(f"A0101,vacant,{planted}\n")
+    with caplog.at_level(logging.DEBUG):
+        root = released(spec, tmp_path / "out")
+    names = {"plan", "budget", "solver", "sizes", "times", "progress", "release"}
+    assert set(pages.made) == {f"town-{name}" for name in names}
+    shown = json.dumps([pages.made, pages.progress]) + caplog.text
+    assert str(planted) not in shown
+    assert f"{planted:,}" not in shown
+    truth = pd.read_parquet(root / "restricted" / "companions" / "units" / "histograms" / "county.parquet")["count"]
+    assert truth.max() > planted
+    assert not [count for count in truth if count > 1000 and str(count) in shown]
+    assert [row["bytes"] for row in pages.made["town-sizes"]] == [
+        (root / "public" / row["file"]).stat().st_size for row in pages.made["town-sizes"]
+    ]
+    assert {row["step"] for row in pages.made["town-solver"]} >= {"estimate block", "estimate units block"}
+    assert "NOT FOR RELEASE" in pages.made["town-release"]
+    assert (root / "public" / "report.html").as_uri() in pages.made["town-release"]
+    assert "estimate block: 23 geounits, " in caplog.text
+
+
+def test_progress_grows_to_the_end(tmp_path: Path, pages: Pages, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flows.orchestration.artifacts, "_OFTEN", 0.0)
+    spec = write_town(tmp_path / "in", *QUICK)
+    released(spec, tmp_path / "out")
+    shares = [share for share, _ in pages.progress]
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+    assert len(set(shares)) > 20
+    assert any("geounits, about" in text and "left, memory" in text for _, text in pages.progress)
+
+
+def test_a_server_that_is_away_stops_nothing(tmp_path: Path, pages: Pages, caplog: pytest.LogCaptureFixture) -> None:
+    pages.away = True
+    spec = write_town(tmp_path / "in", *QUICK)
+    root = released(spec, tmp_path / "out")
+    assert public_bytes(root) == public_bytes(run(spec, tmp_path / "other"))
+    assert pages.calls == 1, "it is not asked again"
+    assert "takes no artifacts (ConnectionError)" in caplog.text
+
+
+def test_plan_and_budget_add_up(tmp_path: Path) -> None:
+    steps = (Step("tabulate", lambda: None, geounits=100), Step("estimate", lambda: None, level="block", effort=3.0))
+    rows = plan_rows(steps)
+    assert [row["step"] for row in rows] == ["tabulate", "estimate block"]
+    assert [row["part of the work"] for row in rows] == ["97.1%", "2.9%"]
+    from fractions import Fraction
+
+    shares = pd.DataFrame(budget_rows(request_of(write_town(tmp_path / "in"), tmp_path)))
+    total = shares.assign(share=shares["share"].map(Fraction)).groupby("universe")["share"].sum()
+    assert total.to_dict() == {"main": 1, "units": 1}

@@ -1,0 +1,88 @@
+"""A deployment stores paths and numbers, one dataset has one queue, and a slip is told before a server is asked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from releases.command import PROJECT, spinewise
+from releases.small import write_town
+
+from flows.orchestration.deployments import Plan, _deployment, check_cron, queue_of
+from flows.settings import Settings
+from pipeline.errors import InputError
+
+
+def test_specs_of_one_dataset_share_a_queue() -> None:
+    one = queue_of(["persons", "units"], Path("/srv/one"))
+    assert one == queue_of(["units", "persons", "units"], Path("/srv/other")) == "dataset persons and units"
+    assert queue_of([], Path("/srv/one")) == "directory :srv:one" != queue_of([], Path("/srv/other"))
+
+
+def test_variables_state_retries_and_the_projects_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SPINEWISE_CONFIG", raising=False)
+    plan = Plan("x", {}, "q", retries=3, retry_delay=1.5, timeout=60)
+    variables = plan.variables()
+    assert variables["SPINEWISE_RETRIES"] == "3"
+    assert variables["SPINEWISE_RETRY_DELAY"] == "1.5"
+    assert variables["SPINEWISE_TIMEOUT"] == "60"
+    assert "SPINEWISE_CONFIG" not in variables
+    (tmp_path / "spinewise.toml").write_text("")
+    assert plan.variables()["SPINEWISE_CONFIG"] == str(tmp_path / "spinewise.toml")
+
+
+@pytest.mark.parametrize(("cron", "timezone"), [("every night", "UTC"), ("0 25 * * *", "UTC"), ("0 2 * * *", "Wien")])
+def test_a_schedule_that_cannot_be_understood_is_told(cron: str, timezone: str) -> None:
+    with pytest.raises(InputError, match=f"--cron: found '{cron[:5]}".replace("*", r"\*")):
+        check_cron(cron, timezone)
+    check_cron("0 2 * * *", "Europe/Vienna")
+
+
+def test_what_is_deployed_has_a_module_for_a_place_and_a_form() -> None:
+    from flows.orchestration.audit_flows import audit
+
+    made = _deployment(audit, Plan("installed", {"quick": True}, "audit", ("audit",), cron="0 6 * * sun"))
+    assert made.entrypoint == "flows.orchestration.audit_flows.audit"
+    assert made.tags == ["audit", "spinewise"]
+    assert made.work_queue_name == "audit"
+    schema = made._parameter_openapi_schema.model_dump()
+    assert schema["properties"]["seed"]["maximum"] == 10**6
+    assert all(field["description"] for field in schema["properties"].values())
+
+
+def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in")
+    home = {"PREFECT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": ""}
+    shown = spinewise("deploy", spec, **home)
+    assert shown.returncode == 2
+    assert "PREFECT_API_URL: missing; it names the Prefect server" in shown.stderr
+    for arguments in ([], [spec, "--audit"]):
+        shown = spinewise("deploy", *arguments, **home)
+        assert shown.returncode == 2
+        assert shown.stderr == "Error: deploy: give either a spec or --audit\n"
+    away = spinewise("deploy", spec, **{**home, "PREFECT_API_URL": "http://127.0.0.1:9/api"})
+    assert away.returncode == 1
+    assert away.stderr.startswith("Error: Prefect's server at http://127.0.0.1:9/api/ cannot be used: ")
+    assert "Traceback" not in away.stderr
+    assert os.environ.get("PREFECT_API_URL") != "http://127.0.0.1:9/api"
+
+
+def test_prefect_yaml_states_deployments_that_there_can_be() -> None:
+    """Entrypoints lead to flows, parameters fit their forms, and variables are settings."""
+    import yaml
+    from prefect.flows import load_flow_from_entrypoint
+
+    stated = yaml.safe_load((PROJECT / "prefect.yaml").read_text("utf-8"))
+    assert {one["name"] for one in stated["deployments"]} == {"example", "installed"}
+    for one in stated["deployments"]:
+        flow = load_flow_from_entrypoint(one["entrypoint"])
+        flow.validate_parameters(one["parameters"])
+        assert "spinewise" in one["tags"]
+        assert one["concurrency_limit"] == 1
+        for schedule in one["schedules"]:
+            check_cron(schedule["cron"], schedule["timezone"])
+        own = {name: value for name, value in one["work_pool"]["job_variables"]["env"].items() if "SPINEWISE" in name}
+        assert {name.removeprefix("SPINEWISE_").lower() for name in own} <= set(Settings.model_fields)
+        assert all(isinstance(value, str) for value in own.values())

@@ -1,0 +1,217 @@
+"""What may pass is tried again, what is final is not; and who runs it is told, with nothing that is confidential."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from prefect.client.schemas.objects import FlowRun
+from prefect.states import Crashed, Failed
+from releases.command import spinewise
+from releases.small import write_town
+
+import flows.orchestration.retries
+from flows.confidential.refusals import RefusedError
+from flows.execution.workers import WorkerError
+from flows.orchestration.retries import may_be_retried, on_crash, on_failure, retry_delays, tries_before
+from flows.settings import Settings, load_settings
+from pipeline.errors import BudgetRefusedError, InputError, RecordsError, ReleaseError
+from pipeline.privacy.ledger.events import LedgerError
+from postprocess.errors import InfeasibleError, SolverError
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ReleaseError("no space left"),
+        WorkerError("killed"),
+        LedgerError("locked"),
+        OSError("stale"),
+        RefusedError("tabulate", Path("x"), 1),
+    ],
+)
+def test_what_may_pass_is_tried_again(error: Exception) -> None:
+    assert may_be_retried(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError("wrong"),
+        RecordsError("wrong"),
+        InfeasibleError("wrong"),
+        BudgetRefusedError("nothing left"),
+        RefusedError("tabulate", Path("x"), 2),
+        SolverError("did not converge"),
+        ValueError("a defect"),
+        KeyboardInterrupt(),
+    ],
+)
+def test_what_is_final_is_not(error: BaseException) -> None:
+    assert not may_be_retried(error)
+
+
+def test_delays_double_up_to_an_hour() -> None:
+    assert retry_delays(load_settings(retries=4, retry_delay=30)) == [30, 60, 120, 240]
+    assert retry_delays(load_settings(retries=9, retry_delay=30))[-1] == 3600
+    assert retry_delays(load_settings()) == []
+
+
+class Named:
+    name = "spinewise release"
+
+
+def run_of(*tags: str, deployment: UUID | None = None) -> FlowRun:
+    return FlowRun(
+        flow_id=uuid4(),
+        name="release of x",
+        deployment_id=deployment or uuid4(),
+        tags=list(tags),
+        parameters={"spec": "x"},
+    )
+
+
+@pytest.fixture
+def posted() -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """A webhook's address, and what it was told."""
+    told: list[dict[str, Any]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None: ...
+
+    server = HTTPServer(("127.0.0.1", 0), Hook)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/hook", told
+    server.shutdown()
+
+
+def test_the_operator_is_told_by_command_and_webhook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, posted: tuple[str, list[dict[str, Any]]]
+) -> None:
+    address, told = posted
+    monkeypatch.setenv("SPINEWISE_ON_FAILURE_WEBHOOK", address)
+    monkeypatch.setenv("SPINEWISE_ON_FAILURE_COMMAND", f"tee '{tmp_path / 'told'}'")
+    run = run_of("retry:1")
+    on_failure(Named, run, Failed(message="tabulate: stopped"))  # type: ignore[arg-type]
+    assert json.loads((tmp_path / "told").read_text()) == told[0]
+    assert told[0] == {
+        "event": "spinewise run failed",
+        "flow": "spinewise release",
+        "run": "release of x",
+        "run_id": str(run.id),
+        "deployment_id": str(run.deployment_id),
+        "state": "Failed",
+        "message": "tabulate: stopped",
+        "parameters": {"spec": "x"},
+        "tries": 2,
+    }
+
+
+def test_a_hook_that_fails_hides_nothing_and_shows_no_address(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("SPINEWISE_ON_FAILURE_WEBHOOK", "http://127.0.0.1:9/SECRETPATH")
+    monkeypatch.setenv("SPINEWISE_ON_FAILURE_COMMAND", "no-such-program SECRETWORD")
+    on_failure(Named, run_of(), Failed())  # type: ignore[arg-type]
+    assert "on_failure_command failed: FileNotFoundError" in caplog.text
+    assert "on_failure_webhook failed: URLError" in caplog.text
+    assert "SECRET" not in caplog.text
+
+
+def test_a_run_by_hand_tells_nobody(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SPINEWISE_ON_FAILURE_COMMAND", f"tee '{tmp_path / 'told'}'")
+    run = run_of()
+    run.deployment_id = None
+    on_failure(Named, run, Failed())  # type: ignore[arg-type]
+    assert not (tmp_path / "told").exists()
+
+
+def test_a_lost_process_is_followed_by_as_many_runs_as_there_are_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    created: list[dict[str, Any]] = []
+    told: list[FlowRun] = []
+
+    class Client:
+        def __enter__(self) -> Client:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def create_flow_run_from_deployment(self, deployment: UUID, **given: Any) -> None:
+            created.append({"deployment": deployment, **given})
+
+    def note(_flow: str, run: FlowRun, _state: object, _settings: Settings) -> None:
+        told.append(run)
+
+    monkeypatch.setattr("prefect.client.orchestration.get_client", lambda **_: Client())
+    monkeypatch.setattr(flows.orchestration.retries, "tell_operator", note)
+    monkeypatch.setenv("SPINEWISE_RETRIES", "2")
+    run = run_of("nightly")
+    for tries in (1, 2):
+        on_crash(Named, run, Crashed())  # type: ignore[arg-type]
+        again = created[-1]
+        assert again["deployment"] == run.deployment_id
+        assert again["parameters"] == {"spec": "x"}
+        assert again["tags"] == ["nightly", f"retry:{tries}"]
+        run = run_of(*again["tags"])
+        assert tries_before(run) == tries
+    assert told == []
+    on_crash(Named, run, Crashed())  # type: ignore[arg-type]
+    assert len(created) == 2
+    assert told == [run]
+
+
+@pytest.mark.slow
+def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the engine, with its own server."""
+    from prefect import flow
+    from prefect.testing.utilities import prefect_test_harness
+
+    import flows.orchestration.release_flow
+    from flows.execution.steps import Step
+
+    monkeypatch.setattr(flows.orchestration.release_flow, "SETTINGS", load_settings(retries=2, retry_delay=0.01))
+    tried: list[str] = []
+
+    def fail(times: int, error: Exception) -> None:
+        tried.append(str(error))
+        if tried.count(str(error)) <= times:
+            raise error
+
+    def perform(times: int, error: Exception) -> None:
+        flow(
+            lambda: flows.orchestration.release_flow.perform_as_task(Step("measure", lambda: fail(times, error))),
+            name="one",
+        )()
+
+    with prefect_test_harness(server_startup_timeout=120):
+        perform(2, ReleaseError("passes"))
+        with pytest.raises(ReleaseError):
+            perform(9, ReleaseError("stays"))
+        with pytest.raises(InputError):
+            perform(9, InputError("final"))
+    assert [tried.count(text) for text in ("passes", "stays", "final")] == [3, 3, 1]
+
+
+@pytest.mark.slow
+def test_a_run_that_takes_too_long_is_stopped_and_can_be_gone_on_with(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", ("replicates = 3", "replicates = 5000"))
+    variables = {"PREFECT_HOME": str(tmp_path / "home"), "SPINEWISE_TIMEOUT": "8"}
+    shown = spinewise("run", spec, "--out", tmp_path, "--workers", 1, **variables)
+    assert shown.returncode == 1
+    root = tmp_path / "town"
+    told = f"{root}: stopped after 8 s, the setting timeout; the same command again goes on where it was"
+    assert shown.stderr.splitlines()[-1] == f"Error: {told}"
+    assert "Traceback" not in shown.stderr
+    assert not (root / "public" / "manifest.json").exists()
+    assert "run stops: CancelledError" in (root / "restricted" / "run.log").read_text()

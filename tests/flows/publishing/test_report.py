@@ -1,0 +1,177 @@
+"""The report follows from public files, says what they say, and is verified; its twin stays restricted."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import html
+import json
+import re
+import shutil
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.small import public_bytes, run, write_town
+
+import pipeline.report.explorer
+from flows.execution.steps import Silent
+from flows.runs.verify import release_at, verify_release
+from pipeline.errors import InputError, SpecError
+from pipeline.release.layout import RunDirectory
+
+
+def content_of(page: str) -> dict[str, Any]:
+    (text,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.S)
+    return dict(json.loads(text))
+
+
+def chunk_of(page: str, number: int) -> bytes:
+    (text,) = re.findall(rf'id="chunk-{number}">([^<]*)</script>', page)
+    return gzip.decompress(base64.b64decode(text))
+
+
+def numbers_of(page: str, number: int) -> np.ndarray:
+    data = np.frombuffer(chunk_of(page, number), dtype=np.uint8).astype(np.int64)
+    planes = data[1:].reshape(data[0], -1)
+    return (planes << 8 * np.arange(len(planes))[:, None]).sum(axis=0)
+
+
+def test_the_page_holds_every_count_and_margin_that_the_files_hold(town: Path) -> None:
+    directory = RunDirectory(town)
+    page = directory.report.read_text("utf-8")
+    content = content_of(page)
+    sizes = {level["name"]: level["n"] for level in content["levels"]}
+    codes: list[str] = []
+    for number, level in enumerate(content["levels"]):
+        lines = chunk_of(page, level["codes"]).decode().split("\n")
+        parents = np.repeat(np.arange(len(codes)), numbers_of(page, level["children"])) if number else None
+        if level["prefixed"]:
+            assert parents is not None
+            lines = [codes[parent] + line for parent, line in zip(parents, lines, strict=True)]
+        codes = lines
+        stored = pd.read_parquet(directory.main.table("detail" if level["name"] == "block" else "total", level["name"]))
+        assert codes == stored["geocode"].tolist()
+    compared = 0
+    for table in content["tables"]:
+        for level, where in table["levels"].items():
+            stored = pd.read_parquet(directory.universe(table["universe"]).table(table["name"], level))
+            counts = numbers_of(page, where["counts"]).reshape(-1, sizes[level]).T
+            assert np.array_equal(counts, stored[table["labels"]])
+            margins = (numbers_of(page, where["margins"]).reshape(-1, sizes[level]).T - 1) / 10
+            exact = stored[[f"{label}:moe90" for label in table["labels"]]].to_numpy()
+            assert ((margins >= exact - 1e-6) & (margins < exact + 0.1)).all()
+            compared += 1
+    assert compared == 3 + 2 + 3 + 3 + 3
+
+
+def test_the_report_is_verified(town: Path, tmp_path: Path) -> None:
+    shutil.copytree(town / "public", tmp_path / "public")
+    manifest = json.loads((tmp_path / "public" / "manifest.json").read_text())
+    assert "report.html" in manifest["files"]
+    with (tmp_path / "public" / "report.html").open("a") as file:
+        file.write("<!-- -->")
+    (problem,) = verify_release(release_at(tmp_path), 1, Silent())
+    assert "report.html" in problem
+
+
+def test_the_page_loads_nothing_and_says_what_it_is(town: Path) -> None:
+    page = RunDirectory(town).report.read_text("utf-8")
+    assert "default-src 'none'" in html.unescape(page)
+    assert "NOT FOR RELEASE: insecure test key" in page
+    markup = re.sub(r"<script.*?</script>|<style.*?</style>", "", page, flags=re.S)
+    assert not re.search(r"""(src|href)=["'](?!#)""", markup)
+    assert "://" not in markup
+    assert "rho = 2" in markup
+    assert "impossible combinations" in markup
+    assert "group quarters" in markup
+
+
+def test_the_restricted_twin_is_closed_and_is_not_public(town: Path) -> None:
+    directory = RunDirectory(town)
+    assert stat.S_IMODE(directory.accuracy_page.stat().st_mode) == 0o600
+    page = directory.accuracy_page.read_text("utf-8")
+    stored = pd.read_parquet(directory.main.table("total", "block")).set_index("geocode")["total"]
+    truth = pd.read_parquet(directory.main.true_histogram("block")).groupby("geocode", observed=True)["count"].sum()
+    error = (stored - truth.reindex(stored.index).fillna(0)).abs()
+    rows = re.findall(r'<tr><th scope="row">total</th><td class="text">block</td>(.*)', page)
+    cells = re.findall(r"<td>([^<]*)</td>", rows[0])
+    assert cells[:2] == [str(len(stored)), f"{error.mean():.2f}"]
+    assert cells[7] == str(int(error.max()))
+
+
+def test_without_margins_the_page_says_so(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", ("[publish]\nreplicates = 3", "[publish]\nmargins = false"))
+    page = RunDirectory(run(spec, tmp_path / "out")).report.read_text("utf-8")
+    assert "made without margins of error" in page
+    assert all(where["margins"] is None for table in content_of(page)["tables"] for where in table["levels"].values())
+
+
+def test_tables_that_do_not_fit_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.report.explorer, "LARGEST", 900)
+    page = RunDirectory(run(write_town(tmp_path / "in"), tmp_path / "out")).report.read_text("utf-8")
+    assert sum(map(len, re.findall(r'id="chunk-\d+">([^<]*)<', page))) <= 900
+    assert "tables/detail/block.parquet" in page.split("are too large for this page")[1]
+
+
+def squares(folder: Path) -> None:
+    """Polygons of the town's tracts, one beside the other; the last has none."""
+    tracts = [f"{county}{number:02d}" for county in "AB" for number in range(1, 4)][:-1]
+    features = [
+        {
+            "type": "Feature",
+            "properties": {"id": tract, "called": f"<{tract}>"},
+            "geometry": {"type": "Polygon", "coordinates": [[[x, 50], [x + 1, 50], [x + 1, 51], [x, 51], [x, 50]]]},
+        }
+        for x, tract in enumerate(tracts)
+    ]
+    (folder / "tracts.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+
+POLYGONS = '[report.polygons.tract]\nfile = "tracts.geojson"\ncode = "id"\nname = "called"\n\n[publish]'
+
+
+@pytest.fixture(scope="module")
+def mapped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of the town with polygons of its tracts."""
+    folder = tmp_path_factory.mktemp("mapped")
+    spec = write_town(folder / "in", ("[publish]", POLYGONS))
+    squares(folder / "in")
+    return run(spec, folder / "out")
+
+
+def test_polygons_are_public_inputs(mapped: Path, town: Path, tmp_path: Path) -> None:
+    directory = RunDirectory(mapped)
+    assert directory.polygons("tract").is_file()
+    content = content_of(directory.report.read_text("utf-8"))
+    assert [bool(level["map"]) for level in content["levels"]] == [False, True, False]
+    assert content["levels"][1]["map"]["areas"] == 5
+    shutil.copytree(mapped / "public", tmp_path / "public")
+    assert verify_release(release_at(tmp_path), 1, Silent()) == []
+    path = RunDirectory(tmp_path).polygons("tract")
+    path.write_text(path.read_text().replace("<A01>", "<A1>"))
+    (problem,) = verify_release(release_at(tmp_path), 1, Silent())
+    assert "polygons/tract.geojson" in problem
+    same = {name for name, data in public_bytes(town).items() if public_bytes(mapped).get(name) == data}
+    assert {name.split("/")[1] for name in set(public_bytes(town)) - same} == {"report.html", "manifest.json"}
+
+
+def test_other_polygons_are_another_run(mapped: Path) -> None:
+    folder = mapped.parent.parent / "in"
+    path = folder / "tracts.geojson"
+    before = path.read_text()
+    path.write_text(before.replace("51", "52"))
+    try:
+        with pytest.raises(InputError, match="holds another run: it differs in the polygons"):
+            run(folder / "release.toml", mapped.parent)
+    finally:
+        path.write_text(before)
+
+
+def test_polygons_of_no_level_are_refused(tmp_path: Path) -> None:
+    spec = write_town(tmp_path / "in", ("[publish]", POLYGONS.replace("polygons.tract", "polygons.tracts")))
+    with pytest.raises(SpecError, match=r"report\.polygons\.tracts: 'tracts' is no level; did you mean 'tract'\?"):
+        run(spec, tmp_path / "out")

@@ -1,0 +1,142 @@
+"""The report in a real browser: it opens without complaint, answers to mouse and keyboard, and asks for nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from releases.browser import Opened, chromium, opened
+
+from pipeline.release.layout import RunDirectory
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def shown(browser: Any, town: Path) -> Iterator[Opened]:
+    """The town's report; whatever a test does with it, it must not complain or ask for anything."""
+    found = opened(browser, RunDirectory(town).report)
+    yield found
+    assert found.complaints == []
+    assert [url for url in found.requests if not url.startswith("blob:")] == []
+
+
+def rows(shown: Opened) -> list[list[str]]:
+    """The texts of the table of counts, a list a row; without symbols."""
+    cells = shown.page.evaluate(
+        "[...document.querySelectorAll('#counts-body tr')].map(row => [...row.children].map(cell => cell.textContent))"
+    )
+    return [[cell.split(" ")[0].replace(",", "") for cell in row] for row in cells]
+
+
+def test_table_and_level_are_chosen(shown: Opened, town: Path) -> None:
+    shown.wait("select_option", "#table", "2")  # detail
+    shown.wait("select_option", "#level", "2")  # block
+    stored = pd.read_parquet(RunDirectory(town).main.table("detail", "block"))
+    counts = [name for name in stored if not name.endswith(":moe90")]
+    expected = stored[counts].astype(object).astype(str).to_numpy().tolist()
+    assert rows(shown) == expected
+    shown.wait("select_option", "#sort", "most")
+    assert [int(row[1]) for row in rows(shown)] == sorted((int(row[1]) for row in expected), reverse=True)
+    found = shown.page.locator("#counts-caption").text_content()
+    assert found == f"Table detail: {len(stored)} areas of level block"
+
+
+def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:
+    shown.page.focus("#search")
+    shown.page.keyboard.type("b02")
+    shown.page.wait_for_selector("#found li[role=option]")
+    found = shown.page.locator("#found li").all_text_contents()
+    assert found[0] == "tract B02"
+    assert all(text.startswith("block B02") for text in found[1:])
+    shown.page.keyboard.press("ArrowDown")
+    assert shown.page.get_attribute("#search", "aria-activedescendant") == "found-0"
+    shown.wait("press", "#search", "Enter")
+    assert shown.page.locator("#area h3").text_content() == "tract B02"
+    stored = pd.read_parquet(RunDirectory(town).main.table("total", "tract")).set_index("geocode").loc["B02"]
+    cells = shown.page.locator("#area tbody td").all_text_contents()
+    assert cells[0] == f"{int(stored['total']):,}"
+    assert cells[1] == f"±{stored['total:moe90']:g}"
+    shown.wait("click", "text=Show each block in it")
+    assert "in tract B02" in shown.page.locator("#counts-caption").text_content()
+    blocks = pd.read_parquet(RunDirectory(town).main.table("total", "block"))["geocode"]
+    assert [row[0] for row in rows(shown)] == [code for code in blocks if code.startswith("B02")]
+    shown.wait("click", "#everywhere")
+    assert len(rows(shown)) == len(blocks)
+    shown.page.fill("#search", "nowhere")
+    shown.page.wait_for_selector("text=No such area in this page.")
+
+
+def test_the_view_is_downloaded(shown: Opened, town: Path, tmp_path: Path) -> None:
+    shown.wait("select_option", "#table", "1")  # sex
+    with shown.page.expect_download() as waiting:
+        shown.page.click("#download")
+    assert waiting.value.suggested_filename == "town-sex-tract.csv"
+    waiting.value.save_as(tmp_path / "view.csv")
+    found = pd.read_csv(tmp_path / "view.csv")
+    stored = pd.read_parquet(RunDirectory(town).main.table("sex", "tract"))
+    margins = [name for name in stored if name.endswith(":moe90")]
+    assert found.drop(columns=margins).equals(stored.drop(columns=margins))
+    assert ((found[margins] - stored[margins]) >= -1e-6).all(axis=None)
+    assert ((found[margins] - stored[margins]) < 0.1).all(axis=None)
+
+
+def test_hovering_shows_the_margin_and_clicking_chooses(shown: Opened) -> None:
+    point = shown.page.locator("#picture svg .mark-symbol path").first
+    point.hover()
+    shown.page.wait_for_selector("#tip:not([hidden])")
+    assert "tract" in shown.page.locator("#tip").text_content()
+    assert "±" in shown.page.locator("#tip").text_content()
+    shown.wait("click", "#picture svg .mark-symbol path >> nth=0")
+    assert shown.page.locator("#area h3").count() == 1
+
+
+def test_everything_has_a_name_and_can_be_reached(shown: Opened) -> None:
+    nameless = shown.page.evaluate(
+        """[...document.querySelectorAll('button, select, input, a, [role=img], [role=region]')]
+           .filter(one => !(one.textContent.trim() || one.getAttribute('aria-label') || one.closest('label')))
+           .map(one => one.outerHTML.slice(0, 80))"""
+    )
+    assert nameless == []
+    headings = shown.page.evaluate("[...document.querySelectorAll('h1,h2,h3')].map(one => Number(one.tagName[1]))")
+    assert headings[0] == 1
+    assert all(after <= before + 1 for before, after in itertools.pairwise(headings))
+    assert shown.page.evaluate("[...document.querySelectorAll('table')].every(one => one.querySelector('th[scope]'))")
+    assert shown.page.evaluate("document.documentElement.lang") == "en"
+    shown.page.keyboard.press("Tab")
+    assert shown.page.evaluate("document.activeElement.className") == "skip"
+
+
+_CONTRAST = (Path(__file__).parents[2] / "releases" / "contrast.js").read_text("utf-8")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_read_in_light_and_dark(browser: Any, town: Path, dark: bool) -> None:
+    """Every text has the contrast of WCAG 2 AA with what is behind it."""
+    found = opened(browser, RunDirectory(town).report, dark=dark)
+    assert found.page.evaluate(_CONTRAST) == []
+    assert found.complaints == []
+
+
+def test_it_fits_a_telephone_and_a_sheet_of_paper(browser: Any, town: Path) -> None:
+    found = opened(browser, RunDirectory(town).report, width=360)
+    assert found.page.evaluate("document.documentElement.scrollWidth") <= 360
+    found.page.emulate_media(media="print")
+    assert not found.page.locator("nav").is_visible()
+    assert not found.page.locator("#download").is_visible()
+    assert found.page.locator("#counts").is_visible()
+    assert found.page.pdf()[:5] == b"%PDF-"
+
+
+def test_the_restricted_twin_opens(browser: Any, town: Path) -> None:
+    found = opened(browser, RunDirectory(town).accuracy_page, ready=False)
+    assert found.page.locator("h1").text_content() == "Accuracy of town"
+    assert (found.complaints, found.requests) == ([], [])

@@ -1,0 +1,84 @@
+"""A query's answers are sums over the cells that share its groups; compared with counts over single records."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import SpecError
+from pipeline.model.query import Query
+from pipeline.model.schema import Attribute, Recode, Schema
+
+SCHEMA = Schema(
+    (Attribute("age", ("a0", "a1", "a2")), Attribute("sex", ("f", "m")), Attribute("race", ("r0", "r1", "r2", "r3"))),
+    (
+        Recode("grown", "age", (("yes", ("a1", "a2")), ("no", ("a0",)))),
+        Recode("one", "race", (("r", ("r0", "r1", "r2", "r3")),)),
+    ),
+)
+QUERIES = ["total", "detailed", "age", "sex * age", "grown", "grown * race", "one", "race", "sex * one * grown"]
+
+
+def labels_of(query: Query, record: dict[str, str]) -> str:
+    """The label of the answer that a record falls in, from the recodes' definition alone."""
+    parts = []
+    for term in query.terms:
+        recode = SCHEMA.recode(term)
+        if recode is None:
+            parts.append(record[term])
+        else:
+            parts.append(next(label for label, values in recode.groups if record[recode.attribute] in values))
+    return " * ".join(parts) or "total"
+
+
+@given(st.lists(st.integers(0, SCHEMA.n_cells - 1), max_size=30), st.sampled_from(QUERIES))
+@settings(max_examples=60, deadline=None)
+def test_answers_count_the_records_by_label(cells: list[int], text: str) -> None:
+    query = Query.parse(text, SCHEMA)
+    records = [dict(zip(SCHEMA.names, label.split(" * "), strict=True)) for label in SCHEMA.cell_labels()]
+    expected = Counter(labels_of(query, records[cell]) for cell in cells)
+    histogram = sp.csr_array(np.bincount(cells, minlength=SCHEMA.n_cells).astype(np.int64)[None, :])
+    answers = query.answer_csr(histogram)
+    assert answers.shape == (1, query.size)
+    assert {k: v for k, v in zip(query.answer_labels(), answers[0].tolist(), strict=True) if v} == expected
+
+
+def test_every_geounit_is_answered_on_its_own_row() -> None:
+    counts = np.random.default_rng(3).integers(0, 5, (4, SCHEMA.n_cells))
+    query = Query.parse("sex * grown", SCHEMA)
+    dense = np.zeros((4, query.size), dtype=np.int64)
+    for cell, answer in enumerate(query.cell_answer):
+        dense[:, answer] += counts[:, cell]
+    assert (query.answer_csr(sp.csr_array(counts)) == dense).all()
+
+
+def test_the_order_of_terms_does_not_change_the_answers() -> None:
+    one, other = Query.parse("age * sex", SCHEMA), Query.parse(" sex*age ", SCHEMA)
+    assert one.terms == other.terms == ("age", "sex")
+    assert one.answer_labels() == other.answer_labels()
+    assert (one.cell_answer == other.cell_answer).all()
+
+
+def test_total_and_detailed_are_the_empty_and_the_full_product() -> None:
+    assert Query.parse("total", SCHEMA).size == 1
+    assert (Query.parse("detailed", SCHEMA).cell_answer == np.arange(SCHEMA.n_cells)).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("agee", "here: 'agee' in the query 'agee' is no attribute or recode; allowed are age, sex, race, grown, one, total, detailed, joined by *"),  # noqa: E501
+        ("age * grown", "here: the query 'age * grown' names the attribute 'age' twice ('age' and 'grown'); once is allowed"),  # noqa: E501
+        ("total * age", "here: 'total' in the query 'total * age' is no attribute or recode"),
+        ("age *", "here: '' in the query 'age *' is no attribute or recode"),
+    ],
+)  # fmt: skip
+def test_what_is_no_query_is_named(text: str, message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        Query.parse(text, SCHEMA, where="here")
+    assert str(error.value).startswith(message)

@@ -1,0 +1,163 @@
+"""A spec that asks for a private choice: what it means, what it costs, and what it leaves to the strategy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from pipeline.audit.release_reading import expected_measurements
+from pipeline.model.allocation import Allocation
+from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.select import affordable_epsilon
+from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.privacy.accounting.uses import choices_of, measurements_of
+from pipeline.privacy.budget import noise_for
+from pipeline.privacy.ledger.events import Group, cost_of
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import privacy_statement
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+
+SELECT = """
+[select.detail]
+level = "tract"
+versions = ["total", "some", "race * sex"]
+thresholds = [0, 50, 500]
+share = "1/10"
+choice_share = "1/4"
+"""
+SPEC = """
+name = "x"
+[privacy]
+{privacy}
+[geography]
+file = "blocks.csv"
+column = "b"
+levels = {{ county = 2, tract = 4, block = 6 }}
+{geography}
+[schema.attributes]
+race = ["a", "b", "c"]
+sex = ["f", "m"]
+[schema.recodes.some]
+attribute = "race"
+groups = {{ ab = ["a", "b"], c = ["c"] }}
+[strategy]
+queries = {{ total = "1/3", race = "2/3" }}
+levels = {{ county = "1/4", tract = "1/4", block = "1/2" }}
+"""
+FRAMEWORKS = [
+    ('rho = "2.56"', "zcdp"),
+    ('rho = "1/7"\nneighbours = "add-remove"', "zcdp"),
+    ('framework = "pure"\nepsilon = "3/7"', "pure"),
+    ('framework = "pure"\nepsilon = "4"\nneighbours = "add-remove"', "pure"),
+]
+
+
+def spec(privacy: str = 'rho = "2.56"', select: str = SELECT, geography: str = "") -> ReleaseSpec:
+    return parse_spec(SPEC.format(privacy=privacy, geography=geography) + select)
+
+
+def universe(*arguments: str, **others: str) -> Universe:
+    return spec(*arguments, **others).universes()[0]
+
+
+@pytest.mark.parametrize(("privacy", "framework"), FRAMEWORKS)
+def test_all_that_is_charged_adds_up_to_the_budget_exactly(privacy: str, framework: str) -> None:
+    one = universe(privacy)
+    groups = {
+        (m.level, m.query): Group(m.level, m.query, m.use.name, m.use.scale, 1)
+        for m in (*measurements_of(one), *choices_of(one))
+    }
+    costs = {key: cost_of(group, framework, one.neighbours) for key, group in groups.items()}
+    assert sum(costs.values()) == one.budget
+    choice, measured = costs["tract", "select detail"], costs["tract", "selected detail"]
+    assert choice + measured == one.budget / 10
+    assert choice <= one.budget / 40
+    assert choice > one.budget / 40 * Fraction("0.9999")
+    assert one.strategy_budget == one.budget * 9 / 10
+
+
+@pytest.mark.parametrize("privacy", [privacy for privacy, _ in FRAMEWORKS])
+def test_the_strategy_measures_as_with_what_is_left_of_the_budget(privacy: str) -> None:
+    """The noise that measuring uses, the manifest states and the audit expects is one."""
+    one = universe(privacy)
+    level = one.strategy.level("block")
+    (noise,) = Allocation(level, (level.share,)).noises(one, level.queries[0])
+    assert noise == noise_for(one.framework, one.budget * 9 / 10, Fraction(1, 2), Fraction(1, 3), one.neighbours)
+    expected = {(e.level, e.query.name): e for e in expected_measurements(RunDirectory(Path("x")), [one])}
+    assert expected["block", "total"].noise == noise
+    statement = privacy_statement(
+        universe="", framework=one.framework, budget=one.budget, delta=one.delta, neighbours=one.neighbours,
+        strategy=one.strategy, invariants=(), selections=one.selections,
+    )  # fmt: skip
+    stated = {(line.level, line.query): line for line in statement.noise}
+    assert stated["block", "total"].scale == str(noise.scale)
+    assert sum(Fraction(line.share) for line in statement.noise) == 1
+    assert stated["tract", "select detail"].mechanism == "exponential"
+    assert statement.budget == str(one.budget)
+    assert "select" in statement.words
+
+
+def test_what_a_choice_may_cost_is_spent_to_the_millionth() -> None:
+    # rho = m e^2 / 8: with m = 2, 1/100 buys e = 1/5 exactly; 1/50 buys the root of 2/25.
+    assert affordable_epsilon("zcdp", Fraction(1, 100), "change-one") == Fraction(1, 5)
+    assert affordable_epsilon("zcdp", Fraction(1, 50), "change-one") == Fraction(282_842, 10**6)
+    assert affordable_epsilon("pure", Fraction(1, 50), "change-one") == Fraction(1, 100)
+
+
+def test_statements_count_the_choice_where_it_can_tell_something() -> None:
+    """A choice is made by the number of persons in a tract: another race does not move it, another tract does."""
+    plain, chosen = universe(select=""), universe()
+    rest = {s.of: Fraction(s.budget) for s in privacy_statements(plain).attributes}
+    account = privacy_statements(chosen)
+    choice, measured = (m.use.rho(2) for m in choices_of(chosen))
+    assert Fraction(account.record.budget) == chosen.budget == plain.budget
+    for statement in account.attributes:
+        assert Fraction(statement.budget) == rest[statement.of] * Fraction(9, 10) + measured
+    places = {s.of: Fraction(s.budget) for s in account.places}
+    assert places["county"] == chosen.budget * Fraction(9, 10) * Fraction(3, 4) + choice + measured
+    assert places["tract"] == chosen.budget * Fraction(9, 10) * Fraction(1, 2)
+    assert account.comparison is not None
+    assert account.comparison.one_number is None
+    bypassed = privacy_statements(universe(geography="bypass = true"))
+    assert Fraction(bypassed.record.budget) == chosen.budget
+    assert {s.of: Fraction(s.budget) for s in bypassed.places} == places
+    bounds = {s.of: Fraction(s.budget) for s in account.attributes}
+    assert all(Fraction(s.budget) == bounds[s.of] for s in bypassed.attributes), "as many queries at every level"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("detail]", "other]"),
+        ('"tract"', '"block"'),
+        ('"race * sex"', '"race"'),
+        ("500", "501"),
+        ('"1/10"', '"1/11"'),
+        ('"1/4"', '"1/5"'),
+    ],
+)
+def test_whatever_differs_in_a_selection_makes_other_noise(old: str, new: str) -> None:
+    assert SELECT.count(old) == 1
+    assert universe(select=SELECT.replace(old, new)).privacy_fingerprint() != universe().privacy_fingerprint()
+    assert universe(select="").privacy_fingerprint() != universe().privacy_fingerprint()
+
+
+def test_the_public_spec_holds_the_selection_and_no_trace_of_none() -> None:
+    public = spec().public_dict()
+    again = ReleaseSpec.from_public_dict(public)
+    assert again.public_dict() == public
+    assert again.universes()[0].privacy_fingerprint() == universe().privacy_fingerprint()
+    assert "select" not in spec(select="").public_dict()
+
+
+def test_with_another_budget_selections_and_strategy_grow_alike() -> None:
+    """As a plan does that looks for a budget: nothing is left over from the one before."""
+    one = universe()
+    larger = replace(one, budget=3 * one.budget)
+    costs = [m.use.rho(2) for m in (*measurements_of(larger), *choices_of(larger))]
+    assert sum(costs) == larger.budget
+    again = universe('rho = "7.68"')
+    assert larger.privacy_fingerprint() == again.privacy_fingerprint() != one.privacy_fingerprint()

@@ -1,0 +1,108 @@
+"""A ledger of an older version is brought up to date whole or not at all, and its events stay as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from pipeline.privacy.ledger import schema as ledger_schema
+from pipeline.privacy.ledger.events import Event, LedgerError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.store import default_url, ledger_url
+
+ADDED = ("CREATE TABLE ledger_remarks (number BIGINT NOT NULL, text TEXT NOT NULL)",)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = str(tmp_path / "ledger.sqlite")
+    with Ledger.open(path, create=True) as ledger:
+        for name in ("persons", "units"):
+            ledger.open_dataset(name, population="p", framework="zcdp", budget=Fraction(3), neighbours="change-one")
+    return path
+
+
+@pytest.fixture
+def tables(file: str) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(ledger_url(file))
+    yield engine
+    engine.dispose()
+
+
+def events(file: str) -> tuple[Event, ...]:
+    with Ledger.open(file) as ledger:
+        assert ledger.verify() == ()
+        return ledger.events()
+
+
+def version(engine: sa.Engine) -> int:
+    with engine.connect() as connection:
+        return int(connection.execute(sa.text("SELECT version FROM ledger_about")).scalar_one())
+
+
+def next_version(monkeypatch: pytest.MonkeyPatch, *statements: str) -> None:
+    step = {"sqlite": statements, "postgresql": statements}
+    monkeypatch.setattr(ledger_schema, "MIGRATIONS", (*ledger_schema.MIGRATIONS, step))
+
+
+def test_an_older_ledger_is_brought_up_to_date(file: str, tables: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = events(file)
+    next_version(monkeypatch, *ADDED)
+    assert events(file) == before
+    assert version(tables) == 2
+    assert sa.inspect(tables).has_table("ledger_remarks")
+    assert events(file) == before, "a second time there is nothing to do"
+
+
+def test_a_migration_that_fails_changes_nothing(file: str, tables: sa.Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = events(file)
+    with monkeypatch.context() as patched:
+        next_version(patched, *ADDED, "CREATE NONSENSE")
+        with pytest.raises(LedgerError, match="syntax error"):
+            Ledger.open(file)
+    assert version(tables) == 1
+    assert not sa.inspect(tables).has_table("ledger_remarks")
+    assert events(file) == before
+
+
+def test_a_migration_that_would_lose_an_event_is_undone(
+    file: str, tables: sa.Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = events(file)
+    with monkeypatch.context() as patched:
+        next_version(
+            patched, "DROP TRIGGER ledger_events_no_delete", "DELETE FROM ledger_events WHERE number = 2", *ADDED
+        )
+        with pytest.raises(LedgerError, match="not brought from version 1 to 2: the events would have changed"):
+            Ledger.open(file)
+    assert version(tables) == 1
+    assert events(file) == before
+
+
+def test_a_newer_ledger_is_left_alone(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        next_version(patched, *ADDED)
+        events(file)
+    with pytest.raises(LedgerError, match="has version 2; this software knows versions up to 1"):
+        Ledger.open(file)
+
+
+def test_both_databases_have_every_migration() -> None:
+    assert all(step.keys() == {"sqlite", "postgresql"} for step in ledger_schema.MIGRATIONS)
+    assert ledger_schema.newest() == len(ledger_schema.MIGRATIONS)
+
+
+def test_where_the_ledger_is_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SPINEWISE_LEDGER", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    assert default_url() == "/state/spinewise/ledger.sqlite"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative is ignored")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert default_url() == "/home/someone/.local/state/spinewise/ledger.sqlite"
+    monkeypatch.setenv("SPINEWISE_LEDGER", "postgresql://h/d")
+    assert default_url() == "postgresql://h/d"
+    assert ledger_url("postgresql://u@h/d").drivername == "postgresql+psycopg"

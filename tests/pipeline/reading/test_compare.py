@@ -1,0 +1,129 @@
+"""Two releases side by side: differences, margins, what they state, and what cannot be compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.small import run, write_town
+from typer.testing import CliRunner
+
+from flows.cli import app
+from pipeline import open_release
+from pipeline.errors import InputError
+from pipeline.reading.compare import Comparison, compare
+from pipeline.reading.compare_page import comparison_html
+
+PLAIN = (("replicates = 3\nunbiased = true", "replicates = 1\nmicrodata = false"),)
+
+
+@pytest.fixture(scope="module")
+def towns(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The town, with another key, another estimator, and another budget and fewer tables."""
+    changes = {
+        "other key": (('key = "insecure-test:1"', 'key = "insecure-test:2"'),),
+        "topdown": (("[publish]", '[postprocess]\nestimator = "topdown"\n\n[publish]'),),
+        "poor": (('rho = "2"\n', 'rho = "1/8"\n'), ('detail = "detailed"\n', ""), ('name = "town"', 'name = "poor"')),
+    }
+    out = {}
+    for name, change in changes.items():
+        folder = tmp_path_factory.mktemp("town")
+        out[name] = run(write_town(folder, *PLAIN, *change), folder / "releases")
+    folder = tmp_path_factory.mktemp("town")
+    out["town"] = run(write_town(folder, *PLAIN), folder / "releases")
+    return out
+
+
+def compared(towns: dict[str, Path], other: str) -> Comparison:
+    return compare(open_release(towns["town"]), open_release(towns[other]))
+
+
+def test_differences_are_those_of_the_files(towns: dict[str, Path]) -> None:
+    found = compared(towns, "other key")
+    assert not found.same_measurements
+    assert not found.statements, "the key is not part of the spec"
+    assert {(row.universe, row.table) for row in found.tables} == {
+        ("", "total"), ("", "sex"), ("", "detail"), ("units", "total"), ("units", "status"),
+    }  # fmt: skip
+    (row,) = (row for row in found.tables if (row.table, row.level) == ("detail", "block"))
+    left, right = (
+        pd.read_parquet(towns[name] / "public" / "tables" / "detail" / "block.parquet").set_index("geocode")
+        for name in ("town", "other key")
+    )
+    labels = [name for name in left if not name.endswith(":moe90")]
+    moes = [f"{name}:moe90" for name in labels]
+    difference = (right[labels] - left[labels]).to_numpy()
+    margin = np.sqrt(left[moes].to_numpy() ** 2 + right[moes].to_numpy() ** 2)
+    assert row.geounits == len(left)
+    assert row.mean_absolute == pytest.approx(np.abs(difference).mean())
+    assert row.bias == pytest.approx(difference.mean())
+    assert row.equal == pytest.approx((difference == 0).mean())
+    assert row.first_margin == pytest.approx(left[moes].to_numpy().mean())
+    assert row.beyond == pytest.approx((np.abs(difference) > margin).mean())
+    assert abs(row.largest[0].second - row.largest[0].first) == np.abs(difference).max()
+
+
+def test_another_estimator_of_the_same_measurements(towns: dict[str, Path]) -> None:
+    found = compared(towns, "topdown")
+    assert found.same_measurements
+    assert [(one.key, one.first, one.second) for one in found.statements] == [
+        ("postprocess.estimator", "full", "topdown")
+    ]
+    assert all(row.beyond is None for row in found.tables)
+    assert "the same noisy measurements" in found.remark
+
+
+def test_another_budget_and_other_tables(towns: dict[str, Path]) -> None:
+    found = compared(towns, "poor")
+    stated = {one.key: (one.first, one.second) for one in found.statements}
+    assert stated["privacy.rho"] == ("2", "1/8")
+    assert stated["name"] == ("town", "poor")
+    assert found.left_out == (
+        "table detail at county is in the first only",
+        "table detail at tract is in the first only",
+        "table detail at block is in the first only",
+    )
+    (row,) = (row for row in found.tables if (row.universe, row.table, row.level) == ("", "sex", "tract"))
+    assert row.second_margin > row.first_margin
+
+
+def test_a_release_and_itself(towns: dict[str, Path]) -> None:
+    found = compared(towns, "town")
+    assert found.same_measurements
+    assert not found.statements
+    assert all(row.equal == 1 and row.mean_absolute == 0 and not row.largest for row in found.tables)
+
+
+def test_nothing_in_common(towns: dict[str, Path], tmp_path: Path) -> None:
+    spec = write_town(tmp_path, *PLAIN)
+    start, end = spec.read_text().split("[tables]")[0], spec.read_text().split("[publish]")[1]
+    tables = '[tables]\nages = { query = "age", levels = ["county"] }\n\n[publish]'
+    spec.write_text((start + tables + end).split("[companions.units]")[0])
+    other = run(spec, tmp_path / "releases")
+    with pytest.raises(InputError, match="have no table in common"):
+        compare(open_release(towns["town"]), open_release(other))
+
+
+def test_command(towns: dict[str, Path], tmp_path: Path) -> None:
+    """Text, JSON and a page that needs nothing else."""
+    page = tmp_path / "page.html"
+    arguments = ["compare", str(towns["town"]), str(towns["poor"])]
+    shown = CliRunner().invoke(app, [*arguments, "--html", str(page)])
+    assert shown.exit_code == 0, shown.output
+    assert "privacy.rho" in shown.output
+    assert "Not compared: table detail at county is in the first only" in shown.output
+    text = page.read_text("utf-8")
+    assert "Two releases compared" in text
+    assert "http" not in text, "no request leaves the page"
+    found = json.loads(CliRunner().invoke(app, [*arguments, "--json"]).stdout)
+    assert found["first"]["budget"] == {"": "2", "units": "1"}
+    assert len(found["tables"]) == 11
+
+
+def test_page_escapes(towns: dict[str, Path]) -> None:
+    found = compared(towns, "poor")
+    object.__setattr__(found.first.manifest, "release", "<b>x</b>")
+    assert "<b>x" not in comparison_html(found)

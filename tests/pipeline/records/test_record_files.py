@@ -1,0 +1,201 @@
+"""Reading files: only what is asked for, exactly as it stands, and one clear message where it cannot be read."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import RecordsError
+from pipeline.records import record_files as records
+from pipeline.records.record_files import open_records
+
+
+def read(path: Path, columns: list[str], chunk_rows: int = 2) -> list[dict[str, object]]:
+    return [row for chunk in open_records(path, columns, chunk_rows).chunks() for row in chunk.to_pylist()]
+
+
+def write_csv(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_text_is_kept_as_it_stands(tmp_path: Path) -> None:
+    """Leading zeros, spaces, signs and words such as NA survive; nothing is guessed to be a number or missing."""
+    values = ["007", " 7", "+7", "NA", "null", "1e3", "7.0", "", 'say "hi"', "a,b"]
+    quoted = "\n".join('"' + value.replace('"', '""') + '",x' for value in values)
+    path = write_csv(tmp_path / "a.csv", f"code,other\n{quoted}\n")
+    assert [row["code"] for row in read(path, ["code"])] == values
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_csv_dialects(tmp_path: Path, ends: str, mark: str) -> None:
+    """Both line ends, a byte order mark, blank lines and a missing last line end make no difference."""
+    path = write_csv(tmp_path / "a.csv", mark + ends.join(["code,other", "01,x", "", "02,y"]))
+    assert [row["code"] for row in read(path, ["code"])] == ["01", "02"]
+
+
+def test_compressed_csv(tmp_path: Path) -> None:
+    """A .csv.gz file reads as the .csv file does."""
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(b"code,other\n01,x\n02,y\n"))
+    assert [row["code"] for row in read(path, ["code"])] == ["01", "02"]
+
+
+def test_only_the_needed_columns_are_read(tmp_path: Path) -> None:
+    """Other columns never reach memory, in the order asked for and each once."""
+    pq.write_table(pa.table({"a": ["1"], "b": ["2"], "c": ["3"]}), tmp_path / "a.parquet")
+    write_csv(tmp_path / "a.csv", "a,b,c\n1,2,3\n")
+    for name in ("a.parquet", "a.csv"):
+        file = open_records(tmp_path / name, ["c", "a", "c"], 10)
+        assert file.columns == ("c", "a")
+        assert [chunk.schema.names for chunk in file.chunks()] == [["c", "a"]]
+
+
+def test_parquet_comes_in_chunks(tmp_path: Path) -> None:
+    """No chunk has more rows than asked for, and together they are the file in order."""
+    pq.write_table(pa.table({"a": [str(i) for i in range(25)]}), tmp_path / "a.parquet", row_group_size=10)
+    chunks = list(open_records(tmp_path / "a.parquet", ["a"], 4).chunks())
+    assert max(chunk.num_rows for chunk in chunks) <= 4
+    assert [row["a"] for chunk in chunks for row in chunk.to_pylist()] == [str(i) for i in range(25)]
+
+
+def test_csv_comes_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A CSV file is cut by bytes, never within a row."""
+    monkeypatch.setattr(records, "CSV_BLOCK_BYTES", 64)
+    path = write_csv(tmp_path / "a.csv", "a,b\n" + "".join(f'{i},"line\nbreak"\n' for i in range(100)))
+    chunks = list(open_records(path, ["a"], 4).chunks())
+    assert len(chunks) > 5
+    assert [row["a"] for chunk in chunks for row in chunk.to_pylist()] == [str(i) for i in range(100)]
+
+
+def test_lines_of_rows(tmp_path: Path) -> None:
+    """Line numbers count the header, blank lines and line breaks in quotes, as an editor does."""
+    path = write_csv(tmp_path / "a.csv", 'a,b\n1,x\n\n2,"two\nlines"\n3,x\n')
+    find_lines = open_records(path, ["a"], 4).find_lines
+    assert find_lines is not None
+    assert find_lines([1, 2, 3]) == {1: 2, 2: 5, 3: 6}
+
+
+def fails(path: Path, columns: list[str] | None = None) -> str:
+    """The message with the folder left out."""
+    with pytest.raises(RecordsError) as caught:
+        read(path, columns or ["a"])
+    return str(caught.value).replace(f"{path.parent}/", "")
+
+
+def test_no_file(tmp_path: Path) -> None:
+    """A missing file and a folder are told apart."""
+    assert fails(tmp_path / "a.csv") == (
+        "a.csv: the file of the records does not exist; a .csv, .csv.gz or .parquet file is needed"
+    )
+    (tmp_path / "b.csv").mkdir()
+    assert fails(tmp_path / "b.csv") == (
+        "b.csv: the file of the records is a folder; a .csv, .csv.gz or .parquet file is needed"
+    )
+
+
+def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    """A path through a file, and a pipe, which cannot be read a second time for line numbers."""
+    write_csv(tmp_path / "b", "")
+    with pytest.raises(RecordsError, match=r"b/a\.csv: the file of the records cannot be read \(Not a directory\); "):
+        read(tmp_path / "b" / "a.csv", ["a"])
+    os.mkfifo(tmp_path / "a.csv")
+    assert "is not a file that can be read twice" in fails(tmp_path / "a.csv")
+
+
+def test_nested_columns(tmp_path: Path) -> None:
+    """A list is no value; a dot in a column's name does not make it nested."""
+    pq.write_table(pa.table({"a": [[1]], "b.c": ["x"], "b": [{"c": "y"}]}), tmp_path / "a.parquet")
+    assert fails(tmp_path / "a.parquet").startswith("a.parquet, column 'a': found values of type list<")
+    pq.write_table(pa.table({"b.c": ["x"]}), tmp_path / "a.parquet")
+    assert read(tmp_path / "a.parquet", ["b.c"]) == [{"b.c": "x"}]
+
+
+def test_unknown_type(tmp_path: Path) -> None:
+    """The message lists the types that are read."""
+    path = write_csv(tmp_path / "a.xlsx", "PK")
+    assert fails(path) == "a.xlsx: unknown type of file '.xlsx'; allowed are .csv, .csv.gz and .parquet"
+
+
+def test_empty_files(tmp_path: Path) -> None:
+    """No bytes, no rows: each kind of empty file is an error, not an empty release."""
+    for name in ("a.csv", "a.parquet"):
+        assert fails(write_csv(tmp_path / name, "")) == (
+            f"{name}: the file is empty (0 bytes); at least one record is needed"
+        )
+    assert fails(write_csv(tmp_path / "a.csv", "a,b\n")) == (
+        "a.csv: the file has a header and no rows; at least one record is needed"
+    )
+    pq.write_table(pa.table({"a": pa.array([], pa.string())}), tmp_path / "a.parquet")
+    assert fails(tmp_path / "a.parquet") == "a.parquet: the file has no rows; at least one record is needed"
+
+
+def test_corrupt_parquet(tmp_path: Path) -> None:
+    """A file that is no Parquet, is cut short, or has a damaged page is told as such."""
+    path = write_csv(tmp_path / "a.parquet", "a,b\n1,2\n")
+    assert fails(path).startswith("a.parquet: not a readable Parquet file: ")
+    pq.write_table(pa.table({"a": [str(i) for i in range(1000)]}), path, compression="zstd")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-10])
+    assert fails(path).startswith("a.parquet: not a readable Parquet file: ")
+    path.write_bytes(whole[:40] + b"\xff" * 200 + whole[240:])
+    assert fails(path).startswith("a.parquet: the file is corrupt: ")
+
+
+def test_missing_and_double_columns(tmp_path: Path) -> None:
+    """All missing columns are named at once, with those that are there."""
+    pq.write_table(pa.table({"a": ["1"], "b": ["2"]}), tmp_path / "a.parquet")
+    assert fails(tmp_path / "a.parquet", ["a", "x", "y"]) == (
+        "a.parquet: no column 'x', 'y'; the file's columns are 'a', 'b'"
+    )
+    write_csv(tmp_path / "a.csv", "a,b,b\n1,2,3\n")
+    assert fails(tmp_path / "a.csv", ["A"]) == "a.csv: no column 'A'; the file's columns are 'a', 'b', 'b'"
+    assert fails(tmp_path / "a.csv", ["b"]) == "a.csv: several columns are named 'b'; each may be there once"
+    assert len(read(tmp_path / "a.csv", ["a"])) == 1, "a column that is not needed may be there twice"
+
+
+def test_wide_files_show_some_columns(tmp_path: Path) -> None:
+    """The message stays readable where the file has hundreds of columns."""
+    path = write_csv(tmp_path / "a.csv", ",".join(f"c{i}" for i in range(300)) + "\n")
+    assert fails(path).endswith("'c8', 'c9', ... 'c299' (300 values)")
+
+
+def test_csv_with_a_broken_row(tmp_path: Path) -> None:
+    """The line of a row with too many or too few fields is named; the row's content is not shown."""
+    path = write_csv(tmp_path / "a.csv", 'a,b\n1,"x\ny"\n\nsecret,2,3\n')
+    rule = "that of the header is 2; each row must have as many as the header"
+    assert fails(path) == f"a.csv, line 5: the number of fields is 3, {rule}"
+    path = write_csv(tmp_path / "a.csv", "a,b\n" + "1,2\n" * 5000 + "1\n")
+    assert fails(path) == f"a.csv, line 5,002: the number of fields is 1, {rule}"
+
+
+def test_csv_that_is_not_utf8(tmp_path: Path) -> None:
+    """A needed column in another encoding is an error, not a guess; other columns do not matter."""
+    path = tmp_path / "a.csv"
+    path.write_bytes("a,b\nx,1\ncafé,2\n".encode("latin-1"))
+    assert fails(path) == "a.csv, line 3: the text is not in UTF-8; write the file in UTF-8"
+    assert [row["b"] for row in read(path, ["b"])] == ["1", "2"]
+
+
+def test_corrupt_compressed_csv(tmp_path: Path) -> None:
+    """A .csv.gz file that is none, or is cut short, is told as such."""
+    path = write_csv(tmp_path / "a.csv.gz", "a,b\n1,2\n")
+    assert fails(path).startswith("a.csv.gz: not a readable CSV file: ")
+    path.write_bytes(gzip.compress(b"a,b\n" + b"".join(b"%d,2\n" % i for i in range(100_000)))[:-100])
+    assert fails(path).startswith("a.csv.gz: the file is corrupt: ")
+
+
+def test_parquet_with_text_that_is_not_utf8(tmp_path: Path) -> None:
+    """A page that is damaged within a text is found although its file is in order."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": ["secret-text"] * 10}), path, compression="none", use_dictionary=False)
+    whole = path.read_bytes()
+    assert b"secret-text" in whole
+    path.write_bytes(whole.replace(b"secret-text", b"secret-\xb1ext"))
+    assert fails(path).startswith("a.parquet: the file is corrupt: ")

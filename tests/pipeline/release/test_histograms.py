@@ -1,0 +1,154 @@
+"""Histograms in long form hold every nonzero cell once, in an order and in bytes that have one form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.model.schema import Attribute, Schema
+from pipeline.release.histograms import read_histogram, write_histogram
+from pipeline.storage.files import HEADER_KEY
+
+SCHEMA = Schema((Attribute("sex", ("male", "female")), Attribute("age", ("young", "middle", "old"))))
+N = 40
+# Contiguous below their parents, and so not sorted as a whole.
+GEOCODES = np.array([f"b{i:03d}" for i in range(N // 2)] + [f"a{i:03d}" for i in range(N // 2)])
+
+
+def _counts(seed: int = 0) -> sp.csr_array:
+    rng = np.random.default_rng(seed)
+    dense = rng.poisson(0.7, (N, SCHEMA.n_cells)).astype(np.int64)
+    dense[3:6] = 0
+    return sp.csr_array(dense)
+
+
+@pytest.fixture(autouse=True)
+def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.release.histograms.rows_per_group", lambda _columns: 7)
+    monkeypatch.setattr("pipeline.release.histograms.VALUES_PER_ROW_GROUP", 11)
+
+
+def _write(folder: Path, name: str, counts: object, private: bool = False) -> Path:
+    (folder / "staging").mkdir(exist_ok=True)
+    target = folder / f"{name}.parquet"
+    write_histogram(target, folder / "staging", "tract", GEOCODES, SCHEMA, counts, private=private)  # type: ignore[arg-type]
+    return target
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a", _counts())
+    assert pq.ParquetFile(path).num_row_groups > 10
+    found = read_histogram(path, GEOCODES, SCHEMA)
+    assert found.dtype == np.int64
+    assert found.has_canonical_format
+    assert np.array_equal(found.toarray(), _counts().toarray())
+
+
+def test_the_file_lists_the_nonzero_cells_one_by_one(tmp_path: Path) -> None:
+    frame = pd.read_parquet(_write(tmp_path, "a", _counts()))
+    dense = _counts().toarray().reshape(N, 2, 3)
+    expected = [
+        (geocode, sex, age, int(dense[g, s, a]))
+        for g, geocode in enumerate(GEOCODES)
+        for s, sex in enumerate(("male", "female"))
+        for a, age in enumerate(("young", "middle", "old"))
+        if dense[g, s, a]
+    ]
+    assert list(frame.columns) == ["geocode", "sex", "age", "count"]
+    assert list(frame.itertuples(index=False, name=None)) == expected
+    assert list(frame.age.cat.categories) == ["young", "middle", "old"]
+
+
+def test_pandas_can_group_across_row_groups(tmp_path: Path) -> None:
+    frame = pd.read_parquet(_write(tmp_path, "a", _counts()))
+    totals = frame.groupby("geocode", observed=True)["count"].sum()
+    expected = dict(zip(GEOCODES.tolist(), _counts().sum(axis=1).tolist(), strict=True))
+    assert totals.to_dict() == {geocode: total for geocode, total in expected.items() if total}
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(0, N), max_size=5).map(sorted))
+def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int]) -> None:
+    counts = _counts()
+    batches = (counts[start:stop] for start, stop in zip([0, *cuts], [*cuts, N], strict=True))
+    assert _write(tmp_path, "cut", batches).read_bytes() == _write(tmp_path, "whole", counts).read_bytes()
+
+
+def test_stored_zeros_and_index_types_do_not_show(tmp_path: Path) -> None:
+    counts = _counts()
+    zeros = sp.csr_array(
+        (np.zeros(N * 6, dtype=np.int64), np.tile(np.arange(6, dtype=np.int64), N), np.arange(N + 1) * 6), shape=(N, 6)
+    )
+    zeros.data[:] = counts.toarray().ravel()
+    assert zeros.nnz > counts.nnz
+    assert _write(tmp_path, "zeros", zeros).read_bytes() == _write(tmp_path, "plain", counts).read_bytes()
+
+
+def test_an_empty_level_is_a_file_too(tmp_path: Path) -> None:
+    empty = sp.csr_array((N, SCHEMA.n_cells), dtype=np.int64)
+    assert read_histogram(_write(tmp_path, "a", empty), GEOCODES, SCHEMA).nnz == 0
+    assert len(pd.read_parquet(tmp_path / "a.parquet")) == 0
+
+
+def test_the_confidential_one_is_for_its_owner(tmp_path: Path) -> None:
+    assert _write(tmp_path, "a", _counts(), private=True).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("change", ["negative", "short", "long", "cells", "float", "unsorted"])
+def test_counts_that_are_no_histogram_are_refused_and_leave_no_file(tmp_path: Path, change: str) -> None:
+    counts = _counts()
+    if change == "negative":
+        counts.data[3] = -1
+    elif change == "short":
+        counts = counts[:-1]
+    elif change == "long":
+        counts = sp.vstack([counts, counts], format="csr")
+    elif change == "cells":
+        counts = counts[:, :5]
+    elif change == "float":
+        counts = counts.astype(np.float64)
+    else:
+        counts.indices[:2] = counts.indices[:2][::-1].copy()
+        counts = sp.csr_array((counts.data, counts.indices, counts.indptr), shape=counts.shape)
+    with pytest.raises(ValueError, match="counts must"):
+        _write(tmp_path, "a", counts)
+    assert not (tmp_path / "a.parquet").exists()
+
+
+def test_an_attribute_cannot_take_a_columns_name(tmp_path: Path) -> None:
+    schema = Schema((Attribute("count", ("a", "b")),))
+    with pytest.raises(InputError, match="'count' names a column"):
+        write_histogram(tmp_path / "a", tmp_path, "tract", GEOCODES, schema, sp.csr_array((N, 2), dtype=np.int64))
+
+
+def test_damaged_histograms_are_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a", _counts())
+    good = pq.read_table(path)
+    header = {HEADER_KEY: good.schema.metadata[HEADER_KEY]}
+    count = good.schema.names.index("count")
+    doubled = pa.concat_tables([good.slice(0, 3), good.slice(2)])
+    zero = good.set_column(count, good.schema.field(count), pa.array([0] + [1] * (len(good) - 1), pa.int64()))
+    for table, message in [
+        (doubled, "rows must stand in the order"),
+        (good.take(list(range(len(good) - 1, -1, -1))), "rows must stand in the order"),
+        (zero, "counts above 0"),
+        (good.drop_columns("age"), "is not a histogram of this schema"),
+    ]:
+        pq.write_table(table.replace_schema_metadata(header), path)
+        with pytest.raises(ReleaseError, match=message):
+            read_histogram(path, GEOCODES, SCHEMA)
+    _write(tmp_path, "a", _counts())
+    with pytest.raises(ReleaseError, match="column geocode: 'b000' is not known"):
+        read_histogram(path, np.array(["a", "z"]), SCHEMA)
+    other = Schema((SCHEMA.attributes[0], Attribute("age", ("young", "middle", "aged"))))
+    with pytest.raises(ReleaseError, match="is not a histogram of this schema"):
+        read_histogram(path, GEOCODES, other)

@@ -1,0 +1,310 @@
+"""The manifest shows every change of a published file or of itself, and states the guarantee exactly."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.model.query import Query
+from pipeline.model.schema import Attribute, Schema
+from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import (
+    Manifest,
+    PrivacyStatement,
+    check_public_files,
+    decimal_text,
+    privacy_statement,
+    public_files,
+    read_manifest,
+    software,
+    status,
+    write_manifest,
+)
+from pipeline.storage.files import canonical_json, make_restricted, write_bytes
+
+SCHEMA = Schema((Attribute("sex", ("m", "f")), Attribute("age", ("young", "old"))))
+STRATEGY = Strategy(
+    (
+        LevelStrategy("state", Fraction(1, 5), (MeasuredQuery(Query.parse("total", SCHEMA), Fraction(1)),)),
+        LevelStrategy("county", Fraction(0), ()),
+        LevelStrategy(
+            "tract",
+            Fraction(4, 5),
+            (
+                MeasuredQuery(Query.parse("sex * age", SCHEMA), Fraction(1, 3)),
+                MeasuredQuery(Query.parse("sex", SCHEMA), Fraction(2, 3)),
+            ),
+        ),
+    )
+)
+
+
+def _statement(**changes: object) -> PrivacyStatement:
+    arguments: dict[str, object] = {
+        "universe": "",
+        "framework": "zcdp",
+        "budget": Fraction("2.56"),
+        "delta": Fraction("1e-10"),
+        "neighbours": "change-one",
+        "strategy": STRATEGY,
+        "invariants": [("state", "total")],
+    }
+    return privacy_statement(**{**arguments, **changes})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    """A small release with its manifest."""
+    run = RunDirectory(tmp_path / "release")
+    make_restricted(run.staging)
+    write_bytes(run.report, b"<html>", run.staging)
+    write_bytes(run.main.table("race", "tract"), b"table", run.staging)
+    write_bytes(run.universe("units").microdata, b"units", run.staging)
+    write_manifest(run, _manifest(run))
+    return run
+
+
+def _manifest(run: RunDirectory) -> Manifest:
+    return Manifest(
+        release="test",
+        software=software(),
+        status=status(insecure_key=True),
+        spec={"name": "test", "privacy": {"rho": "2.56"}},
+        public_seed=0,
+        privacy=(_statement(),),
+        key_commitment="ab" * 32,
+        input_fingerprints={"": "cd" * 32},
+        solver={"iterations": 12, "worst": 1.5e-5},
+        files=public_files(run),
+    )
+
+
+def test_what_is_read_is_what_was_written(run: RunDirectory) -> None:
+    assert read_manifest(run.manifest) == _manifest(run)
+    assert check_public_files(run) == []
+
+
+def test_the_same_release_has_the_same_manifest(run: RunDirectory, tmp_path: Path) -> None:
+    before = run.manifest.read_bytes()
+    for path in run.public.rglob("*"):
+        os.utime(path, (0, 0))
+    write_manifest(run, _manifest(run))
+    assert run.manifest.read_bytes() == before
+    for word in (socket.gethostname(), str(tmp_path), "seconds"):
+        assert word not in before.decode()
+
+
+def test_files_are_listed_with_their_own_hash_and_size(run: RunDirectory) -> None:
+    files = json.loads(run.manifest.read_bytes())["files"]
+    assert files == {
+        name: {"sha256": hashlib.sha256(data).hexdigest(), "bytes": len(data)}
+        for name, data in [
+            ("companions/units/microdata.parquet", b"units"),
+            ("report.html", b"<html>"),
+            ("tables/race/tract.parquet", b"table"),
+        ]
+    }
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x20, 0xFF])
+def test_every_changed_byte_of_the_manifest_is_noticed(run: RunDirectory, mask: int) -> None:
+    data = run.manifest.read_bytes()
+    missed = []
+    for position in range(len(data)):
+        changed = bytearray(data)
+        changed[position] ^= mask
+        run.manifest.write_bytes(changed)
+        problems = check_public_files(run)
+        if len(problems) != 1 or "manifest.json is damaged" not in problems[0]:
+            missed.append(position)
+    assert missed == []
+    run.manifest.write_bytes(data)
+    assert check_public_files(run) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data[:-1],
+        lambda data: data + b" ",
+        lambda data: b"\xef\xbb\xbf" + data,
+        lambda data: data.replace(b"\n", b"\r\n"),
+        lambda data: data.replace(b'  "format": 1,\n', b'  "format": 1,\n  "format": 1,\n'),
+        lambda data: data.replace(b'"test"', b'"\\u0074est"'),
+        lambda data: data.replace(b'"test"', b'"\\ud800"'),
+        lambda data: data.replace(b'"iterations": 12', b'"iterations": NaN'),
+        lambda data: data.replace(b'"iterations": 12', b'"iterations": 1' + b"0" * 5000),
+        lambda _: b"[" * 100_000,
+        lambda _: b"[]\n",
+        lambda _: b"",
+    ],
+)
+def test_other_damage_to_the_manifest_is_noticed(run: RunDirectory, change: object) -> None:
+    data = run.manifest.read_bytes()
+    changed = change(data)  # type: ignore[operator]
+    assert changed != data
+    run.manifest.write_bytes(changed)
+    with pytest.raises(ReleaseError, match=r"manifest\.json is damaged"):
+        read_manifest(run.manifest)
+
+
+def _sealed(content: dict[str, object]) -> bytes:
+    """A manifest of any content with the hash that belongs to it."""
+    content.pop("manifest_sha256", None)
+    return canonical_json({**content, "manifest_sha256": hashlib.sha256(canonical_json(content)).hexdigest()})
+
+
+def test_another_format_or_other_fields_are_named(run: RunDirectory) -> None:
+    content = json.loads(run.manifest.read_bytes())
+    for change, message in [
+        ({"format": 2}, "has the format 2; this version of the software reads 1"),
+        ({"more": 1}, "is not a manifest of this format: more"),
+        ({"public_seed": "0"}, "is not a manifest of this format: public_seed"),
+        ({"status": "fine"}, "is not a manifest of this format: status"),
+        ({"files": {"a": {"sha256": "0"}}}, r"is not a manifest of this format: files\.a\.bytes"),
+    ]:
+        run.manifest.write_bytes(_sealed({**content, **change}))
+        with pytest.raises(ReleaseError, match=message):
+            read_manifest(run.manifest)
+    run.manifest.unlink()
+    assert "manifest.json cannot be read: No such file" in check_public_files(run)[0]
+
+
+def test_changed_files_are_named(run: RunDirectory) -> None:
+    run.report.write_bytes(b"<HTML>")
+    run.main.table("race", "tract").write_bytes(b"longer table")
+    run.universe("units").microdata.unlink()
+    (run.public / "tables" / "extra").write_bytes(b"")
+    assert check_public_files(run) == [
+        "'public/companions/units/microdata.parquet' is missing; the manifest lists it",
+        "'public/report.html' was changed: its hash is not the one in the manifest",
+        "'public/tables/extra' is not in the manifest",
+        "'public/tables/race/tract.parquet' was changed: it has 12 bytes, 5 according to the manifest",
+    ]
+
+
+def test_links_and_other_things_are_not_files_of_a_release(run: RunDirectory, tmp_path: Path) -> None:
+    same = tmp_path / "same"
+    same.write_bytes(b"<html>")
+    run.report.unlink()
+    run.report.symlink_to(same)
+    assert check_public_files(run) == ["'public/report.html' is a symbolic link; a release holds only files of its own"]
+    with pytest.raises(ReleaseError, match="symbolic link"):
+        public_files(run)
+    run.report.unlink()
+    os.mkfifo(run.report)
+    assert check_public_files(run) == ["'public/report.html' is not a regular file"]
+    run.report.unlink()
+    write_bytes(run.report, b"<html>", run.staging)
+    (run.public / "more").symlink_to(tmp_path)
+    assert check_public_files(run) == ["'public/more' is not in the manifest"]
+    (run.public / "more").unlink()
+    run.public.rename(tmp_path / "elsewhere")
+    run.public.symlink_to(tmp_path / "elsewhere")
+    assert "is a symbolic link" in check_public_files(run)[0]
+
+
+def test_a_forged_path_is_never_opened(run: RunDirectory, tmp_path: Path) -> None:
+    secret = tmp_path / "release" / "restricted" / "key"
+    secret.write_bytes(b"key")
+    content = json.loads(run.manifest.read_bytes())
+    for name in ("../restricted/key", str(secret)):
+        content["files"][name] = {"sha256": hashlib.sha256(b"key").hexdigest(), "bytes": 3}
+    run.manifest.write_bytes(_sealed(content))
+    problems = check_public_files(run)
+    assert len(problems) == 2
+    assert all("is missing" in problem for problem in problems)
+
+
+def test_strange_names_are_shown_without_their_effect(run: RunDirectory) -> None:
+    (run.public / "a\nb\x1b[2J").write_bytes(b"")
+    (run.public / os.fsdecode(b"\xff")).write_bytes(b"")
+    problems = check_public_files(run)
+    assert problems == ["'public/a\\nb\\x1b[2J' is not in the manifest", "'public/\\udcff' is not in the manifest"]
+
+
+def test_the_noise_is_stated_exactly() -> None:
+    noise = {(line.level, line.query): line for line in _statement().noise}
+    # sigma^2 = 2 / (2 rho share), with rho = 64/25: state 5/1 * 25/64, tract (4/15) and (8/15).
+    assert {key: (line.scale, line.share) for key, line in noise.items()} == {
+        ("state", "total"): ("125/64", "1/5"),
+        ("tract", "sex * age"): ("375/256", "4/15"),
+        ("tract", "sex"): ("375/512", "8/15"),
+    }
+    assert {line.mechanism for line in noise.values()} == {"discrete_gaussian"}
+    assert noise["state", "total"].scale_decimal == "1.953125"
+    pure = _statement(framework="pure", budget=Fraction(4), neighbours="add-remove")
+    assert [(line.mechanism, line.scale) for line in pure.noise] == [
+        ("discrete_laplace", "5/4"),
+        ("discrete_laplace", "15/16"),
+        ("discrete_laplace", "15/32"),
+    ]
+
+
+def test_epsilon_is_rounded_up_and_says_how_it_was_found() -> None:
+    statement = _statement()
+    exact = zcdp_epsilon(Fraction("2.56"), Fraction("1e-10"))
+    assert exact <= float(statement.epsilon) <= exact * (1 + 1e-5)
+    assert "2004.00010" in statement.conversion
+    assert (statement.budget, statement.budget_decimal, statement.delta) == ("64/25", "2.56", "1e-10")
+    pure = _statement(framework="pure", budget=Fraction(542, 339))
+    assert (pure.budget, pure.epsilon, pure.delta) == ("542/339", "1.598820059", "0")
+    assert Fraction(pure.epsilon) >= Fraction(542, 339)
+
+
+def test_the_words_say_what_is_compared_and_what_is_not_protected() -> None:
+    assert "one record having other values" in _statement().words
+    assert "one record being there or not" in _statement(neighbours="add-remove").words
+    assert "rho = 2.56" in _statement().words
+    assert f"epsilon = {_statement().epsilon} at delta = 1e-10" in _statement().words
+    assert "invariants are published exactly and are not protected" in _statement().words
+    assert "invariants" not in _statement(invariants=[]).words
+    assert "delta" not in _statement(framework="pure").words
+
+
+def test_a_budget_without_noise_is_refused() -> None:
+    with pytest.raises(InputError):
+        _statement(budget=Fraction(0))
+
+
+@given(value=st.fractions(min_value=0, max_value=10**9), digits=st.integers(3, 15))
+def test_a_decimal_is_the_least_of_its_digits_that_is_not_below(value: Fraction, digits: int) -> None:
+    text = decimal_text(value, digits)
+    shown = Fraction(text)
+    assert shown >= value
+    assert shown - value < max(value, shown) * Fraction(10) ** (1 - digits) or shown == value
+    if Decimal(value.numerator) / value.denominator == Fraction(text) and len(text) < digits:
+        assert shown == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("0", "0"), ("100", "100"), ("2.50", "2.5"), ("1/3", "0.333333333334"), ("1e-10", "1e-10"), ("1e-6", "0.000001")],
+)
+def test_decimals_are_written_plainly(value: str, text: str) -> None:
+    assert decimal_text(Fraction(value)) == text
+
+
+def test_the_software_is_what_is_installed() -> None:
+    found = software()
+    assert found.name == "spinewise"
+    assert (found.packages["numpy"], found.packages["pyarrow"]) == (np.__version__, pa.__version__)
+
+
+def test_a_test_keys_release_is_not_for_release() -> None:
+    assert status(insecure_key=True) == "NOT FOR RELEASE: insecure test key"
+    assert status(insecure_key=False) == "official"

@@ -1,0 +1,204 @@
+"""A measurement is read back as it was written, in bytes that do not depend on how it was computed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import pipeline.storage.files
+from pipeline.errors import ReleaseError
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
+
+HEADER = MeasurementHeader("tract", "votingage * race", 3, "discrete_gaussian", Fraction(339, 7), 48.43)
+N = 1000
+GEOCODES = np.array([f"44{i:09d}" for i in range(N)])
+VALUES = np.random.default_rng(3).integers(-(2**40), 2**40, (N, 3))
+
+
+@pytest.fixture(autouse=True)
+def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several row groups from few rows: 100 rows of 3 values each."""
+    monkeypatch.setattr("pipeline.release.measurements.rows_per_group", lambda size: 300 // size)
+
+
+def _write(folder: Path, name: str, cuts: list[int], header: MeasurementHeader = HEADER) -> Path:
+    target = folder / f"{name}.parquet"
+    (folder / "staging").mkdir(exist_ok=True)
+    with MeasurementWriter.open(target, folder / "staging", header) as writer:
+        for geocodes, values in zip(np.split(GEOCODES, cuts), np.split(VALUES, cuts), strict=True):
+            writer.write(geocodes, values)
+    return target
+
+
+def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
+    measurement = read_measurement(_write(tmp_path, "a", []))
+    assert measurement.header == HEADER
+    assert (measurement.level, measurement.query, measurement.variance) == ("tract", "votingage * race", 48.43)
+    assert measurement.values.dtype == np.int64
+    assert np.array_equal(measurement.values, VALUES)
+    assert np.array_equal(measurement.geocodes, GEOCODES)
+
+
+def test_two_lines_of_pandas_read_it(tmp_path: Path) -> None:
+    frame = pd.read_parquet(_write(tmp_path, "a", []))
+    assert list(frame.columns) == ["geocode", "value", "variance"]
+    assert np.array_equal(np.stack(frame.value.to_list()), VALUES)
+    assert frame.geocode.tolist() == GEOCODES.tolist()
+    assert (frame.variance == 48.43).all()
+
+
+@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(cuts=st.lists(st.integers(0, N), max_size=6).map(sorted))
+def test_the_bytes_do_not_depend_on_the_batches(tmp_path: Path, cuts: list[int]) -> None:
+    whole = tmp_path / "whole.parquet"
+    if not whole.exists():
+        _write(tmp_path, "whole", [])
+        assert pq.ParquetFile(whole).num_row_groups == 10
+    assert _write(tmp_path, "cut", cuts).read_bytes() == whole.read_bytes()
+
+
+def test_the_bytes_depend_on_values_and_header(tmp_path: Path) -> None:
+    first = _write(tmp_path, "a", []).read_bytes()
+    other = MeasurementHeader("tract", "votingage * race", 3, "discrete_gaussian", Fraction(340, 7), 48.43)
+    assert _write(tmp_path, "b", [], other).read_bytes() != first
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(bounds=st.tuples(st.integers(0, N), st.integers(0, N)).map(sorted))
+def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) -> None:
+    path = tmp_path / "whole.parquet"
+    if not path.exists():
+        _write(tmp_path, "whole", [])
+    start, stop = bounds
+    with open_measurement(path) as file:
+        part = file.read(start, stop)
+        assert len(file) == N
+    assert np.array_equal(part.values, VALUES[start:stop])
+    assert np.array_equal(part.geocodes, GEOCODES[start:stop])
+
+
+def test_a_range_reads_only_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = _write(tmp_path, "a", [])
+    with open_measurement(path) as file:
+        read = []
+        monkeypatch.setattr(file, "_file", _Watched(file._file, read))
+        file.read(150, 301)
+        assert read == [1, 2, 3]
+        with pytest.raises(IndexError):
+            file.read(0, N + 1)
+        assert np.array_equal(file.geocodes(), GEOCODES)
+
+
+class _Watched:
+    """A Parquet file that notes which row groups are read."""
+
+    def __init__(self, file: pq.ParquetFile, read: list[int]) -> None:
+        self._file, self._read = file, read
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._file, name)
+
+    def read_row_group(self, group: int, **options: object) -> pa.Table:
+        self._read.append(group)
+        return self._file.read_row_group(group, **options)
+
+
+def test_invariants_have_the_same_form_without_noise(tmp_path: Path) -> None:
+    exact = MeasurementHeader("state", "total", 1, "exact", Fraction(0), 0.0)
+    (tmp_path / "staging").mkdir()
+    with MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", exact) as writer:
+        writer.write(np.array(["44"]), np.array([[1_052_567]]))
+    measurement = read_measurement(tmp_path / "a")
+    assert (measurement.values.tolist(), measurement.variance) == ([[1_052_567]], 0.0)
+
+
+def test_no_geounits_are_a_file_too(tmp_path: Path) -> None:
+    (tmp_path / "staging").mkdir()
+    with MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", HEADER):
+        pass
+    measurement = read_measurement(tmp_path / "a")
+    assert measurement.values.shape == (0, 3)
+    assert len(measurement.geocodes) == 0
+
+
+def test_an_error_while_measuring_leaves_no_file(tmp_path: Path) -> None:
+    (tmp_path / "staging").mkdir()
+
+    def stopped() -> None:
+        with MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", HEADER) as writer:
+            writer.write(GEOCODES, VALUES)
+            raise RuntimeError("stop")
+
+    with pytest.raises(RuntimeError, match="stop"):
+        stopped()
+    assert [path.name for path in tmp_path.rglob("*")] == ["staging"]
+
+
+@pytest.mark.parametrize("values", [VALUES[:, :2], VALUES[:5], VALUES.astype(float), VALUES.astype(np.uint64)])
+def test_values_of_another_shape_or_type_are_refused(tmp_path: Path, values: np.ndarray) -> None:
+    (tmp_path / "staging").mkdir()
+    with (
+        pytest.raises(ValueError, match="values must be whole numbers of shape"),
+        MeasurementWriter.open(tmp_path / "a", tmp_path / "staging", HEADER) as writer,
+    ):
+        writer.write(GEOCODES, values)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "scale", "variance", "size"),
+    [
+        ("exact", Fraction(1), 0.0, 1),
+        ("exact", Fraction(0), 1.0, 1),
+        ("discrete_gaussian", Fraction(0), 1.0, 1),
+        ("discrete_laplace", Fraction(1), 0.0, 1),
+        ("discrete_laplace", Fraction(1), float("inf"), 1),
+        ("laplace", Fraction(1), 1.0, 1),
+        ("exact", Fraction(0), 0.0, 0),
+    ],
+)
+def test_a_header_that_contradicts_itself_cannot_be_made(
+    mechanism: str, scale: Fraction, variance: float, size: int
+) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        MeasurementHeader("tract", "total", size, mechanism, scale, variance)  # type: ignore[arg-type]
+
+
+def test_the_callers_own_errors_pass_through(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a", [])
+    with pytest.raises(FileNotFoundError), open_measurement(path):
+        (tmp_path / "elsewhere").read_text()
+
+
+def _rewrite(path: Path, table: pa.Table, header: dict[str, object]) -> None:
+    metadata = {pipeline.storage.files.HEADER_KEY: pipeline.storage.files.canonical_json(header)}
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+
+
+def test_files_that_are_not_as_their_header_says_are_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path, "a", [])
+    good = pq.read_table(path)
+    header: dict[str, object] = HEADER._to_json()
+    short = [[1, 2, 3], [1, 2], *([[1, 2, 3, 4]] + [[1, 2, 3]] * (N - 3))]
+    for table, changed, message in [
+        (good, {**header, "kind": "table"}, "is not a measurement"),
+        (good, {**header, "scale": "1/0"}, "its header does not describe a measurement"),
+        (good, {**header, "more": 1}, "its header does not describe a measurement"),
+        (good, {**header, "variance": 1.0}, "not every row has the 3 values and the variance 1.0"),
+        (good, {**header, "size": 2}, "not every row has the 2 values"),
+        (good.set_column(1, good.schema.field(1), pa.array(short, good.schema.field(1).type)), header, "not every row"),
+        (good.drop_columns("variance"), header, "has the columns"),
+    ]:
+        _rewrite(path, table, changed)
+        with pytest.raises(ReleaseError, match=message):
+            read_measurement(path)
+    path.write_bytes(b"")
+    with pytest.raises(ReleaseError, match=r"a\.parquet cannot be read as a Parquet file"):
+        read_measurement(path)

@@ -1,0 +1,141 @@
+"""A table has a row for every geounit and a column for every answer, with its margin beside it where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.release.tables import ReleasedTable, read_table, rows_at_once, write_table
+from pipeline.storage.files import HEADER_KEY
+
+N = 25
+RNG = np.random.default_rng(1)
+PLAIN = ReleasedTable(
+    name="race",
+    level="tract",
+    query="votingage * race",
+    geocodes=np.array([f"44{i:03d}" for i in range(N)]),
+    labels=("adult * white", "adult * black", "minor * white"),
+    counts=RNG.poisson(3, (N, 3)) * (np.arange(N) % 4 > 0)[:, None],
+)
+WITH_MARGINS = replace(PLAIN, margins=RNG.uniform(0, 9, (N, 3)))
+
+
+@pytest.fixture(autouse=True)
+def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.release.tables._VALUES_PER_ROW_GROUP", 50)
+
+
+def _rows(table: ReleasedTable, start: int, stop: int) -> ReleasedTable:
+    rows = slice(start, stop)
+    margins = None if table.margins is None else table.margins[rows]
+    return replace(table, geocodes=table.geocodes[rows], counts=table.counts[rows], margins=margins)
+
+
+def _write(folder: Path, table: ReleasedTable) -> Path:
+    (folder / "staging").mkdir(exist_ok=True)
+    rows = rows_at_once(table.labels, with_margins=table.margins is not None)
+    write_table(folder / "a.parquet", folder / "staging", (_rows(table, i, i + rows) for i in range(0, N, rows)))
+    return folder / "a.parquet"
+
+
+@pytest.mark.parametrize("table", [PLAIN, WITH_MARGINS], ids=["plain", "margins"])
+def test_what_is_read_is_what_was_written(tmp_path: Path, table: ReleasedTable) -> None:
+    path = _write(tmp_path, table)
+    assert pq.ParquetFile(path).num_row_groups > 2
+    found = read_table(path)
+    assert (found.name, found.level, found.query, found.labels) == (table.name, table.level, table.query, table.labels)
+    assert np.array_equal(found.geocodes, table.geocodes)
+    assert np.array_equal(found.counts, table.counts)
+    if table.margins is None:
+        assert found.margins is None
+    else:
+        assert found.margins is not None
+        assert np.array_equal(found.margins, table.margins)
+
+
+def test_empty_geounits_have_a_row_and_margins_stand_beside_their_counts(tmp_path: Path) -> None:
+    frame = pd.read_parquet(_write(tmp_path, WITH_MARGINS))
+    assert list(frame.columns) == [
+        "geocode",
+        "adult * white",
+        "adult * white:moe90",
+        "adult * black",
+        "adult * black:moe90",
+        "minor * white",
+        "minor * white:moe90",
+    ]
+    assert len(frame) == N
+    assert (frame["adult * white"] == WITH_MARGINS.counts[:, 0]).all()
+    assert WITH_MARGINS.margins is not None
+    assert (frame["minor * white:moe90"] == WITH_MARGINS.margins[:, 2]).all()
+    assert frame["adult * black"].dtype == np.int64
+
+
+def test_the_memory_order_of_the_counts_does_not_show(tmp_path: Path) -> None:
+    first = _write(tmp_path, WITH_MARGINS).read_bytes()
+    assert _write(tmp_path, replace(WITH_MARGINS, counts=np.asfortranarray(PLAIN.counts))).read_bytes() == first
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (("geocode", "b", "c"), "'geocode' cannot be the label of an answer"),
+        (("a", "a:moe90", "c"), "'a:moe90' cannot be the label of an answer"),
+        (("a", "b", "a"), "'a' cannot be the label of two answers"),
+    ],
+)
+def test_labels_that_cannot_be_columns_are_refused(labels: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InputError, match=rf"tables\.race: {message}"):
+        replace(PLAIN, labels=labels)
+
+
+def test_arrays_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="counts must be int64 of shape"):
+        replace(PLAIN, counts=PLAIN.counts[:, :2])
+    with pytest.raises(ValueError, match="counts must be int64"):
+        replace(PLAIN, counts=PLAIN.counts.astype(float))
+    with pytest.raises(ValueError, match="margins must be float64 of shape"):
+        replace(WITH_MARGINS, counts=PLAIN.counts, margins=np.zeros((N, 2)))
+
+
+def test_damaged_tables_are_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path, WITH_MARGINS)
+    good = pq.read_table(path)
+    header = {HEADER_KEY: good.schema.metadata[HEADER_KEY]}
+    pq.write_table(good.drop_columns("adult * black:moe90").replace_schema_metadata(header), path)
+    with pytest.raises(ReleaseError, match="its columns are not"):
+        read_table(path)
+    pq.write_table(good.replace_schema_metadata({HEADER_KEY: b'{"kind": "histogram"}'}), path)
+    with pytest.raises(ReleaseError, match="is not a table"):
+        read_table(path)
+    path.unlink()
+    with pytest.raises(ReleaseError, match="cannot be read"):
+        read_table(path)
+
+
+def test_parts_that_would_show_in_the_bytes_are_refused(tmp_path: Path) -> None:
+    for cuts in ([0, 3, N], [0, N], []):
+        parts = [_rows(PLAIN, start, stop) for start, stop in pairwise(cuts)]
+        with pytest.raises(ValueError, match="part"):
+            write_table(tmp_path / "a.parquet", tmp_path, parts)
+        assert not (tmp_path / "a.parquet").exists()
+
+
+def test_a_million_geocodes_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 16 megabytes of text on Arrow makes chunks of an array, which a row group does not take."""
+    monkeypatch.setattr("pipeline.release.tables._VALUES_PER_ROW_GROUP", 1 << 24)
+    n = 1_200_000
+    counts = np.arange(n)[:, None]
+    large = replace(PLAIN, geocodes=np.arange(10**15, 10**15 + n).astype(str), labels=("total",), counts=counts)
+    write_table(tmp_path / "total.parquet", tmp_path, [large])
+    read = read_table(tmp_path / "total.parquet")
+    assert np.array_equal(read.geocodes, large.geocodes)
+    assert np.array_equal(read.counts, counts)

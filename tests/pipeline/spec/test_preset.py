@@ -1,0 +1,213 @@
+"""The presets are the production configuration of the 2020 redistricting data: compared with its published figures."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from pipeline.errors import SpecError
+from pipeline.model.schema import Attribute
+from pipeline.model.universe import Universe
+from pipeline.spec.preset import load_preset, preset_names
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+
+#: sigma^2 = 1 / (rho x level share x query share), as published, rounded to the digits that stand here.
+PUBLISHED_VARIANCES = [
+    ("State", "total", "1.209"),
+    ("County", "total", "4.702"),
+    ("County", "hispanic * cenrace", "524.9"),
+    ("County", "detailed", "19.49"),
+    ("Tract", "total", "6.110"),
+    ("Tract", "hispanic * cenrace", "4.953"),
+    ("Tract", "detailed", "19.86"),
+    ("Block_Group", "total", "3.069"),
+    ("Block_Group", "hispanic * cenrace", "4.960"),
+    ("Block_Group", "detailed", "4.063"),
+    ("Block", "total", "7963"),
+    ("Block", "detailed", "10.09"),
+]
+#: The same as standard deviations in persons, of a detailed cell.
+PUBLISHED_DEVIATIONS = [
+    ("State", "4.45"),
+    ("County", "4.41"),
+    ("Tract", "4.46"),
+    ("Block_Group", "2.02"),
+    ("Block", "3.18"),
+]
+HHGQ = (
+    '["household", "correctional", "juvenile", "nursing", "other_institutional", "college", "military", '
+    '"other_noninstitutional"]'
+)
+CENSUS = ("US", "State", "County", "Tract", "Block_Group", "Block")
+
+
+def spec_text(levels: tuple[str, ...], *, strategy: str = 'preset = "pl94-2020-us"', more: str = "") -> str:
+    lengths = ", ".join(f"{level} = {i + 1}" for i, level in enumerate(levels))
+    return f"""
+name = "x"
+[geography]
+file = "f.csv"
+column = "b"
+levels = {{ {lengths} }}
+[schema.attributes]
+hhgq = {HHGQ}
+votingage = ["0", "1"]
+hispanic = ["0", "1"]
+cenrace = ["a", "b", "c"]
+[strategy]
+{strategy}
+{more}
+"""
+
+
+def universe(levels: tuple[str, ...], **more: str) -> Universe:
+    return parse_spec(spec_text(levels, **more)).universes()[0]
+
+
+def variance(found: Universe, level: str, query: str) -> Fraction:
+    at = found.strategy.level(level)
+    share = next(m.share for m in at.queries if m.query.name == query)
+    return 1 / (found.budget * at.share * share)
+
+
+def rounded_like(value: float, text: str) -> str:
+    return f"{value:.{len(text.partition('.')[2])}f}"
+
+
+def test_all_presets_are_there() -> None:
+    assert preset_names() == ("pl94-2020-pr", "pl94-2020-pr-units", "pl94-2020-us", "pl94-2020-us-units")
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_shares_add_up_to_1_exactly(name: str) -> None:
+    preset = load_preset(name)
+    assert sum(level.share for level in preset.levels) == 1
+    assert [sum(share for _, share in level.queries) for level in preset.levels] == [1] * len(preset.levels)
+
+
+def test_budgets_are_the_certificates_squares() -> None:
+    persons, units = Fraction(542, 339) ** 2, Fraction(3379, 12343) ** 2
+    assert load_preset("pl94-2020-us").rho == load_preset("pl94-2020-pr").rho == persons
+    assert load_preset("pl94-2020-us-units").rho == load_preset("pl94-2020-pr-units").rho == units
+    assert round(float(persons), 2) == 2.56
+    assert round(float(units), 7) == 0.0749437
+
+
+def test_published_variances() -> None:
+    found = universe(CENSUS)
+    assert found.budget == load_preset("pl94-2020-us").rho
+    for level, query, text in PUBLISHED_VARIANCES:
+        assert rounded_like(float(variance(found, level, query)), text) == text, (level, query)
+
+
+def test_published_standard_deviations() -> None:
+    found = universe(CENSUS)
+    for level, text in PUBLISHED_DEVIATIONS:
+        # The published figures are roots of rounded variances: half a unit of the last digit, and a bit.
+        assert abs(float(variance(found, level, "detailed")) ** 0.5 - float(text)) < 0.0055, level
+
+
+def test_the_total_is_not_measured_at_us_and_state_has_it_by_far_the_largest() -> None:
+    levels = {level.name: dict(level.queries) for level in load_preset("pl94-2020-us").levels}
+    assert "total" not in levels["US"]
+    assert "total" not in {query for query, _ in load_preset("pl94-2020-pr").levels[0].queries}
+    assert max(levels["State"], key=lambda query: levels["State"][query]) == "total"
+
+
+def test_a_spec_with_fewer_levels_keeps_the_noise_of_the_others() -> None:
+    whole, state = universe(CENSUS), universe(CENSUS[1:])
+    assert state.budget == whole.budget * Fraction(3995, 4099)
+    assert sum(level.share for level in state.strategy.levels) == 1
+    for level in CENSUS[1:]:
+        for query in ("votingage", "detailed"):
+            assert variance(state, level, query) == variance(whole, level, query)
+
+
+def test_a_budget_in_the_spec_overrides_the_presets() -> None:
+    found = universe(CENSUS[1:], more='[privacy]\nrho = "1"')
+    assert found.budget == 1
+    assert found.strategy.level("State").share == Fraction(1440, 3995)
+
+
+def test_names_of_levels_are_matched_loosely_and_values_of_hhgq_too() -> None:
+    loose = universe(("nation", "STATE", "county", "tract", "blockgroup", "block"))
+    assert [level.share for level in loose.strategy.levels] == [
+        level.share for level in universe(CENSUS).strategy.levels
+    ]
+    values = ("Household", "Other Institutional", "correctional", "juvenile", "nursing", "college", "military",
+              "Other-Noninstitutional")  # fmt: skip
+    (recode,) = load_preset("pl94-2020-us").recodes_for([Attribute("hhgq", values)], [])
+    assert recode.group_of_value(Attribute("hhgq", values)).tolist() == [0, 1, 1, 1, 1, 2, 2, 2]
+
+
+def test_two_levels_of_the_same_name_to_the_preset_are_refused() -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec(spec_text(("state", "block_group", "BlockGroup")))
+    assert "geography.levels: 'block_group' and 'BlockGroup' are both the level Block_Group" in str(error.value)
+
+
+def test_a_specs_own_recode_is_kept() -> None:
+    own = '[schema.recodes.hhinstlevels]\nattribute = "hhgq"\ngroups = { all = ' + HHGQ + " }"
+    assert universe(CENSUS, more=own).schema.recode("hhinstlevels").labels == ("all",)  # type: ignore[union-attr]
+
+
+def test_parts_of_a_preset_are_replaced() -> None:
+    found = universe(
+        ("State", "Block"),
+        strategy='preset = "pl94-2020-us"\nlevels.State.share = "1/4"\nlevels.Block = '
+        '{ share = "3/4", queries = { total = "1" } }',
+    )
+    assert [level.share for level in found.strategy.levels] == [Fraction(1, 4), Fraction(3, 4)]
+    assert len(found.strategy.level("State").queries) == 11
+    assert [m.query.name for m in found.strategy.level("Block").queries] == ["total"]
+    # The budget is what the two levels have in the preset, however it is shared out between them.
+    assert found.budget == load_preset("pl94-2020-us").rho * Fraction(1440 + 165, 4099)
+
+
+def test_a_share_replaced_without_the_others_is_told_with_the_sum() -> None:
+    with pytest.raises(SpecError) as error:
+        universe(("State", "Block"), strategy='preset = "pl94-2020-us"\nlevels.Block = "1/2"')
+    assert str(error.value) == (
+        "spec: strategy.levels: the shares add up to 299/214 (State 96/107, Block 1/2); they must add up to 1"
+    )
+
+
+def test_a_level_that_the_preset_has_not_needs_a_share() -> None:
+    with pytest.raises(SpecError) as error:
+        universe(("State", "Place", "Block"))
+    assert str(error.value) == (
+        "spec: strategy.levels.Place: missing; pl94-2020-us has no level like 'Place' (it has US, State, County, "
+        'Tract, Block_Group, Block), so give it a share, or "0" to measure nothing there'
+    )
+    found = universe(("State", "Place", "Block"), strategy='preset = "pl94-2020-us"\nlevels.Place = "0"')
+    assert not found.strategy.level("Place").is_measured
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('votingage = ["0", "1"]\n', "", "pl94-2020-us measures queries over hhgq, votingage, hispanic, cenrace; the schema lacks the attribute votingage (it has hhgq, hispanic, cenrace)"),  # noqa: E501
+        ('"college", ', '"dormitory", ', "pl94-2020-us measures the recode 'hhinstlevels', which can be made for the values household, correctional, juvenile, nursing, other_institutional, college, military, other_noninstitutional of 'hhgq' only; found household, correctional, juvenile, nursing, other_institutional, dormitory, military, other_noninstitutional; give [schema.recodes.hhinstlevels]"),  # noqa: E501
+    ],
+)  # fmt: skip
+def test_a_schema_that_does_not_fit_is_told_once(old: str, new: str, message: str) -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec(spec_text(CENSUS).replace(old, new))
+    assert str(error.value) == f"spec: strategy.preset: {message}"
+
+
+def test_a_public_spec_stands_without_the_preset() -> None:
+    spec = parse_spec(spec_text(CENSUS[1:]))
+    public = spec.public_dict()
+    assert public["strategy"]["derived_from"] == "pl94-2020-us"
+    assert "preset" not in public["strategy"]
+    again = ReleaseSpec.from_public_dict(public).universes()[0]
+    assert again.privacy_fingerprint() == spec.universes()[0].privacy_fingerprint()
+    assert again.preset == "pl94-2020-us"
+
+
+def test_units_of_the_united_states_and_puerto_rico() -> None:
+    shares = {level.name: level.share for level in load_preset("pl94-2020-us-units").levels}
+    assert shares["Tract"] == Fraction(364, 1025)
+    assert [query for query, _ in load_preset("pl94-2020-pr-units").levels[0].queries] == ["detailed"]

@@ -1,0 +1,79 @@
+"""Each way in which a spec can be wrong has its message: key, what was found, what is allowed; all told at once."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pipeline.errors import SpecError
+from pipeline.spec.release_spec import load_spec, parse_spec
+
+_FILE = tomllib.loads(Path(__file__).with_name("malformed_specs.toml").read_text("utf-8"))
+BASE: str = _FILE["base"]
+CASES: list[dict[str, str]] = _FILE["case"]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["says"].split(":")[0])
+def test_each_mistake_has_its_message(case: dict[str, str]) -> None:
+    assert BASE.count(case["replace"])
+    with pytest.raises(SpecError) as error:
+        parse_spec(BASE.replace(case["replace"], case["by"], 1), "r.toml")
+    assert str(error.value).splitlines() == [f"r.toml: {line}" for line in case["says"].splitlines()]
+
+
+def test_the_base_of_all_cases_is_right() -> None:
+    assert parse_spec(BASE).name == "x"
+
+
+def test_an_empty_spec_names_all_that_is_needed() -> None:
+    with pytest.raises(SpecError) as error:
+        parse_spec("", "empty.toml")
+    assert [line.removeprefix("empty.toml: ") for line in str(error.value).splitlines()] == [
+        "schema: missing; needed is a table with the attributes of a record",
+        "strategy: missing; needed is a preset's name, or a table of queries and level shares",
+        "name: missing; needed is the release's name (letters, digits, - and _); it names the release's folder",
+        "geography: missing; needed is a table with the file and the levels of the public list of leaves",
+    ]
+
+
+def test_a_key_that_may_be_real_is_never_shown() -> None:
+    for secret in ('"0f1e2d3c4b5a"', "123456789", '["0f1e2d3c4b5a"]'):
+        with pytest.raises(SpecError) as error:
+            parse_spec(BASE.replace('rho = "1"', f'rho = "1"\nkey = {secret}'))
+        assert "privacy.key: " in str(error.value)
+        assert secret.strip('[]"') not in str(error.value)
+
+
+def test_too_many_cells_are_refused_before_memory_is_taken() -> None:
+    values = ", ".join(f'"{i}"' for i in range(3000))
+    with pytest.raises(SpecError) as error:
+        parse_spec(BASE.replace('"a", "b"', f"{values}]\nzip = [{values}"))
+    assert str(error.value) == ("spec: schema.attributes: they span 18,000,000 cells; at most 16,777,216 are allowed")
+
+
+def test_messages_hold_no_words_of_the_libraries() -> None:
+    told = "\n".join(case["says"] for case in CASES).lower()
+    for word in ("pydantic", "http", "validat", "type=", "input_value", "dict", "tuple", "nonetype", "str "):
+        assert word not in told
+
+
+def test_files_that_are_no_spec_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "spec.toml"
+    with pytest.raises(SpecError) as error:
+        load_spec(path)
+    assert str(error.value) == f"{path}: no such file; a spec in TOML is needed"
+    with pytest.raises(SpecError) as error:
+        load_spec(tmp_path)
+    assert str(error.value) == f"{tmp_path}: cannot be read (Is a directory); a spec in TOML is needed"
+    path.write_bytes(b'name = "caf\xe9"')
+    with pytest.raises(SpecError) as error:
+        load_spec(path)
+    assert str(error.value) == f"{path}: byte 11 is not UTF-8; a spec is TOML text in UTF-8"
+    path.write_text("name = x")
+    with pytest.raises(SpecError) as error:
+        load_spec(path)
+    assert str(error.value) == f"{path}: line 1, column 8: not valid TOML: Invalid value"
+    path.write_bytes(b"\xef\xbb\xbf" + BASE.encode())
+    assert load_spec(path).name == "x"

@@ -1,0 +1,300 @@
+"""What a spec means, that it comes back from its public form, and that it is valid for an editor's JSON schema."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import SpecError
+from pipeline.model.universe import Universe
+from pipeline.spec.release_spec import ReleaseSpec, load_spec, parse_spec, spec_json_schema
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+
+#: Every key that a spec can have.
+WHOLE = """
+name = "whole-1"
+structural_zeros = [ { age = "0-17", grown = ["yes"] }, { kind = "ship", sex = ["f"] } ]
+[privacy]
+framework = "zcdp"
+rho = "5/2"
+delta = "1e-9"
+neighbours = "add-remove"
+key = "insecure-test:7"
+[geography]
+file = "areas/blocks.csv"
+child = "id"
+parent = "up"
+levels = ["state", "block"]
+[schema.attributes]
+kind = ["home", "ship"]
+sex = ["f", "m"]
+age = ["0-17", "18+"]
+[schema.recodes.grown]
+attribute = "age"
+groups = { yes = ["18+"], no = ["0-17"] }
+[strategy.queries]
+total = "3/10"
+"sex*age" = "7/10"
+[strategy.levels]
+state = "1/5"
+block = { share = "4/5", queries = { detailed = "1" } }
+[invariants]
+block = ["kind"]
+state = ["total", "grown"]
+[[bounds]]
+name = "ships"
+level = "block"
+file = "../ships.parquet"
+geocode = "id"
+query = "kind"
+lower = 1
+upper = 99
+columns = { ship = "n_ships" }
+[input]
+file = "people.csv"
+form = "long"
+geocode = "id"
+columns = { sex = "gender" }
+values = { sex = { "1" = "f", "2" = "m" } }
+[tables]
+totals = "total"
+"by.sex" = { query = "sex", levels = ["block"] }
+[postprocess]
+estimator = "topdown"
+solver = "cvxpy"
+passes = ["total", "kind"]
+seed = 3
+[publish]
+margins = false
+replicates = 0
+unbiased = true
+microdata = false
+[companions.units]
+privacy = { rho = ".07" }
+schema = { attributes = { occupied = ["no", "yes"] } }
+strategy = { levels = { state = "0", block = "1" }, queries = { detailed = "1" } }
+passes = []
+input = { file = "units.csv", form = "microdata", geocode = "id" }
+"""
+
+SMALL = """
+name = "small"
+[privacy]
+rho = "1"
+[geography]
+file = "f.csv"
+levels = ["state", "block"]
+[schema.attributes]
+sex = ["f", "m"]
+age = ["0-17", "18+"]
+[strategy.queries]
+total = "1/2"
+"age * sex" = "1/2"
+[strategy.levels]
+state = "1/2"
+block = "1/2"
+"""
+
+
+def names(universe: Universe) -> dict[str, list[str]]:
+    return {level.level: [m.query.name for m in level.queries] for level in universe.strategy.levels}
+
+
+@pytest.fixture
+def whole() -> ReleaseSpec:
+    return parse_spec(WHOLE, "whole.toml", "/some/folder")
+
+
+def test_every_key_is_understood(whole: ReleaseSpec) -> None:
+    main, units = whole.universes()
+    assert (main.name, main.framework, main.budget, main.neighbours) == ("", "zcdp", Fraction(5, 2), "add-remove")
+    assert main.delta == units.delta == Fraction(1, 10**9)
+    assert names(main) == {"state": ["total", "sex * age"], "block": ["detailed"]}
+    assert [level.share for level in main.strategy.levels] == [Fraction(1, 5), Fraction(4, 5)]
+    assert [(level, query.name) for level, query in main.invariants] == [
+        ("state", "total"),
+        ("state", "grown"),
+        ("block", "kind"),
+    ]
+    assert [(t.name, t.query.name, t.levels) for t in main.tables] == [
+        ("totals", "total", ("state", "block")),
+        ("by.sex", "sex", ("block",)),
+    ]
+    assert [query.name for query in main.passes] == ["total", "kind"]
+    (bound,) = main.bounds
+    assert (bound.lower, bound.upper, dict(bound.columns), bound.query.name) == (1, 99, {1: "n_ships"}, "kind")
+    assert (units.name, units.budget, units.passes) == ("units", Fraction(7, 100), ())
+    assert names(units) == {"state": [], "block": ["detailed"]}
+    assert [t.name for t in units.tables] == ["detailed"]
+    assert (whole.postprocess.solver, whole.publish.unbiased, whole.privacy.key) == ("cvxpy", True, "insecure-test:7")
+    assert (whole.geography.form, whole.source) == ("pairs", "whole.toml")
+
+
+def test_files_are_relative_to_the_specs_folder(whole: ReleaseSpec) -> None:
+    main, units = whole.universes()
+    assert whole.geography.file == Path("/some/folder/areas/blocks.csv")
+    assert main.bounds[0].file == Path("/some/ships.parquet")
+    assert units.require_input().file == Path("/some/folder/units.csv")
+    assert main.require_input().count == "count"
+
+
+def test_structural_zeros_are_the_cells_that_fit_every_term(whole: ReleaseSpec) -> None:
+    main = whole.universes()[0]
+    impossible = [label for label, z in zip(main.schema.cell_labels(), main.structural_zeros, strict=True) if z]
+    # "0-17" and grown = yes fit no cell at once, so only the second combination counts.
+    assert impossible == ["ship * f * 0-17", "ship * f * 18+"]
+
+
+def test_a_small_spec_has_all_defaults() -> None:
+    spec = parse_spec(SMALL)
+    (universe,) = spec.universes()
+    assert (universe.framework, universe.neighbours, universe.delta) == ("zcdp", "change-one", Fraction(1, 10**10))
+    assert [(t.name, t.levels) for t in universe.tables] == [
+        ("total", ("state", "block")),
+        ("age.sex", ("state", "block")),
+    ]
+    assert [query.name for query in universe.passes] == ["total"]
+    assert (universe.bounds, universe.invariants, universe.input, universe.preset) == ((), (), None, "")
+    assert not universe.structural_zeros.any()
+    assert spec.geography.form == "table"
+    with pytest.raises(SpecError) as error:
+        universe.require_input()
+    assert str(error.value) == "input: missing; a run needs the records: file, form and geocode"
+
+
+def test_pure_privacy_has_epsilon_and_no_delta() -> None:
+    (universe,) = parse_spec(SMALL.replace('rho = "1"', 'framework = "pure"\nepsilon = "3/2"')).universes()
+    assert (universe.framework, universe.budget, universe.delta) == ("pure", Fraction(3, 2), 0)
+
+
+def test_an_empty_tables_section_publishes_none() -> None:
+    assert parse_spec(SMALL + "[tables]\n").universes()[0].tables == ()
+
+
+@pytest.mark.parametrize("text", [WHOLE, SMALL, SMALL.replace('rho = "1"', 'framework = "pure"\nepsilon = "1"')])
+def test_a_public_spec_comes_back_whatever_the_order_of_its_keys(text: str) -> None:
+    spec = parse_spec(text, folder="/some/folder")
+    public = spec.public_dict()
+    again = ReleaseSpec.from_public_dict(json.loads(json.dumps(public, sort_keys=True)))
+    assert again.public_dict() == public
+    for one, other in zip(spec.universes(), again.universes(), strict=True):
+        assert one.privacy_fingerprint() == other.privacy_fingerprint()
+        assert one.schema == other.schema
+        assert (one.budget, one.delta, one.framework, one.neighbours) == (
+            other.budget,
+            other.delta,
+            other.framework,
+            other.neighbours,
+        )
+        assert names(one) == names(other)
+        assert [(v, q.name) for v, q in one.invariants] == [(v, q.name) for v, q in other.invariants]
+        assert [(t.name, t.query.name, t.levels) for t in one.tables] == [
+            (t.name, t.query.name, t.levels) for t in other.tables
+        ]
+        assert [q.name for q in one.passes] == [q.name for q in other.passes]
+        assert np.array_equal(one.structural_zeros, other.structural_zeros)
+        assert [(b.name, b.level, b.columns, b.lower, b.upper) for b in one.bounds] == [
+            (b.name, b.level, b.columns, b.lower, b.upper) for b in other.bounds
+        ]
+    assert (again.postprocess, again.publish) == (spec.postprocess, spec.publish)
+    assert again.geography.levels == spec.geography.levels
+
+
+def test_a_public_spec_holds_no_input_key_or_folder(whole: ReleaseSpec) -> None:
+    text = json.dumps(whole.public_dict())
+    for private in ("insecure-test", "people", "units.csv", "gender", "folder", "areas", ".."):
+        assert private not in text
+    files = [whole.public_dict()["geography"]["file"], whole.public_dict()["bounds"][0]["file"]]
+    assert files == ["blocks.csv", "ships.parquet"]
+    again = ReleaseSpec.from_public_dict(whole.public_dict())
+    assert (again.input, again.privacy.key) == (None, None)
+
+
+def test_a_changed_public_spec_is_refused_in_plain_words(whole: ReleaseSpec) -> None:
+    public = whole.public_dict()
+    public["strategy"]["levels"][0][1]["share"] = "1/2"
+    with pytest.raises(SpecError) as error:
+        ReleaseSpec.from_public_dict(public, "manifest.json")
+    assert str(error.value).startswith("manifest.json: strategy.levels: the shares add up to 13/10")
+    with pytest.raises(SpecError, match="list of pairs of a name and what it names is needed"):
+        ReleaseSpec.from_public_dict({**whole.public_dict(), "invariants": ["state"]})
+
+
+def changed(old: str, new: str) -> str:
+    assert old in SMALL
+    return parse_spec(SMALL.replace(old, new, 1)).universes()[0].privacy_fingerprint()
+
+
+def test_the_privacy_fingerprint_is_of_what_the_noise_depends_on() -> None:
+    same = parse_spec(SMALL).universes()[0].privacy_fingerprint()
+    assert changed('"1/2"\n"age * sex" = "1/2"', '"1/2"\n"age*sex" = "2/4"') == same
+    assert changed('total = "1/2"\n"age * sex" = "1/2"', '"age * sex" = "1/2"\ntotal = "1/2"') == same
+    assert changed('name = "small"', 'name = "other"') == same
+    assert changed('rho = "1"', 'rho = "1"\ndelta = "1e-5"') == same
+    different = [
+        changed('rho = "1"', 'rho = "2"'),
+        changed('rho = "1"', 'rho = "1"\nneighbours = "add-remove"'),
+        changed('rho = "1"', 'framework = "pure"\nepsilon = "1"'),
+        changed('["f", "m"]', '["m", "f"]'),
+        changed('"age * sex"', "detailed"),
+        changed('"age * sex"', "age"),
+        changed('levels = ["state", "block"]', 'levels = ["block", "state"]'),
+        changed('total = "1/2"\n"age * sex" = "1/2"', 'total = "1/3"\n"age * sex" = "2/3"'),
+        changed('state = "1/2"\nblock = "1/2"', 'state = "1/3"\nblock = "2/3"'),
+    ]
+    assert len({same, *different}) == 1 + len(different)
+
+
+@pytest.mark.parametrize("name", ["rhode_island", "rhode_island_pl94"])
+def test_the_examples_are_valid(name: str) -> None:
+    spec = load_spec(EXAMPLES / f"{name}.toml")
+    (universe,) = spec.universes()
+    assert universe.level_names == ("state", "county", "tract", "block_group", "block")
+    assert universe.require_input().file.name.startswith("ri_")
+    assert [(level, query.name) for level, query in universe.invariants] == [("state", "total")]
+
+
+def test_the_pl94_example_is_the_production_configuration() -> None:
+    (universe,) = load_spec(EXAMPLES / "rhode_island_pl94.toml").universes()
+    assert universe.schema.shape == (8, 2, 2, 63)
+    assert universe.structural_zeros.sum() == 126
+    assert universe.budget == Fraction(542, 339) ** 2 * Fraction(3995, 4099)
+    assert sorted(answer for bound in universe.bounds for answer in bound.columns) == list(range(8))
+    recode = universe.schema.recode("hhinstlevels")
+    assert recode is not None
+    assert recode.group_of_value(universe.schema.attribute("hhgq")).tolist() == [0, 1, 1, 1, 1, 2, 2, 2]
+
+
+@pytest.mark.usefixtures("shared_data")
+def test_the_examples_name_columns_that_the_data_has() -> None:
+    for name in ("rhode_island", "rhode_island_pl94"):
+        spec = load_spec(EXAMPLES / f"{name}.toml")
+        (universe,) = spec.universes()
+        columns = pq.read_schema(spec.geography.file).names
+        assert spec.geography.column in columns
+        for bound in universe.bounds:
+            assert {bound.geocode, *bound.columns.values()} <= set(pq.read_schema(bound.file).names)
+        source = universe.require_input()
+        if source.form == "long":
+            assert set(pq.read_schema(source.file).names) == {source.geocode, source.count, *universe.schema.names}
+
+
+def test_the_json_schema_accepts_what_is_right_and_finds_what_is_not() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(json.dumps(spec_json_schema()))
+    validator = jsonschema.Draft202012Validator(schema)
+    texts = [WHOLE, SMALL, *(path.read_text() for path in EXAMPLES.glob("rhode_island*.toml"))]
+    for text in texts:
+        validator.validate(tomllib.loads(text))
+    for old, new in [('"1/2"', "0.5"), ("[geography]", "[geographie]"), ('["f", "m"]', "[1, 2]")]:
+        assert not validator.is_valid(tomllib.loads(SMALL.replace(old, new, 1)))
+    sections = [schema, *schema["$defs"].values()]
+    undescribed = [k for s in sections for k, v in s.get("properties", {}).items() if not v.get("description")]
+    assert undescribed == []

@@ -1,0 +1,306 @@
+"""Files are whole or not there, and their bytes depend on their content alone."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.errors import ReleaseError
+from pipeline.storage.files import (
+    RowGroups,
+    canonical_json,
+    make_folder,
+    make_restricted,
+    open_parquet,
+    read_header,
+    rows_per_group,
+    sha256_file,
+    staged,
+    write_bytes,
+    write_json,
+    write_parquet,
+)
+
+PROJECT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def staging(tmp_path: Path) -> Path:
+    folder = tmp_path / "restricted" / "staging"
+    make_restricted(folder)
+    return folder
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_the_file_appears_when_the_block_ends_and_not_before(tmp_path: Path, staging: Path) -> None:
+    target = tmp_path / "public" / "deep" / "file"
+    with staged(target, staging) as path:
+        path.write_text("half")
+        assert not target.exists()
+        path.write_text("whole")
+    assert target.read_text() == "whole"
+    assert list(staging.iterdir()) == []
+
+
+def test_an_error_on_the_way_leaves_the_old_file_and_no_rubbish(tmp_path: Path, staging: Path) -> None:
+    target = tmp_path / "file"
+    write_bytes(target, b"old", staging)
+
+    def stopped() -> None:
+        with staged(target, staging) as path:
+            path.write_text("new")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert target.read_bytes() == b"old"
+    assert list(staging.iterdir()) == []
+
+
+KILLED = {
+    "plain": """
+        with staged(run / "public/file", run / "restricted/staging") as path, path.open("wb") as file:
+            file.write(b"half of it")
+            file.flush()
+            wait()
+    """,
+    "measurement": """
+        header = MeasurementHeader("block", "detailed", 1024, "exact", Fraction(0), 0.0)
+        with MeasurementWriter.open(run / "public/file", run / "restricted/staging", header) as writer:
+            writer.write(np.array([str(n) for n in range(3000)]), np.arange(3000 * 1024).reshape(3000, 1024))
+            wait()
+    """,
+}
+
+
+@pytest.mark.parametrize("body", KILLED)
+def test_kill_9_while_writing_leaves_nothing_under_public(tmp_path: Path, staging: Path, body: str) -> None:
+    program = """
+        import sys, time
+        from fractions import Fraction
+        from pathlib import Path
+        import numpy as np
+        from pipeline.storage.files import staged
+        from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
+        run = Path(sys.argv[1])
+        def wait():
+            print("writing", flush=True)
+            time.sleep(60)
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program) + textwrap.dedent(KILLED[body]), str(tmp_path)],
+        cwd=PROJECT,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    with process:
+        assert process.stdout.readline() == b"writing\n"
+        process.send_signal(signal.SIGKILL)
+    # The test has bite: something had been written, in the staging folder.
+    assert [path.stat().st_size > 0 for path in staging.iterdir()] == [True]
+    assert [path for path in (tmp_path / "public").rglob("*") if not path.is_dir()] == []
+
+
+def test_private_files_are_the_owners_and_others_follow_the_umask(tmp_path: Path, staging: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_bytes(tmp_path / "private", b"", staging, private=True)
+        write_bytes(tmp_path / "other", b"", staging)
+    finally:
+        os.umask(before)
+    assert (_mode(tmp_path / "private"), _mode(tmp_path / "other")) == (0o600, 0o640)
+
+
+def test_a_full_disk_is_said_so_and_leaves_the_old_file(
+    tmp_path: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "file"
+    write_bytes(target, b"old", staging)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(ReleaseError, match=r"cannot write .*file: there is no space left for it \(.* MB are free"):
+            write_bytes(target, b"new", staging)
+    assert target.read_bytes() == b"old"
+    assert list(staging.iterdir()) == []
+
+
+def test_no_space_in_the_middle_of_a_parquet_file_is_said_so(tmp_path: Path, staging: Path) -> None:
+    # A limit on the size of files is the full disk that a test can have; it reaches pyarrow's own writing.
+    program = """
+        import resource, signal, sys
+        from pathlib import Path
+        import numpy as np, pyarrow as pa
+        from pipeline.errors import ReleaseError
+        from pipeline.storage.files import write_parquet
+        run = Path(sys.argv[1])
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        table = pa.table({"n": np.random.default_rng(0).integers(0, 2**60, 200_000)})
+        try:
+            write_parquet(run / "file", table, run / "restricted/staging", {})
+        except ReleaseError as error:
+            print(error)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path)],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "file: there is no space left for it" in done.stdout
+    assert not (tmp_path / "file").exists()
+    assert list(staging.iterdir()) == []
+
+
+def test_two_file_systems_are_named_as_the_cause(
+    tmp_path: Path, staging: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def across(_self: Path, _target: Path) -> None:
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+    monkeypatch.setattr(Path, "replace", across)
+    with pytest.raises(ReleaseError, match="different file systems; they must be on one"):
+        write_bytes(tmp_path / "file", b"", staging)
+
+
+def test_a_restricted_folder_is_closed_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        make_restricted(tmp_path / "a" / "restricted")
+    finally:
+        os.umask(before)
+    assert _mode(tmp_path / "a" / "restricted") == 0o700
+    assert _mode(tmp_path / "a") == 0o777
+
+
+def test_an_open_folder_is_closed_and_that_is_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    folder = tmp_path / "restricted"
+    folder.mkdir(mode=0o755)
+    make_restricted(folder)
+    assert _mode(folder) == 0o700
+    assert "had mode 0755" in caplog.text
+    caplog.clear()
+    make_restricted(folder)
+    assert caplog.text == ""
+
+
+def test_a_folder_that_cannot_be_closed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "restricted"
+    folder.mkdir(mode=0o755)
+    monkeypatch.setattr(Path, "chmod", lambda *_: None)
+    with pytest.raises(ReleaseError, match="mode 0755 and the file system does not let it be 0700"):
+        make_restricted(folder)
+
+
+def test_another_users_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    with pytest.raises(ReleaseError, match="belongs to user"):
+        make_restricted(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_not_a_folder_is_not_made_restricted(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "restricted"
+    if kind == "file":
+        path.write_text("")
+    else:
+        (tmp_path / "elsewhere").mkdir(mode=0o755)
+        path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ReleaseError, match="not a folder"):
+        make_restricted(path)
+    if kind == "link":
+        assert _mode(tmp_path / "elsewhere") == 0o755
+
+
+def test_a_folder_below_a_file_is_an_error(tmp_path: Path, staging: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match="Not a directory"):
+        make_folder(tmp_path / "file" / "below")
+    with pytest.raises(ReleaseError, match=r"cannot write .*below.x: Not a directory"):
+        write_bytes(tmp_path / "file" / "below" / "x", b"", staging)
+
+
+def test_sha256_is_of_the_bytes(tmp_path: Path) -> None:
+    data = bytes(range(256)) * 5000
+    (tmp_path / "file").write_bytes(data)
+    assert sha256_file(tmp_path / "file") == hashlib.sha256(data).hexdigest()
+
+
+def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
+    assert canonical_json({"b": [1, 2.5], "a": "é"}) == canonical_json({"a": "é", "b": [1, 2.5]})
+    write_json(tmp_path / "file", {"b": [1], "a": "é"}, staging)
+    assert (tmp_path / "file").read_text() == '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", b"bytes"])
+def test_what_json_cannot_say_is_not_written(value: object) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        canonical_json({"a": value})
+
+
+@given(
+    rows=st.integers(1, 12),
+    batches=st.lists(st.integers(0, 30), max_size=8),
+)
+def test_row_groups_do_not_depend_on_the_batches(rows: int, batches: list[int]) -> None:
+    n = sum(batches)
+    numbers, letters = np.arange(n), np.array([f"g{i}" for i in range(n)], dtype="U9")
+    groups = RowGroups(rows)
+    found = []
+    start = 0
+    for size in batches:
+        mine = numbers[start : start + size].copy()
+        found += [tuple(column.copy() for column in group) for group in groups.add(mine, letters[start : start + size])]
+        mine[:] = -1  # the caller may reuse its array
+        start += size
+    found += groups.rest()
+    assert [len(group[0]) for group in found] == [rows] * (n // rows) + [n % rows] * (n % rows > 0)
+    if n:
+        assert np.array_equal(np.concatenate([group[0] for group in found]), numbers)
+        assert np.array_equal(np.concatenate([group[1] for group in found]), letters)
+
+
+def test_a_parquet_file_does_not_depend_on_the_chunks_of_its_table(tmp_path: Path, staging: Path) -> None:
+    n = rows_per_group(2) + 1000
+    whole = pa.table({"a": np.arange(n), "b": [f"g{i // 7}" for i in range(n)]})
+    chunked = pa.concat_tables([whole.slice(0, 10), whole.slice(10, 70_000), whole.slice(70_010)])
+    write_parquet(tmp_path / "whole", whole, staging, {"kind": "test"})
+    write_parquet(tmp_path / "chunked", chunked, staging, {"kind": "test"})
+    assert (tmp_path / "whole").read_bytes() == (tmp_path / "chunked").read_bytes()
+    with open_parquet(tmp_path / "whole") as file:
+        assert file.read().equals(whole)
+        assert file.num_row_groups == 2
+        assert read_header(file, tmp_path / "whole") == {"kind": "test"}
+
+
+def test_a_missing_damaged_or_foreign_parquet_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    with pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"), open_parquet(path):
+        pass
+    path.write_bytes(b"PAR1 no such thing")
+    with pytest.raises(ReleaseError, match=r"x\.parquet cannot be read as a Parquet file"), open_parquet(path):
+        pass
+    pa.parquet.write_table(pa.table({"a": [1]}), path)
+    with open_parquet(path) as file, pytest.raises(ReleaseError, match="was not written by this software"):
+        read_header(file, path)

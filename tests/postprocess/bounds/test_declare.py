@@ -1,0 +1,359 @@
+"""Bounds carried up and down the spine are exactly what the levels below need."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.random_problems import level_sums, random_problem, random_spine
+from scipy.optimize import Bounds, LinearConstraint, milp
+
+from geography.build import spine_from_prefixes
+from geography.errors import InputError
+from geography.spine import Spine
+from postprocess.bounds.declare import (
+    NO_COLUMN,
+    UNBOUNDED,
+    FacilityBounds,
+    Invariant,
+    declare,
+    propagate,
+    propagation,
+)
+from postprocess.bounds.feasibility import check_feasible
+from postprocess.bounds.set_bounds import SetBounds
+from postprocess.downward.level import downward_level
+from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.problem import Constraints, GroupBounds, Marginal, Problem
+
+SHAPE = (4, 2)
+NOTHING = np.zeros(8, dtype=bool)
+TOTAL = Marginal("total", (np.zeros(4, dtype=np.int64), np.zeros(2, dtype=np.int64)))
+HALF = Marginal("half", (np.array([0, 0, 1, 1]), np.zeros(2, dtype=np.int64)))
+FIRST = Marginal("first", (np.arange(4), np.zeros(2, dtype=np.int64)))
+SECOND = Marginal("second", (np.zeros(4, dtype=np.int64), np.arange(2)))
+SPINE = spine_from_prefixes(["111", "112", "121", "122"], {"state": 1, "county": 2, "block": 3})
+
+
+def test_facilities_become_persons() -> None:
+    counts = np.array([[1, 0, NO_COLUMN, 3]] * 4)
+    (bound,) = declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, 2, 100)]).bounds[2]
+    assert bound.lower[0].tolist() == [2, 0, 0, 6]
+    assert bound.upper[0].tolist() == [100, 0, UNBOUNDED, 300]
+
+
+def test_more_persons_than_can_be_counted_are_no_bound() -> None:
+    counts = np.full((4, 4), 10**9)
+    (bound,) = declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, 0, 10**9)]).bounds[2]
+    assert (bound.upper == UNBOUNDED).all()
+
+
+@pytest.mark.parametrize(("count", "lower"), [(-2, 0), (10**15, 10)])
+def test_impossible_numbers_of_facilities_are_refused(count: int, lower: int) -> None:
+    counts = np.zeros((4, 4), dtype=np.int64)
+    counts[2, 1] = count
+    with pytest.raises(InputError, match=f"bounds 'gq': {count:,} facilities in block 121; allowed are 0 to"):
+        declare(SPINE, NOTHING, (), [FacilityBounds("gq", "block", FIRST, counts, lower, 100)])
+
+
+def test_an_invariant_of_the_wrong_shape_is_a_defect() -> None:
+    with pytest.raises(ValueError, match=r"invariant 'total': whole numbers of shape \(2, 1\) are needed"):
+        declare(SPINE, NOTHING, [Invariant("county", TOTAL, np.zeros((4, 1), dtype=np.int64))])
+
+
+def test_an_invariant_of_the_leaves_is_one_of_every_ancestor() -> None:
+    values = np.array([[1, 2], [3, 4], [5, 6], [7, 8]])
+    carried = propagate(SPINE, declare(SPINE, NOTHING, [Invariant("block", SECOND, values)]).bounds)
+    for level, expected in enumerate([[[16, 20]], [[4, 6], [12, 14]], values.tolist()]):
+        (bound,) = carried[level]
+        assert bound.lower.tolist() == bound.upper.tolist() == expected
+
+
+def test_bounds_on_one_query_at_one_level_become_one() -> None:
+    blocks = GroupBounds("blocks", FIRST, np.full((4, 4), 3), np.full((4, 4), 10))
+    county = GroupBounds("county", FIRST, np.array([[1, 7, 0, 6]] * 2), np.array([[15, 25, UNBOUNDED, 6]] * 2))
+    (bound,) = propagate(SPINE, ((), (county,), (blocks,)))[1]
+    assert bound.name == "county & blocks"
+    assert bound.lower[0].tolist() == [6, 7, 6, 6]
+    assert bound.upper[0].tolist() == [15, 20, 20, 6]
+
+
+def test_where_a_county_has_nobody_its_blocks_have_nobody() -> None:
+    upper = np.full((2, 4), UNBOUNDED)
+    upper[1, 2] = 0
+    carried = propagate(SPINE, ((), (GroupBounds("none", FIRST, 0 * upper, upper),), ()))
+    assert [len(level) for level in carried] == [0, 1, 1]
+    assert (carried[2][0].upper == 0).tolist() == [[False] * 4] * 2 + [[False, False, True, False]] * 2
+    assert (carried[2][0].upper[carried[2][0].upper > 0] == UNBOUNDED).all()
+
+
+def test_sums_of_no_bound_are_none() -> None:
+    spine = spine_from_prefixes([f"{i:05d}" for i in range(5000)], {"state": 1, "block": 5})
+    for each in (UNBOUNDED, UNBOUNDED - 1):
+        upper = np.full((5000, 4), each)
+        upper[:, 0] = 7
+        (bound,) = propagate(spine, ((), (GroupBounds("b", FIRST, 0 * upper, upper),)))[0]
+        assert bound.upper.tolist() == [[35_000, UNBOUNDED, UNBOUNDED, UNBOUNDED]]
+
+
+def test_a_total_limits_each_group_above() -> None:
+    """County 11 has 10 people, of whom 4 are in group 0 at least; so its group 1 gives the state 6 at most."""
+    lower = np.array([[4, 0, 0, 0], [0, 0, 0, 0]])
+    upper = np.array([[UNBOUNDED, UNBOUNDED, 0, 0], [UNBOUNDED, 2, 0, 0]])
+    total = np.array([[10], [5]])
+    bounds = ((), (GroupBounds("f", FIRST, lower, upper), GroupBounds("t", TOTAL, total, total)), ())
+    state = {bound.name: bound for bound in propagate(SPINE, bounds)[0]}
+    assert state["f"].lower.tolist() == [[7, 0, 0, 0]]
+    assert state["f"].upper.tolist() == [[15, 8, 0, 0]]
+
+
+def test_a_set_of_groups_is_limited_together() -> None:
+    """Only county 11 may have the groups 1 and 2, and it has 10 people: 10 in each is possible, 20 in both is not.
+
+    Of the state's 60, at least 50 are in the other groups.
+    """
+    upper = np.array([[UNBOUNDED, UNBOUNDED, UNBOUNDED, 0], [UNBOUNDED, 0, 0, UNBOUNDED]])
+    total = np.array([[10], [50]])
+    bounds = ((), (GroupBounds("f", FIRST, 0 * upper, upper), GroupBounds("t", TOTAL, total, total)), ())
+    (on_set,) = [bound for bound in propagate(SPINE, bounds)[0] if bound.name == "first (set)"]
+    assert on_set.marginal.groups[0].tolist() == [0, 1, 1, 0]
+    assert (on_set.lower.tolist(), on_set.upper.tolist()) == ([[50, 0]], [[UNBOUNDED, UNBOUNDED]])
+
+
+def test_bounds_that_follow_from_others_are_left_out() -> None:
+    exact = np.array([[1, 2, 3, 4]] * 2)
+    total = np.array([[10]] * 2)
+    bounds = ((), (GroupBounds("t", TOTAL, total, total), GroupBounds("f", FIRST, exact, exact)), ())
+    assert [[bound.name for bound in level] for level in propagate(SPINE, bounds)] == [["f"], ["f"], []]
+
+
+def test_nothing_is_carried_where_nothing_is_bounded() -> None:
+    carried = propagation(SPINE, ((), (), ()))
+    assert (carried.bounds, carried.gaps) == (((), (), ()), ())
+
+
+def test_what_is_not_guaranteed_is_said() -> None:
+    four = np.full((4, 4), 5)
+    two = np.full((4, 2), 10)
+    crossing = (GroupBounds("f", FIRST, four, four), GroupBounds("s", SECOND, two, two))
+    no_sum = (
+        "whole numbers that keep the bounds of a geounit above it may be no sum of ones that keep these; "
+        "the run would stop there"
+    )
+    assert propagation(SPINE, ((), (), crossing)).gaps == (
+        f'at level block, the bounded queries "first" and "second" cross each other: {no_sum}',
+    )
+    assert propagation(SPINE, ((), (), crossing[:1]), passes=(TOTAL, SECOND)).gaps == (
+        'at level block, the pass "second" crosses the bounded query "first": there may be no whole numbers next to a '
+        "solution; the run would stop there",
+    )
+    at_top = (tuple(replace(b, lower=b.lower[:1], upper=b.upper[:1]) for b in crossing), (), ())
+    assert propagation(SPINE, at_top, passes=(TOTAL,)).gaps == ()
+
+
+# What a set of groups is allowed, against listing all whole numbers.
+
+
+def points(lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """All whole numbers in a box."""
+    return np.array(list(itertools.product(*(range(a, b + 1) for a, b in zip(lower, upper, strict=True)))))
+
+
+def over_sets(allowed: np.ndarray) -> np.ndarray:
+    """The sums over every set of groups, `(n_points, 2 ** g)`."""
+    g = allowed.shape[1]
+    return np.stack([allowed[:, [i for i in range(g) if s >> i & 1]].sum(axis=1) for s in range(1 << g)], axis=1)
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_bounds_on_sets_are_those_of_all_whole_numbers(seed: int) -> None:
+    """Boxes, blocks, sums over children and bounds on groups and on the total above, in any order of magnitude."""
+    rng = np.random.default_rng(seed)
+    lower = rng.integers(0, 3, (2, 3))
+    upper = lower + rng.integers(0, 4, (2, 3))
+    truth = rng.integers(lower, upper + 1)
+    sets = SetBounds.of_groups(lower, upper)
+    allowed = [points(lower[i], upper[i]) for i in range(2)]
+    for block in (0b011, 0b111):
+        members = [i for i in range(3) if block >> i & 1]
+        sums = truth[:, members].sum(axis=1)
+        low, high = sums - rng.integers(0, 2, 2), sums + rng.integers(0, 2, 2)
+        sets = sets.with_block(block, low, high)
+        allowed = [
+            x[(x[:, members].sum(axis=1) >= a) & (x[:, members].sum(axis=1) <= b)]
+            for x, a, b in zip(allowed, low, high, strict=True)
+        ]
+    above = np.unique((allowed[0][:, None, :] + allowed[1][None, :, :]).reshape(-1, 3), axis=0)
+    sets = sets.added_up(np.array([0]))
+    group, whole = int(rng.integers(0, 3)), truth.sum()
+    value = truth.sum(axis=0)[group] + rng.integers(-1, 1, 1)
+    sets = sets.with_group(group, value, value + 1).with_block(7, whole + np.zeros(1, int), whole + np.ones(1, int))
+    above = above[(above[:, group] >= value) & (above[:, group] <= value + 1)]
+    above = above[(above.sum(axis=1) >= whole) & (above.sum(axis=1) <= whole + 1)]
+    np.testing.assert_array_equal(sets.lower[0], over_sets(above).min(axis=0))
+    np.testing.assert_array_equal(sets.upper[0], over_sets(above).max(axis=0))
+    # The stated and the needed bounds leave exactly these whole numbers.
+    stated = [1, 2, 4, 7]
+    box = points(sets.lower[0, [1, 2, 4]], sets.upper[0, [1, 2, 4]])
+    sums = over_sets(box)
+    kept = (sums[:, 7] >= sets.lower[0, 7]) & (sums[:, 7] <= sets.upper[0, 7])
+    for number, need_low, need_high in sets.not_implied(stated):
+        kept &= (sums[:, number] >= sets.lower[0, number]) | ~need_low[0]
+        kept &= (sums[:, number] <= sets.upper[0, number]) | ~need_high[0]
+    assert {tuple(x) for x in box[kept]} == {tuple(x) for x in above}
+
+
+# The guarantee: any choice under the bounds of a level can be gone on with, down to the leaves.
+
+
+def random_chain(seed: int) -> tuple[Spine, Constraints, list[np.ndarray]]:
+    """Bounds on nested queries about a random truth, at any levels, in a form that the guarantee covers."""
+    rng = np.random.default_rng(seed)
+    spine = random_spine(rng, int(rng.integers(2, 5)))
+    zeros = rng.random(8) < 0.1
+    leaves = rng.poisson(rng.choice([0.3, 1.0, 3.0]) * rng.gamma(0.7, 1.0, (spine.n_leaves, 8)))
+    leaves[rng.random((spine.n_leaves, 8)) < 0.2] = 0
+    truth = level_sums(spine, np.where(zeros, 0, leaves).astype(np.int64))
+    bounds: list[tuple[GroupBounds, ...]] = []
+    names: set[str] = set()
+    for counts in reversed(truth):
+        allowed = [TOTAL, FIRST] if len(names) > 1 else [TOTAL, HALF, FIRST]
+        level = [about(rng, marginal, counts) for marginal in allowed if rng.random() < 0.5]
+        names |= {bound.name for bound in level}
+        bounds.insert(0, tuple(level))
+    return spine, Constraints(zeros, tuple(bounds)), truth
+
+
+def about(rng: np.random.Generator, marginal: Marginal, truth: np.ndarray) -> GroupBounds:
+    """Exact, about the truth, or only zeros."""
+    answer = marginal.answer(truth)
+    kind = rng.integers(0, 3)
+    if kind == 0:
+        return GroupBounds(marginal.name, marginal, answer, answer)
+    if kind == 1:
+        return GroupBounds(marginal.name, marginal, 0 * answer, np.where(answer == 0, 0, UNBOUNDED))
+    lower = np.where(rng.random(answer.shape) < 0.4, 0, np.maximum(0, answer - rng.integers(0, 4, answer.shape)))
+    upper = np.where(rng.random(answer.shape) < 0.3, UNBOUNDED, answer + rng.integers(0, 4, answer.shape))
+    return GroupBounds(marginal.name, marginal, lower, upper)
+
+
+def some_children(
+    bounds: tuple[GroupBounds, ...],
+    rows: slice,
+    parent: np.ndarray | None,
+    low: np.ndarray,
+    high: np.ndarray,
+    cost: np.ndarray,
+    *,
+    whole: bool,
+) -> np.ndarray | None:
+    """The cheapest children `(C, n_cells)` of a parent that keep their bounds and lie between `low` and `high`."""
+    index = np.arange(cost.size).reshape(cost.shape)
+    matrix, least, most = [], [], []
+
+    def row(members: np.ndarray, lower: float, upper: float) -> None:
+        matrix.append(np.isin(np.arange(cost.size), members))
+        least.append(lower)
+        most.append(np.inf if upper >= UNBOUNDED else upper)
+
+    if parent is not None:
+        for cell, count in enumerate(parent):
+            row(index[:, cell], count, count)
+    for bound in bounds:
+        for child, answer in itertools.product(range(len(cost)), range(bound.marginal.size)):
+            members = index[child, bound.marginal.cell_answer == answer]
+            row(members, bound.lower[rows][child, answer], bound.upper[rows][child, answer])
+    found = milp(
+        cost.ravel(),
+        integrality=np.full(cost.size, int(whole)),
+        bounds=Bounds(low.ravel(), high.ravel()),
+        constraints=[LinearConstraint(np.array(matrix).astype(float), least, most)] if matrix else [],
+    )
+    return None if found.x is None else found.x.reshape(cost.shape)
+
+
+def goes_through(
+    spine: Spine, zeros: np.ndarray, levels: tuple[tuple[GroupBounds, ...], ...], most: int, seed: int
+) -> bool:
+    """From the top, take extreme or mixed real solutions and whole numbers next to them; False at a dead end."""
+    rng = np.random.default_rng(seed)
+    above: np.ndarray | None = None
+    for level, bounds in enumerate(levels):
+        n = len(spine.levels[level])
+        offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1)
+        here = np.zeros((n, len(zeros)), dtype=np.int64)
+        for parent in range(len(offsets) - 1):
+            rows = slice(int(offsets[parent]), int(offsets[parent + 1]))
+            size = (rows.stop - rows.start, len(zeros))
+            low, high = np.zeros(size), np.where(zeros, 0.0, float(most)) + np.zeros(size)
+            counts = None if above is None else above[parent]
+            costs = [rng.normal(size=size) * rng.choice([0, 1, 1], size=size) for _ in range(3)]
+            real = [some_children(bounds, rows, counts, low, high, cost, whole=False) for cost in costs[:2]]
+            if real[0] is None or real[1] is None:
+                return False
+            weight = rng.choice([0.0, 0.5, rng.random()])
+            mixed = real[0] * weight + real[1] * (1 - weight)
+            mixed = np.where(np.abs(mixed - np.rint(mixed)) < 1e-6, np.rint(mixed), mixed)
+            near = some_children(bounds, rows, counts, np.floor(mixed), np.ceil(mixed), costs[2], whole=True)
+            if near is None:
+                return False
+            here[rows] = np.rint(near)
+        above = here
+    return True
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_no_choice_under_the_bounds_is_a_dead_end(seed: int) -> None:
+    spine, constraints, truth = random_chain(seed)
+    check_feasible(spine, SHAPE, constraints)
+    carried = propagation(spine, constraints.bounds, constraints.structural_zeros)
+    if not carried.gaps:
+        most = int(truth[0].sum()) + 6
+        assert goes_through(spine, constraints.structural_zeros, carried.bounds, most, seed)
+
+
+def test_without_bounds_on_sets_there_are_dead_ends() -> None:
+    """The test above can fail: with sums of bounds alone, of the county in the example no such state can be divided."""
+    upper = np.array([[UNBOUNDED, UNBOUNDED, UNBOUNDED, 0], [UNBOUNDED, 0, 0, UNBOUNDED]])
+    total = np.array([[10], [50]])
+    bounds = ((), (GroupBounds("f", FIRST, 0 * upper, upper), GroupBounds("t", TOTAL, total, total)), ())
+    carried = propagate(SPINE, bounds)
+    without = tuple(tuple(bound for bound in level if "(set)" not in bound.name) for level in carried)
+    assert all(goes_through(SPINE, NOTHING, carried, 60, seed) for seed in range(30))
+    assert not all(goes_through(SPINE, NOTHING, without, 60, seed) for seed in range(30))
+
+
+def solved(problem: Problem) -> list[np.ndarray]:
+    basis = basis_of(problem)
+    estimates = upward_pass(problem, basis)
+    parents, levels = None, []
+    for level, estimate in enumerate(estimates):
+        parents, _ = downward_level(problem, basis, level, estimate, parents)
+        levels.append(parents.toarray())
+    return levels
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), n_levels=st.integers(2, 4))
+def test_the_top_down_pass_solves_what_is_feasible(seed: int, n_levels: int) -> None:
+    """Totals that are exact down to some level, above blocks in which some groups cannot be."""
+    problem, truth = random_problem(
+        seed, shape=SHAPE, n_levels=n_levels, zeros=True, invariants=True, recode=False, mean=1.0
+    )
+    declared = problem.constraints
+    check_feasible(problem.spine, SHAPE, declared)
+    carried = propagate(problem.spine, declared.bounds, declared.structural_zeros)
+    released = solved(replace(problem, constraints=replace(declared, bounds=carried)))
+    for level, counts in enumerate(released):
+        assert counts.shape == truth[level].shape
+        assert not counts[:, declared.structural_zeros].any()
+        for bound in declared.bounds[level]:
+            answer = bound.marginal.answer(counts)
+            assert (answer >= bound.lower).all()
+            assert (answer <= bound.upper).all()

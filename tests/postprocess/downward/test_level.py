@@ -1,0 +1,126 @@
+"""The released whole numbers keep every constraint, whatever the problem, solver and batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.random_problems import random_problem
+
+from postprocess.downward import tasks as level_task
+from postprocess.downward.level import SolverReport, downward_level
+from postprocess.errors import SolverError
+from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.problem import Problem
+
+
+def release(problem: Problem) -> tuple[list[np.ndarray], SolverReport]:
+    basis = basis_of(problem)
+    released, report, above = [], SolverReport(), None
+    for level, estimate in enumerate(upward_pass(problem, basis)):
+        above, one = downward_level(problem, basis, level, estimate, above)
+        released.append(above.toarray())
+        report.merge(one)
+    return released, report
+
+
+def assert_kept(problem: Problem, released: list[np.ndarray]) -> None:
+    for level, counts in enumerate(released):
+        assert (counts >= 0).all()
+        assert (counts[:, problem.constraints.structural_zeros] == 0).all()
+        for bound in problem.constraints.bounds[level]:
+            answers = bound.marginal.answer(counts)
+            assert (answers >= bound.lower).all()
+            assert (answers <= bound.upper).all()
+        if level:
+            sums = np.zeros_like(released[level - 1])
+            np.add.at(sums, problem.spine.levels[level].parents, counts)
+            assert np.array_equal(sums, released[level - 1])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    zeros=st.booleans(),
+    invariants=st.booleans(),
+    complete=st.booleans(),
+    estimator=st.sampled_from(["full", "topdown"]),
+    roots=st.integers(1, 2),
+)
+def test_every_constraint_is_kept(
+    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, roots: int
+) -> None:
+    problem, _ = random_problem(
+        seed,
+        zeros=zeros,
+        invariants=invariants and not zeros,
+        complete=complete,
+        estimator=estimator,
+        roots=roots,
+        shape=(3, 2, 2),
+    )
+    released, _ = release(problem)
+    assert_kept(problem, released)
+
+
+@pytest.mark.parametrize("estimator", ["full", "topdown"])
+def test_an_enormous_budget_gives_the_truth(estimator: str) -> None:
+    for seed in range(5):
+        problem, truth = random_problem(seed, zeros=True, estimator=estimator)
+        exact = tuple(
+            tuple(replace(one, values=one.marginal.answer(counts), variance=1e-9) for one in level)
+            for level, counts in zip(problem.measured, truth, strict=True)
+        )
+        released, _ = release(replace(problem, measured=exact))
+        for counts, true in zip(released, truth, strict=True):
+            assert np.array_equal(counts, true)
+
+
+def test_the_batches_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = random_problem(5, n_levels=4, zeros=True)
+    whole, _ = release(problem)
+    monkeypatch.setattr(level_task, "BATCH_CELLS", 40)
+    cut, _ = release(problem)
+    for a, b in zip(whole, cut, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_cvxpy_alone_gives_nearly_the_same() -> None:
+    """Solutions agree to 1e-3 persons, so whole numbers differ by at most a few ties."""
+    problem, _ = random_problem(11, n_levels=3)
+    batched, _ = release(replace(problem, solver="batched"))
+    stated, report = release(replace(problem, solver="cvxpy"))
+    assert set(report.by_solver) <= {"cvxpy/SCS", "cvxpy/CLARABEL"}
+    assert_kept(problem, stated)
+    different = sum(int((a != b).sum()) for a, b in zip(batched, stated, strict=True))
+    assert different <= 0.02 * sum(a.size for a in batched)
+
+
+def test_the_sample_is_compared_with_cvxpy() -> None:
+    problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
+    _, report = release(problem)
+    assert report.families > 40
+    assert report.checked >= 20
+    assert report.largest_difference < 1e-4
+
+
+def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seeded fault in the batched solver is caught by the comparison with cvxpy."""
+    from postprocess.downward.level import level as downward
+
+    right = downward.solve_batched
+
+    def wrong(families):
+        out = right(families)
+        return [
+            replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
+            for one in out
+        ]
+
+    monkeypatch.setattr(downward, "solve_batched", wrong)
+    problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
+    with pytest.raises(SolverError, match=r"level\d \w+ \(its level\d children\): the batched solver and cvxpy"):
+        release(problem)

@@ -1,0 +1,151 @@
+"""A release computed subtree by subtree has the numbers of one computed at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracles.random_problems import bypassed, random_problem, random_spine
+
+from geography.spine import Level, Spine
+from postprocess.bounds.declare import propagate
+from postprocess.downward.level import SolverReport, checked_parents, downward_level
+from postprocess.downward.passes import passes_of
+from postprocess.downward.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of, top_estimate
+from postprocess.linear.upward import basis_of, silent_of, upward_pass
+from postprocess.problem import Problem
+
+
+def at_once(problem: Problem) -> tuple[list[np.ndarray], list[SolverReport]]:
+    basis = basis_of(problem)
+    found: list[np.ndarray] = []
+    reports = []
+    above = None
+    for level, estimate in enumerate(upward_pass(problem, basis)):
+        above, report = downward_level(problem, basis, level, estimate, above)
+        found.append(above.toarray())
+        reports.append(report)
+    return found, reports
+
+
+def by_subtrees(problem: Problem, cut: Cut) -> tuple[list[np.ndarray], list[SolverReport]]:
+    basis, passes = basis_of(problem), passes_of(problem)
+    checked = checked_parents(problem.spine, problem.seed)
+    parts = [part_of(problem, cut, number) for number in range(len(cut.parts))]
+    above = above_cut(problem, cut)
+    at_cut = joined([top_estimate(part, basis) for part in parts])
+    estimates = upward_pass(above, basis, at_cut, silent_of(problem))
+    found: list[np.ndarray] = []
+    reports = []
+    counts = None
+    for level, estimate in enumerate(estimates):
+        counts, report = downward_level(above, basis, level, estimate, counts, checked=checked[level], passes=passes)
+        found.append(counts.toarray())
+        reports.append(report)
+    assert counts is not None
+    below: list[list[np.ndarray]] = [[] for _ in range(cut.level + 1, problem.spine.n_levels)]
+    told = [SolverReport() for _ in below]
+    for part, (first, last) in zip(parts, cut.parts, strict=True):
+        rows = problem.spine.rows_below(cut.level, first, last)
+        flags = [checked[cut.level + 1 + i][own] for i, own in enumerate(rows[:-1])]
+        for i, (one, report) in enumerate(downward_part(part, basis, counts[first:last], flags, passes)):
+            below[i].append(one.toarray())
+            told[i].merge(report)
+    return [*found, *(np.concatenate(level) for level in below)], [*reports, *told]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    zeros=st.booleans(),
+    invariants=st.booleans(),
+    complete=st.booleans(),
+    estimator=st.sampled_from(["full", "topdown"]),
+    level=st.integers(1, 2),
+    bypass=st.booleans(),
+)
+def test_subtrees_give_the_same_whole_numbers(
+    seed: int, zeros: bool, invariants: bool, complete: bool, estimator: str, level: int, bypass: bool
+) -> None:
+    problem, _ = random_problem(
+        seed,
+        zeros=zeros,
+        invariants=invariants and not zeros,
+        complete=complete,
+        estimator=estimator,
+        shape=(3, 2, 2),
+        n_levels=4,
+    )
+    if bypass:
+        problem = bypassed(problem)
+    bounds = propagate(problem.spine, problem.constraints.bounds, problem.constraints.structural_zeros)
+    problem = replace(problem, constraints=replace(problem.constraints, bounds=bounds))
+    n = len(problem.spine.levels[level])
+    cut = Cut(level, tuple((i, min(i + 2, n)) for i in range(0, n, 2)))
+    whole, told = at_once(problem)
+    parts, told_by_part = by_subtrees(problem, cut)
+    for one, other in zip(whole, parts, strict=True):
+        assert np.array_equal(one, other)
+    # What the manifest tells of the solvers does not show the cut either.
+    for report, other_report in zip(told, told_by_part, strict=True):
+        assert report.public() == other_report.public()
+
+
+def test_parts_hold_every_subtree_once_and_as_many_as_fit() -> None:
+    spine = random_spine(np.random.default_rng(1), 6, most=4)
+    for most, part in ((200, 50), (60, 60), (1, 1), (10_000, 100)):
+        cut = cut_of(spine, 2, most, part)
+        if spine.n_leaves * 2 <= most:
+            assert cut is None
+            continue
+        assert cut is not None
+        leaves = spine.leaf_offsets(cut.level)
+        assert [first for first, _ in cut.parts] == [0, *(last for _, last in cut.parts[:-1])]
+        assert cut.parts[-1][1] == len(spine.levels[cut.level])
+        sizes = [2 * int(leaves[last] - leaves[first]) for first, last in cut.parts]
+        for (first, last), size in zip(cut.parts, sizes, strict=True):
+            assert size <= part or last == first + 1
+        assert all(one + other > part for one, other in pairwise(sizes) if max(one, other) < part)
+        # Another cut would leave a larger subtree, or more above it.
+        held = {
+            level: max(int(np.diff(spine.leaf_offsets(level)).max()), ABOVE * len(spine.levels[level]))
+            for level in range(1, spine.n_levels - 1)
+        }
+        assert held[cut.level] == min(held.values())
+
+
+def test_a_country_is_cut_at_its_counties() -> None:
+    """Fifty states, thousands of counties of very uneven size, tens of thousands of tracts."""
+    rng = np.random.default_rng(1)
+    sizes = np.maximum(1, (rng.pareto(1.2, 3000) * 8).astype(int))
+    county_of, tract_of = np.repeat(np.arange(3000), sizes), np.repeat(np.arange(sizes.sum()), 20)
+    spine = Spine(
+        (
+            Level("state", np.array([f"{i:02}" for i in range(50)]), np.full(50, -1)),
+            Level("county", np.array([f"{i:05}" for i in range(3000)]), np.repeat(np.arange(50), 60)),
+            Level("tract", np.array([f"{i:07}" for i in range(sizes.sum())]), county_of),
+            Level("block", np.array([f"{i:08}" for i in range(len(tract_of))]), tract_of),
+        )
+    )
+    cut = cut_of(spine, 2016)
+    assert cut is not None
+    assert spine.level_names[cut.level] == "county"
+
+
+def test_two_levels_cannot_be_cut() -> None:
+    spine = random_spine(np.random.default_rng(1), 2)
+    assert cut_of(spine, 10, 1, 1) is None
+
+
+def test_rows_of_a_part_are_those_of_its_spine() -> None:
+    spine = random_spine(np.random.default_rng(2), 5, most=4)
+    rows = spine.rows_below(1, 1, 2)
+    part = spine.slice(1, 1, 2)
+    for level, own, whole in zip(part.levels, rows, spine.levels[1:], strict=True):
+        assert level.geocodes.tolist() == whole.geocodes[own].tolist()
+    with pytest.raises(IndexError):
+        spine.rows_below(1, 1, 1)
