@@ -112,9 +112,7 @@ class Unbiased:
 
     def _class_variances(self, level: int, marginal: Marginal) -> FloatArray:
         """Variances `(n_classes, size)` of a query's answers, rounded."""
-        found = self.variances[level]
-        every = replace(found, classes=np.arange(len(found.covariance)))
-        return _significant(every.of_answers(self.estimation.basis, marginal))
+        return _significant(self.variances[level].of_classes(self.estimation.basis, marginal))
 
 
 def _significant(values: FloatArray) -> FloatArray:

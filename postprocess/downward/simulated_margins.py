@@ -105,8 +105,7 @@ def is_large(counts: IntArray, standard_errors: FloatArray) -> NDArray[np.bool_]
 
 def _standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances) -> FloatArray:
     """Standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer."""
-    every = LevelVariances(np.arange(len(variances.covariance)), variances.covariance, variances.unmeasured)
-    return np.sqrt(every.of_answers(basis, table.marginal))
+    return np.sqrt(variances.of_classes(basis, table.marginal))
 
 
 def answers_of(marginal: Marginal, counts: sp.csr_array, first: int, last: int) -> IntArray:
@@ -243,7 +242,8 @@ def margins(
 ) -> IntArray:
     """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
 
-    `UNKNOWN` where neither simulation nor variance says anything.
+    `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing of it, since a simulated
+    run starts from the release, which is not held to the truth there.
     """
     standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
     small = _small_margins(errors)
@@ -254,5 +254,5 @@ def margins(
     cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
     by_size = small[cell, size_class(released)]
     out = np.where(is_large(released, standard) | np.isnan(by_size), by_variance, by_size)
-    out = np.where(standard < EXACT, 0.0, out)
+    out = np.where(standard < EXACT, 0.0, np.where(np.isnan(standard), np.nan, out))
     return np.where(np.isnan(out), UNKNOWN, np.rint(np.nan_to_num(out))).astype(np.int64)

@@ -18,7 +18,8 @@ import numpy as np
 from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.linear.classes import LevelClasses
-from postprocess.linear.expected import BLIND, LevelCovariances
+from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.information import BLIND, fixed_answers
 from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal
 
 
@@ -39,11 +40,14 @@ def area_variances(
     whole = _whole(spine, leaves)
     shape = found[0].final.shape[1:]
     variance, blind = np.zeros(shape), np.zeros(shape)
+    fixed = np.ones(marginal.size, dtype=bool)
     nodes: IntArray = np.zeros(0, dtype=np.int64)
     passed: FloatArray = np.zeros((0, *shape))
     for level in range(spine.n_levels - 1, -1, -1):
         entering = np.flatnonzero(whole[level])
-        blind += classes[level].blind[classes[level].downward[entering]].sum(axis=0)
+        if alike := np.unique(classes[level].downward[entering]).tolist():
+            blind += classes[level].blind[alike].sum(axis=0)
+            fixed &= fixed_answers(basis, classes[level].fixed[alike], marginal).all(axis=0)
         identity = np.broadcast_to(np.eye(shape[-1]), (len(entering), *shape))
         nodes, passed = np.concatenate([nodes, entering]), np.concatenate([passed, identity])
         one = classes[level]
@@ -66,7 +70,8 @@ def area_variances(
         nodes, passed = parents, upward
     variance = 0.5 * (variance + np.swapaxes(variance, -1, -2))
     out = np.maximum(basis.answer_variances(variance[None], marginal)[0], 0.0)
-    return np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
+    out = np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
+    return np.where(fixed, 0.0, out)
 
 
 def _whole(spine: Spine, leaves: BoolArray) -> list[BoolArray]:

@@ -16,7 +16,14 @@ from functools import partial
 import numpy as np
 
 from postprocess.algebra import Basis
-from postprocess.linear.information import inverse_off, range_projector
+from postprocess.linear.information import (
+    BLIND,
+    fixed_answers,
+    inverse_off,
+    known_with_family,
+    off_known,
+    range_projector,
+)
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of, sum_of_blocks
 from postprocess.problem import FloatArray, IntArray, Marginal, Problem
 
@@ -29,19 +36,28 @@ class LevelVariances:
         classes: `(n,)` class of each geounit.
         covariance: blocks `(n_classes, n_blocks, a, a)`.
         unmeasured: projectors on directions that nothing was measured of, the same shape.
+        known: projectors on directions that zeros and invariants fix, the same shape.
     """
 
     classes: IntArray
     covariance: FloatArray
     unmeasured: FloatArray
+    known: FloatArray
 
     def of_answers(self, basis: Basis, marginal: Marginal) -> FloatArray:
-        """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them."""
-        variances = basis.answer_variances(self.covariance, marginal)
+        """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them.
+
+        What zeros and invariants fix has the variance 0, whatever rounding leaves of it.
+        """
+        return self.of_classes(basis, marginal)[self.classes]
+
+    def of_classes(self, basis: Basis, marginal: Marginal) -> FloatArray:
+        """The same of each class, `(n_classes, size)`."""
+        variances = np.maximum(basis.answer_variances(self.covariance, marginal), 0.0)
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
-            variances = np.where(blind > 1e-9, np.nan, variances)
-        out: FloatArray = np.maximum(variances, 0.0)[self.classes]
+            variances = np.where(blind > BLIND, np.nan, variances)
+        out: FloatArray = np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
         return out
 
 
@@ -66,7 +82,7 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[Level
     same recursion holds with the own V in place of the subtree's.
     """
     top = estimates[0]
-    out = [LevelVariances(top.classes, top.info.covariance, top.info.unmeasured)]
+    out = [LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)]
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents
@@ -77,12 +93,15 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[Level
         covariance = estimate.info.covariance[own]
         gain = covariance @ precision
         upper = above.covariance[above.classes[parent]]
-        single = np.diff(problem.spine.child_offsets(level - 1))[parent] == 1
+        offsets = problem.spine.child_offsets(level - 1)
+        single = np.diff(offsets)[parent] == 1
         total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
         total = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
         unmeasured = estimate.info.unmeasured[own]
         unmeasured = np.where(single[:, None, None, None], above.unmeasured[above.classes[parent]], unmeasured)
-        out.append(LevelVariances(classes.ravel().astype(np.int64), total, unmeasured))
+        unknown = sum_of_blocks(offsets, estimate.classes, np.eye(total.shape[-1]) - estimate.info.known)
+        known = known_with_family(estimate.info.known[own], above.known[above.classes[parent]], unknown[parent])
+        out.append(LevelVariances(classes.ravel().astype(np.int64), total, off_known(unmeasured, known), known))
     return out
 
 
