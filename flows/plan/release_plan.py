@@ -16,7 +16,7 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.manifest import PrivacyStatement
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from postprocess.downward.simulated_margins import NORMAL_QUANTILE
+from postprocess.linear.half_widths import NORMAL_QUANTILE
 from postprocess.linear.expected import LevelCovariances
 
 #: What the errors of a plan leave out.

@@ -19,7 +19,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import release_at
-from pipeline.reading.margins import Variances, provider
+from pipeline.reading.margins import HalfWidths, provider
 from pipeline.reading.question import Question
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory, UniverseDirectory
@@ -149,8 +149,8 @@ class Release:
         return self._histograms[level]
 
     @cached_property
-    def variances(self) -> Variances:
-        """The variances of sums; computed from spec and spine when first needed."""
+    def half_widths(self) -> HalfWidths:
+        """The margins of sums; computed from spec and spine when first needed."""
         return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
 
     def published_margins(self, query: Query, level: str) -> NDArray[np.float64] | None:
