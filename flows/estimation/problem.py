@@ -56,7 +56,7 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         for number, bound in enumerate(universe.bounds)
     ]
     invariants = {
-        (name, query.name): _exact(folder, job.spine.levels[job.spine.index_of(name)], query)
+        (name, query.name): exact_answers(folder, job.spine.levels[job.spine.index_of(name)], query)
         for name, query in universe.invariants
     }
     declared = declared_constraints(universe, job.spine, facilities, invariants)
@@ -113,7 +113,8 @@ def measured_files(job: Job, universe: Universe) -> tuple[tuple[MeasuredFile, ..
     )
 
 
-def _exact(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
+def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
+    """The published answers `(n, size)` of an invariant; ReleaseError where its file is not what the spec says."""
     path = folder.invariant(level.name, query.name)
     with open_measurement(path) as file:
         if (wrong := differing(file.header, exact_header(level.name, query))) is not None:

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import carried_constraints, facility_bounds, marginal_of
+from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds, marginal_of
 from geography.spine import Spine
 from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
@@ -47,15 +47,22 @@ class Expectation:
 
     @classmethod
     def of(
-        cls, universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
+        cls,
+        universe: Universe,
+        spine: Spine,
+        facilities: Sequence[NDArray[np.int64]],
+        estimator: str,
+        invariants: Mapping[Place, NDArray[np.int64]] | None = None,
     ) -> Expectation:
         """The expectation of a universe.
 
         Args:
             facilities: of each of its bounds, `(n_geounits, n_columns)`.
             estimator: "full" or "topdown".
+            invariants: (level, query) -> published answers, of a finished release; what a count of 0 forces is then
+                known as well.
         """
-        problem = unmeasured_problem(universe, spine, facilities, estimator)
+        problem = unmeasured_problem(universe, spine, facilities, estimator, invariants)
         basis = basis_of(problem)
         return cls(universe, spine, estimator, basis, geounit_classes(problem, basis))
 
@@ -122,22 +129,23 @@ class Expectation:
 
 
 def unmeasured_problem(
-    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
+    universe: Universe,
+    spine: Spine,
+    facilities: Sequence[NDArray[np.int64]],
+    estimator: str,
+    invariants: Mapping[Place, NDArray[np.int64]] | None = None,
 ) -> Problem:
     """The problem of a release without answers: what is measured, what is known, and where.
 
-    Invariants stand for what is known exactly at their level and above; their values, which only the records have, are
-    not needed for any variance.
+    Without the values of invariants, which only the records have before a run, they stand for what is known exactly at
+    their level and above.
     """
     nothing = np.zeros((0, 0), dtype=np.int8)
-    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
-    carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
-    bounds = [list(level) for level in carried.bounds]
-    for name, query in universe.invariants:
-        marginal = marginal_of(query)
-        for number in range(spine.index_of(name) + 1):
-            known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
-            bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
+    if invariants is not None:
+        carried = carried_constraints(spine, declared_constraints(universe, spine, facilities, invariants))
+        bounds = [list(level) for level in carried.bounds]
+    else:
+        bounds = _bounds_without_values(universe, spine, facilities)
     return Problem(
         spine=spine,
         shape=universe.schema.shape,
@@ -150,6 +158,21 @@ def unmeasured_problem(
         estimator=estimator,
         kinds=tuple(one.kinds for one in allocations(universe, spine)),
     )
+
+
+def _bounds_without_values(
+    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]]
+) -> list[list[GroupBounds]]:
+    """Per level, what is known before a run: the bounds, and that invariants will be."""
+    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
+    carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
+    bounds = [list(level) for level in carried.bounds]
+    for name, query in universe.invariants:
+        marginal = marginal_of(query)
+        for number in range(spine.index_of(name) + 1):
+            known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
+            bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
+    return bounds
 
 
 def _marginals(queries: Sequence[Query]) -> list[Marginal]:

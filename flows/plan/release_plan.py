@@ -16,8 +16,8 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.manifest import PrivacyStatement
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from postprocess.linear.half_widths import NORMAL_QUANTILE
 from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.half_widths import NORMAL_QUANTILE
 
 #: What the errors of a plan leave out.
 REMARK = (

@@ -40,14 +40,11 @@ def area_variances(
     whole = _whole(spine, leaves)
     shape = found[0].final.shape[1:]
     variance, blind = np.zeros(shape), np.zeros(shape)
-    fixed = np.ones(marginal.size, dtype=bool)
     nodes: IntArray = np.zeros(0, dtype=np.int64)
     passed: FloatArray = np.zeros((0, *shape))
     for level in range(spine.n_levels - 1, -1, -1):
         entering = np.flatnonzero(whole[level])
-        if alike := np.unique(classes[level].downward[entering]).tolist():
-            blind += classes[level].blind[alike].sum(axis=0)
-            fixed &= fixed_answers(basis, classes[level].fixed[alike], marginal).all(axis=0)
+        blind += classes[level].blind[classes[level].downward[entering]].sum(axis=0)
         identity = np.broadcast_to(np.eye(shape[-1]), (len(entering), *shape))
         nodes, passed = np.concatenate([nodes, entering]), np.concatenate([passed, identity])
         one = classes[level]
@@ -71,7 +68,18 @@ def area_variances(
     variance = 0.5 * (variance + np.swapaxes(variance, -1, -2))
     out = np.maximum(basis.answer_variances(variance[None], marginal)[0], 0.0)
     out = np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
-    return np.where(fixed, 0.0, out)
+    return np.where(fixed_in_area(spine, basis, classes, leaves, marginal), 0.0, out)
+
+
+def fixed_in_area(
+    spine: Spine, basis: Basis, classes: Sequence[LevelClasses], leaves: BoolArray, marginal: Marginal
+) -> BoolArray:
+    """`(size,)`: which answers zeros and invariants fix for some leaves together; arguments as in `area_variances`."""
+    fixed = np.ones(marginal.size, dtype=bool)
+    for one, entering in zip(classes, _whole(spine, leaves), strict=True):
+        if alike := np.unique(one.downward[entering]).tolist():
+            fixed &= fixed_answers(basis, one.fixed[alike], marginal).all(axis=0)
+    return fixed
 
 
 def _whole(spine: Spine, leaves: BoolArray) -> list[BoolArray]:
