@@ -56,8 +56,13 @@ class LinearVariances:
 
     def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
         """`(n_geounits, size)`: which answers zeros and invariants fix, see `pipeline.reading.margins`."""
+        exact, classes = self.exact_of_classes(level, groups)
+        return exact[classes]
+
+    def exact_of_classes(self, level: int, groups: Groups) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """The same `(n_classes, size)` for classes of alike geounits, and the class of each geounit of the level."""
         classes = self._expectation.classes[level]
-        return fixed_answers(self._expectation.basis, classes.fixed, _marginal(groups))[classes.downward]
+        return fixed_answers(self._expectation.basis, classes.fixed, _marginal(groups)), classes.downward
 
     def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
         """The same `(size,)` for some leaves together."""

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flows.execution.job import Job
+from flows.plan.sum_margins import LinearVariances
 from flows.publishing.manifest import account_of, statement_of
 from geography.spine import Spine
+from pipeline.model.query import Query
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
@@ -45,6 +52,21 @@ def write_report(job: Job) -> None:
         statements=tuple(statement_of(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         notes=job.told,
+        exact=_exact_answers(job),
     )
     write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)
     job.progress.advance(1)
+
+
+def _exact_answers(job: Job) -> Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    """Which numbers are certain, as `ReportSources` has it; what a universe fixes is worked out once."""
+
+    @cache
+    def of_universe(name: str) -> LinearVariances:
+        universe = next(one for one in job.universes if one.name == name)
+        return LinearVariances(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
+
+    def exact(universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        return of_universe(universe).exact_of_classes(level, query.groups)
+
+    return exact
