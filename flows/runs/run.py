@@ -154,10 +154,13 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
             workers.prepare()
         run.refusal.unlink(missing_ok=True)
+        public.keep_remarks(run)
         job = public.job(run, workers, Logged(progress, log), Batches(run))
         _refuse_other_files(job)
         key = master_key(checked, run)
-        yield ReleaseRun(replace(job, status=status(insecure_key=key.insecure)), public, key, perform)
+        yield ReleaseRun(
+            replace(job, status=status(insecure_key=key.insecure, purpose=public.spec.purpose)), public, key, perform
+        )
 
 
 def _workers(checked: CheckedRequest) -> Workers:

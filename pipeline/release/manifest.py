@@ -51,8 +51,13 @@ PACKAGES = (
 )
 
 Status = Literal[
-    "official", "NOT FOR RELEASE: insecure test key", "estimated from measurements that were made elsewhere"
+    "official",
+    "NOT FOR RELEASE: insecure test key",
+    "estimated from measurements that were made elsewhere",
+    "EXAMPLE: made-up data, about nobody",
 ]
+#: Of a release whose spec says that it is an example.
+EXAMPLE: Final[Status] = "EXAMPLE: made-up data, about nobody"
 #: Of a release whose measurements another program drew.
 MADE_ELSEWHERE: Final[Status] = "estimated from measurements that were made elsewhere"
 
@@ -185,8 +190,11 @@ def software() -> Software:
     return Software(name="spinewise", version=version, python=platform.python_version(), packages=versions)
 
 
-def status(*, insecure_key: bool) -> Status:
-    return "NOT FOR RELEASE: insecure test key" if insecure_key else "official"
+def status(*, insecure_key: bool, purpose: str | None = None) -> Status:
+    """Whether a release may be published; `purpose` as its spec has it."""
+    if insecure_key:
+        return "NOT FOR RELEASE: insecure test key"
+    return EXAMPLE if purpose == "example" else "official"
 
 
 def decimal_text(value: Fraction, digits: int = 12) -> str:
@@ -282,7 +290,8 @@ def _in_words(
     if framework == "zcdp":
         guarantee = (
             f"zero-concentrated differential privacy with rho = {decimal_text(budget)}, and so (epsilon, "
-            f"delta)-differential privacy with epsilon = {epsilon} at delta = {decimal_text(delta)}"
+            f"delta)-differential privacy with epsilon = {epsilon} at delta = {decimal_text(delta)} (the bound that "
+            "follows from rho alone; the account may state a smaller one, which holds as well)"
         )
     else:
         guarantee = f"pure differential privacy with epsilon = {epsilon}"
