@@ -39,7 +39,7 @@ class Determined:
     estimator: str
 
     def unknown_share(self, query: Query, level: str) -> float:
-        """The share of a query's numbers at a level that are not determined."""
+        """The share that is not determined, of a query's numbers at a level that no exact fact fixes."""
         if self._is_measured(query, level):
             return 0.0
         number = self.spine.index_of(level)
@@ -47,7 +47,8 @@ class Determined:
         variances = answer_variances(
             self._expectation.basis, classes, self._expectation.planned()[number], marginal_of(query)
         )
-        return float(classes.sizes @ np.isnan(variances).sum(axis=1) / (classes.sizes.sum() * query.size))
+        free = float(classes.sizes @ (variances != 0).sum(axis=1))
+        return float(classes.sizes @ np.isnan(variances).sum(axis=1)) / free if free else 0.0
 
     def _is_measured(self, query: Query, level: str) -> bool:
         """Whether a query that refines this one is surely measured in every geounit of the level, or below each."""
@@ -115,7 +116,7 @@ def _kept_levels(determined: Determined, table: Table, sections: UniverseSection
             percent = f"{100 * unknown:.1f} %" if unknown >= 0.001 else "less than 0.1 %"
             sentences.append(
                 f"{prefix}tables.{table.name}: nothing that is measured determines {percent} of the numbers of "
-                f"{table.query.name!r} at level {level!r}; they are published without a margin"
+                f"{table.query.name!r} that are not exact at level {level!r}; they are published without a margin"
             )
     return replace(table, levels=tuple(levels))
 

@@ -173,6 +173,7 @@
       // A share that may be anything is not among the largest: the low end of its interval counts.
       return found.low === null ? null : { ...found, rank: found.low };
     }
+    if (tenths === null && numbers.margins !== null) return null;
     const value = count(numbers, row, state.cell), error = (tenths ?? 0) / 10;
     return { value, low: Math.max(0, value - error), high: value + error, rank: value };
   }
@@ -241,10 +242,11 @@
       view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
       const withInterval = state.measure !== "margin" && numbers.margins !== null;
       const order = state.measure === "share" && withInterval ? " Ordered by the low end of the interval." : "";
+      const none = shown.length ? "" : "Nothing that was measured determines these numbers. ";
       const note = withInterval ? "Dot: the number. Bar: its 90 % interval." : "Dot: the number.";
-      $("legend").replaceChildren(element("li", { textContent: note + order }));
+      $("legend").replaceChildren(element("li", { textContent: none || note + order }));
       $("picture-title").textContent = `${what}, by ${spoken(level.name)}` +
-        (rows.length > best.length ? ` (the ${best.length} largest of ${whole.format(rows.length)})` : "");
+        (shown.length > best.length ? ` (the ${best.length} largest of ${whole.format(shown.length)})` : "");
     }
     $("picture").setAttribute("aria-label", `${$("picture-title").textContent}. The same numbers are in the table below.`);
     $("fade").closest("label").hidden = numbers.margins === null;
@@ -271,7 +273,7 @@
       const [low, high] = [text(Math.min(...values)), text(Math.max(...values))];
       return line(colours[i], low === high ? low : `${low} to ${high}`);
     }).filter((one) => one !== null);
-    if (known.length < features.length) lines.push(line("transparent", state.measure === "share" ? "not known" : "margin not known"));
+    if (known.length < features.length) lines.push(line("transparent", "margin not known"));
     $("legend").replaceChildren(...lines);
   }
 
