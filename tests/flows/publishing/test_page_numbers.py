@@ -24,6 +24,7 @@ _CHANGES = (
     ('county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
      'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
      'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]'),
+    ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }'),
     ('sex = { query = "sex * grown", levels = ["county", "tract"] }',
      'sex = { query = "sex * grown", levels = ["county", "tract"] }\n'
      'quarters = { query = "quarters", levels = ["tract", "block"] }'),
@@ -116,7 +117,8 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
         stored = release.table(table, level)
         labels = [name for name in stored if not name.endswith(":moe90")]
         rows = shown.page.evaluate(
-            "[...document.querySelectorAll('#counts-body tr')].map(row => [...row.children].map(one => one.textContent))"
+            "[...document.querySelectorAll('#counts-body tr')]"
+            ".map(row => [...row.children].map(one => one.textContent))"
         )
         assert len(rows) == min(25, len(stored))
         for code, *cells in rows:
