@@ -40,7 +40,8 @@ def parts_of(whole: ReleasedTable, step: int) -> list[ReleasedTable]:
     ("count", "margin", "expected"),
     [
         (100, 10.0, "good"), (100, 10.05, "care"), (100, 50.0, "care"), (100, 50.01, "sum"), (0, 0.0, "sum"),
-        (0, 1.0, "sum"), (5, 0.0, "care"), (10, 0.0, "good"), (7, math.nan, "sum"), (3, 0.3, "care"), (30, 3.0000000000000004, "good"),
+        (0, 1.0, "sum"), (5, 0.0, "care"), (10, 0.0, "good"), (7, math.nan, "sum"),
+        (3, 0.3, "care"), (30, 3.0000000000000004, "good"),
     ],
 )  # fmt: skip
 def test_a_number_is_of_the_first_class_that_it_fits(count: int, margin: float, expected: str) -> None:
