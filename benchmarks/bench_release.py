@@ -119,9 +119,10 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
     from flows.execution.workers import Workers
     from flows.runs.request import Request, check_request
     from pipeline.inputs.geography import read_spine
-    from postprocess.downward.level import downward_level, solve_families
+    from postprocess.downward.level import downward_level
     from postprocess.downward.level import level as downward
     from postprocess.families.cvxpy_reference import solve_with_cvxpy
+    from postprocess.families.solve import solve_families
     from postprocess.linear.upward import basis_of, upward_pass
 
     with tempfile.TemporaryDirectory() as place:

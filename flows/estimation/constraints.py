@@ -16,7 +16,8 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Bound, Universe
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.problem import Constraints, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints
 
 
 def marginal_of(query: Query) -> Marginal:

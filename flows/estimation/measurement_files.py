@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
 from pipeline.storage.files import VALUES_PER_ROW_GROUP, rows_per_group
-from postprocess.problem import Marginal, Measured
+from postprocess.marginal import Marginal
+from postprocess.problem import Measured
 
 #: Answers read at a time, as int64, before they are kept in the smallest type that holds them.
 _READ_AT_ONCE = 1 << 22

@@ -22,7 +22,8 @@ from pipeline.model.universe import Table
 from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group, strings
 from postprocess.linear.downward import LevelVariances, unbiased_estimates, variances_of
 from postprocess.linear.upward import LevelEstimate, upward_pass
-from postprocess.problem import FloatArray, Marginal, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, Problem
 
 VARIANCE_SUFFIX = ":variance"
 #: Decimals of estimates (persons) and significant digits of variances: more than the noise leaves meaning in, and few

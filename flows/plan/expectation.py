@@ -22,7 +22,8 @@ from postprocess.bounds.declare import declare
 from postprocess.linear.classes import LevelClasses, geounit_classes
 from postprocess.linear.expected import ExpectedErrors, LevelCovariances, covariances, expected_errors
 from postprocess.linear.upward import basis_of
-from postprocess.problem import Constraints, FloatArray, GroupBounds, IntArray, Marginal, Measured, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, FloatArray, GroupBounds, IntArray, Measured, Problem
 
 #: A level and a query, both by name.
 Place = tuple[str, str]

@@ -16,7 +16,7 @@ from pipeline.reading.margins import Groups
 from pipeline.release.layout import UniverseDirectory
 from postprocess.linear.areas import area_variances
 from postprocess.linear.expected import answer_variances
-from postprocess.problem import Marginal
+from postprocess.marginal import Marginal
 
 
 class LinearVariances:

@@ -15,7 +15,7 @@ from scipy.optimize import Bounds, LinearConstraint, milp
 
 from geography.spine import Spine
 from postprocess.bounds.set_bounds import UNBOUNDED
-from postprocess.downward.passes import join
+from postprocess.marginal import join
 from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray
 
 #: A violation below this is the solver's, in persons.

@@ -11,14 +11,15 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.downward.passes import Pass, passes_of, possible_groups, refines
+from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.tasks import LevelTask, level_tasks
 from postprocess.errors import SolverError
-from postprocess.families.batched import finished, solve_batched
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
+from postprocess.families.solve import solve_families
 from postprocess.linear.upward import LevelEstimate
+from postprocess.marginal import refines
 from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
 
 #: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
@@ -86,23 +87,6 @@ class _Member:
     family: Family
     chain: tuple[GroupLevel, ...]
     ties: IntArray
-
-
-def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
-    """Solutions in order, by the batched solver, by cvxpy, or by cvxpy where the batched one did not converge."""
-    if solver == "cvxpy":
-        return [solve_with_cvxpy(family) for family in families]
-    solutions = solve_batched(families)
-    if solver == "batched":
-        for family, solution in zip(families, solutions, strict=True):
-            if solution is None:
-                raise SolverError(
-                    f'{family.name}: the batched solver did not converge; solver = "auto" would have asked cvxpy'
-                )
-    return [
-        finished(family, solve_with_cvxpy(family)) if solution is None else solution
-        for family, solution in zip(families, solutions, strict=True)
-    ]
 
 
 def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:

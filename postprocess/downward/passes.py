@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
-from postprocess.problem import BoolArray, IntArray, Marginal, Problem
+from postprocess.marginal import Marginal, detail_of, join
+from postprocess.problem import BoolArray, IntArray, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,27 +39,6 @@ class Pass:
     def group_of(self, coarse: Marginal) -> IntArray:
         """The answer of a coarser query that each cell of the pass falls in, `(size,)`."""
         return coarse.cell_answer[self.representative]
-
-
-@lru_cache(maxsize=4096)
-def refines(fine: Marginal, coarse: Marginal) -> bool:
-    """Whether each answer of `fine` lies within one answer of `coarse`."""
-    pairs = np.unique(np.stack([fine.cell_answer, coarse.cell_answer]), axis=1)
-    return pairs.shape[1] == fine.size
-
-
-def join(marginals: Sequence[Marginal]) -> Marginal:
-    """The coarsest product of recodes that refines all of `marginals`."""
-    groups = []
-    for per_attribute in zip(*(marginal.groups for marginal in marginals), strict=True):
-        _, joined = np.unique(np.stack(per_attribute), axis=1, return_inverse=True)
-        groups.append(joined.ravel().astype(np.int64))
-    return Marginal(" & ".join(dict.fromkeys(m.name for m in marginals)), tuple(groups))
-
-
-def detail_of(shape: Sequence[int]) -> Marginal:
-    """The query that keeps every cell."""
-    return Marginal("detailed", tuple(np.arange(n, dtype=np.int64) for n in shape))
 
 
 def passes_of(problem: Problem) -> tuple[Pass, ...]:

@@ -25,7 +25,8 @@ from postprocess.algebra import Basis
 from postprocess.downward.level import downward_level
 from postprocess.linear.downward import LevelVariances
 from postprocess.linear.upward import basis_of, upward_pass
-from postprocess.problem import FloatArray, IntArray, Marginal, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, IntArray, Problem
 
 COVERAGE = 0.90
 #: 90 % quantile of the absolute value of a standard normal.

@@ -50,6 +50,7 @@ def test_rules_can_fail(tmp_path: Path) -> None:
         ("pipeline", "postprocess.problem"),
         ("postprocess", "pipeline.records.record_files"),
         ("pipeline/privacy", "pipeline.records.record_files"),
+        ("postprocess/bounds", "postprocess.downward.passes"),
     ):
         (tmp_path / package / "planted.py").write_text(f"import {forbidden}\n")
     broken = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
