@@ -115,7 +115,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
 
     from flows.estimation import problem as flows_problem
     from flows.execution.job import Job
-    from flows.execution.steps import Silent
+    from flows.execution.progress import Silent
     from flows.execution.workers import Workers
     from flows.runs.request import Request, check_request
     from pipeline.inputs.geography import read_spine

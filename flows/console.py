@@ -11,7 +11,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 
 from flows.confidential.refusals import RefusedError
 from flows.execution.memory import shown_memory
-from flows.execution.steps import Counted, Step, shown_time
+from flows.execution.progress import Counted, shown_time
+from flows.execution.steps import Step
 from geography.errors import SpinewiseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, status

@@ -20,9 +20,10 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.measure import true_histogram
 from flows.estimation.whole_spine import Estimation
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
-from flows.publishing.steps import Records, perform_steps, public_steps
+from flows.publishing.steps import Records, public_steps
 from flows.runs.request import CheckedRequest, Request, check_request
 from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
 from pipeline.audit.release_reading import Expected, expected_measurements

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
 from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
+from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.publishing.report import polygon_files, write_report
 from flows.publishing.tables import publish_microdata, publish_tables
@@ -195,32 +196,6 @@ def _last_of(perform: Callable[[], Notes | None], computed: Sequence[_Closable])
     for one in computed:
         one.close()
     return notes
-
-
-def perform_steps(
-    job: Job, steps: Sequence[Step], perform: Perform = perform_here, checkpoints: Checkpoints | None = None
-) -> dict[str, Notes]:
-    """Perform the steps in order, but for those whose files an interrupted run has left whole.
-
-    Returns:
-        What the steps told, by name.
-    """
-    told: dict[str, Notes] = {}
-    for step in steps:
-        job.progress.start(step)
-        before = checkpoints.notes_of(step) if checkpoints is not None else None
-        if before is None:
-            notes = perform(step) or {}
-            if checkpoints is not None:
-                checkpoints.record(step, notes)
-        else:
-            notes = before
-        job.progress.finish(step, skipped=before is not None)
-        if notes:
-            new = cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
-            told |= new
-            job.told.update(new)
-    return told
 
 
 def publish_from_measurements(

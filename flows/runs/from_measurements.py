@@ -10,11 +10,12 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.measure import write_public_inputs
 from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of, statement_of
 from flows.publishing.report import read_polygons
-from flows.publishing.steps import perform_steps, public_steps
+from flows.publishing.steps import public_steps
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
 from pipeline.inputs.geography import read_facilities, read_spine

@@ -13,14 +13,17 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.accuracy import write_accuracy
-from flows.execution.checkpoints import Batches, Checkpoints
+from flows.execution.batch_store import Batches
+from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Progress
 from flows.execution.run_log import Logged, RunLog
-from flows.execution.steps import Perform, Progress, Step, perform_here
+from flows.execution.steps import Perform, Step, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
 from flows.publishing.report import read_polygons
-from flows.publishing.steps import Records, input_files, output_files, perform_steps, public_steps
+from flows.publishing.steps import Records, input_files, output_files, public_steps
 from flows.runs.request import CheckedRequest, key_identity, master_key
 from flows.runs.rerun import inputs_to_keep
 from geography.spine import Spine

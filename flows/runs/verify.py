@@ -10,12 +10,13 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.select import selected_problems
-from flows.execution.checkpoints import Batches
+from flows.execution.batch_store import Batches
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.manifest import statement_of
-from flows.publishing.steps import input_files, perform_steps, public_steps
+from flows.publishing.steps import input_files, public_steps
 from pipeline.errors import SpinewiseError
 from pipeline.inputs.geography import read_public_spine
 from pipeline.published import release_at as release_at

@@ -17,7 +17,7 @@ import flows.plan.cost
 from flows.cli import app
 from flows.estimation.problem import problem_of
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.plan.cost import MAIN_MB, WORKER_MB, cost_of
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up

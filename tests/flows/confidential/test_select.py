@@ -21,7 +21,7 @@ from flows.confidential.charge import charge_run
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions, selected_problems
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.runs.from_measurements import estimate_release
 from flows.runs.rerun import rerun_release, universes_to_rerun

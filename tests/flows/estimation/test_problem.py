@@ -12,7 +12,7 @@ import pytest
 from flows.estimation.measurement_files import read_compact
 from flows.estimation.problem import measured_files, problem_of
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from pipeline.errors import ReleaseError
 from pipeline.inputs.geography import read_public_spine

@@ -13,7 +13,8 @@ import pytest
 from releases.small import public_bytes, run, write_town
 
 from flows.execution.job import Job
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from flows.execution.workers import Workers
 from flows.publishing.steps import input_files, output_files, publish_from_measurements
 from pipeline.inputs.geography import read_public_spine

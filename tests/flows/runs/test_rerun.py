@@ -15,7 +15,7 @@ import flows.publishing.steps
 import flows.runs.verify
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.refusals import RefusedError
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey

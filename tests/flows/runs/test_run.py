@@ -12,7 +12,8 @@ import pytest
 from releases.small import public_bytes, run, write_town
 
 from flows.confidential.refusals import RefusedError
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from pipeline.errors import BudgetRefusedError, InputError, SpecError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
