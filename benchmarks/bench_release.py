@@ -133,7 +133,9 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
             checked.run, checked.spec, checked.universes, read_spine(checked.spec.geography), Workers(1), Silent()
         )
         with threadpool_limits(1):
-            problem = flows_problem.problem_of(job, checked.universes[0])
+            problem = flows_problem.with_values(
+                flows_problem.stated_problem(job, checked.universes[0]), job, checked.universes[0]
+            )
             basis = basis_of(problem)
             estimates = upward_pass(problem, basis)
             kept: list[tuple[int, list[object]]] = []

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import scipy.sparse as sp
 
-from flows.estimation.measurement_files import MeasuredFile
+from flows.estimation.measurement_files import MeasurementSource
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.estimation.part_tasks import BelowTask, PartTask, estimate_below, estimate_top
-from flows.estimation.problem import measured_files, with_values
+from flows.estimation.problem import measurement_files, with_values
 from flows.estimation.whole_spine import Computed, Estimation
 from flows.execution.batch_store import Arrays
 from flows.execution.job import Job
@@ -66,9 +66,9 @@ class ComputedBySubtree(Computed):
         problem = with_values(above_cut(self.stated, self.cut), self.job, self.universe)
         return problem, upward_pass(problem, self.basis, at_cut, silent_of(self.stated))
 
-    def part(self, number: int) -> tuple[Problem, tuple[tuple[MeasuredFile, ...], ...], Basis]:
+    def part(self, number: int) -> tuple[Problem, tuple[tuple[MeasurementSource, ...], ...], Basis]:
         """A part's problem without values, the files of its measurements, and the basis of the release."""
-        files = measured_files(self.job, self.universe)[self.cut.level :]
+        files = measurement_files(self.job, self.universe)[self.cut.level :]
         return part_of(self.stated, self.cut, number), files, self.basis
 
     def part_done(self, task: PartTask) -> None:

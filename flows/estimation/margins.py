@@ -83,6 +83,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
+        self._variances: tuple[LevelVariances, ...] | None = None
 
     @property
     def replicates(self) -> int:
@@ -100,9 +101,12 @@ class Margins:
             for level in table.levels
         )
 
-    @cached_property
+    @property
     def variances(self) -> tuple[LevelVariances, ...]:
-        return tuple(variances_of(self.estimation.problem, self.estimation.upward))
+        """Of each level, those of the linear estimate; computed at first use."""
+        if self._variances is None:
+            self._variances = tuple(variances_of(self.estimation.problem, self.estimation.upward))
+        return self._variances
 
     def simulate(self) -> None:
         """Simulate all runs, and add up their errors."""
@@ -153,9 +157,9 @@ class Margins:
         return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
 
     def close(self) -> None:
-        """Forget what was computed."""
+        """Free what was computed."""
         self.errors.clear()
-        self.__dict__.pop("variances", None)
+        self._variances = None
 
 
 def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:

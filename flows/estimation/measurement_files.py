@@ -21,7 +21,7 @@ _NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredFile:
+class MeasurementSource:
     """The file of one query's noisy answers at one level.
 
     Attributes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import scipy.sparse as sp
 
-from flows.estimation.measurement_files import MeasuredFile
+from flows.estimation.measurement_files import MeasurementSource
 from postprocess.algebra import Basis
 from postprocess.downward.level import SolverReport
 from postprocess.downward.passes import Pass
@@ -31,7 +31,7 @@ class PartTask:
 
     number: int
     part: Problem
-    files: tuple[tuple[MeasuredFile, ...], ...] | None
+    files: tuple[tuple[MeasurementSource, ...], ...] | None
     basis: Basis
 
     def problem(self) -> Problem:
@@ -42,7 +42,7 @@ class PartTask:
         """The same with all values, so that it can be worked on where the release's files are not."""
         return replace(self, part=self.problem(), files=None)
 
-    def _read(self, files: tuple[tuple[MeasuredFile, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
+    def _read(self, files: tuple[tuple[MeasurementSource, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
         spine = self.part.spine
         return tuple(
             tuple(one.read(level.geocodes, self.part.first_row(i)) for one in queries)

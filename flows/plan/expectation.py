@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import carried_constraints, facility_bounds, marginal_of
+from flows.estimation.constraints import marginal_of
+from flows.estimation.problem import unmeasured_problem
 from geography.spine import Spine
 from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
@@ -18,12 +19,10 @@ from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from postprocess.algebra import Basis
-from postprocess.bounds.declare import declare
 from postprocess.linear.classes import LevelClasses, geounit_classes
 from postprocess.linear.expected import ExpectedErrors, LevelCovariances, covariances, expected_errors
 from postprocess.linear.upward import basis_of
-from postprocess.marginal import Marginal
-from postprocess.problem import Constraints, FloatArray, GroupBounds, IntArray, Measured, Problem
+from postprocess.problem import FloatArray
 
 #: A level and a query, both by name.
 Place = tuple[str, str]
@@ -120,38 +119,3 @@ class Expectation:
             queries = tuple(MeasuredQuery(one.query, parts[one.query.name] / share) for one in level.queries)
             levels.append(LevelStrategy(level.level, share, queries))
         return replace(self.universe, budget=budget, strategy=Strategy(tuple(levels)))
-
-
-def unmeasured_problem(
-    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
-) -> Problem:
-    """The problem of a release without answers: what is measured, what is known, and where.
-
-    Invariants stand for what is known exactly at their level and above; their values, which only the records have, are
-    not needed for any variance.
-    """
-    nothing = np.zeros((0, 0), dtype=np.int8)
-    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
-    carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
-    bounds = [list(level) for level in carried.bounds]
-    for name, query in universe.invariants:
-        marginal = marginal_of(query)
-        for number in range(spine.index_of(name) + 1):
-            known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
-            bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
-    return Problem(
-        spine=spine,
-        shape=universe.schema.shape,
-        measured=tuple(
-            tuple(Measured(marginal_of(one.query), nothing, 1.0) for one in level.queries)
-            for level in universe.strategy.levels
-        ),
-        constraints=Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds)),
-        passes=tuple(_marginals(universe.passes)),
-        estimator=estimator,
-        kinds=tuple(one.kinds for one in allocations(universe, spine)),
-    )
-
-
-def _marginals(queries: Sequence[Query]) -> list[Marginal]:
-    return [marginal_of(query) for query in queries]

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import flows.plan.cost
 from flows.cli import app
-from flows.estimation.problem import problem_of
+from flows.estimation.problem import stated_problem, with_values
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
@@ -73,7 +73,7 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
     spine = read_public_spine(directory / "public" / "spine.parquet", loaded.geography.level_names)
     job = Job(RunDirectory(directory), loaded, loaded.universes(), spine, Workers(1), Silent())
     for universe, stated in zip(job.universes, found["universes"], strict=True):
-        problem = problem_of(job, universe)
+        problem = with_values(stated_problem(job, universe), job, universe)
         basis = basis_of(problem)
         variances = variances_of(problem, upward_pass(problem, basis))
         queries = {query.name: query for query in universe.strategy.distinct_queries()}
