@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.plan.cvxpy_reference import solve_statement
+from flows.plan.cvxpy_reference import divide_with_cvxpy
 from flows.plan.division import (
     LEAST_SHARE,
     Division,
@@ -29,7 +29,7 @@ from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from postprocess.problem import FloatArray
 
-SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": solve_statement}
+SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": divide_with_cvxpy}
 
 
 @dataclass(frozen=True, eq=False)

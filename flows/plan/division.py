@@ -8,8 +8,8 @@ the shares, and all errors fall with the square root of the whole budget. What i
     the sum of      weight_k error_k    (weights).
 
 `descend` goes down by sequential quadratic programming with exact gradients, on any size. A linear programme over the
-gradients of all points it came through, stated in cvxpy, bounds what any division could reach. `statement.py` states
-the whole in cvxpy for small spines, as the reference.
+gradients of all points it came through, stated in cvxpy, bounds what any division could reach. `cvxpy_reference`
+states the whole in cvxpy for small spines.
 """
 
 from __future__ import annotations

@@ -19,9 +19,11 @@ from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from postprocess.algebra import Basis
+from postprocess.linear.areas import area_variances
 from postprocess.linear.classes import LevelClasses, geounit_classes
-from postprocess.linear.expected import ExpectedErrors, LevelCovariances, covariances, expected_errors
+from postprocess.linear.expected import ExpectedErrors, LevelCovariances, answer_variances, covariances, expected_errors
 from postprocess.linear.upward import basis_of
+from postprocess.marginal import Marginal
 from postprocess.problem import FloatArray
 
 #: A level and a query, both by name.
@@ -75,12 +77,12 @@ class Expectation:
 
     def noise(self, universe: Universe | None = None) -> dict[Place, NoiseSpec]:
         """The noise on every measured query; InputError where there is none for its part of the budget."""
-        found = universe or self.universe
+        measured = universe or self.universe
         return {
             (level.level, one.query.name): noise_for(
-                found.framework, found.strategy_budget, level.share, one.share, found.neighbours
+                measured.framework, measured.strategy_budget, level.share, one.share, measured.neighbours
             )
-            for level in found.strategy.levels
+            for level in measured.strategy.levels
             for one in level.queries
         }
 
@@ -93,22 +95,33 @@ class Expectation:
 
     def planned(self, universe: Universe | None = None) -> tuple[LevelCovariances, ...]:
         """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
-        found = universe or self.universe
+        measured = universe or self.universe
         own = []
-        for one in allocations(found, self.spine):
-            noises = [one.noises(found, measured) for measured in one.strategy.queries]
-            marginals = [marginal_of(measured.query) for measured in one.strategy.queries]
+        for level in allocations(measured, self.spine):
+            noises = [level.noises(measured, query) for query in level.strategy.queries]
+            marginals = [marginal_of(query.query) for query in level.strategy.queries]
             of_kinds = [
                 self.basis.precision([(m, n[kind].variance) for m, n in zip(marginals, noises, strict=True)])
-                for kind in range(len(one.shares))
+                for kind in range(len(level.shares))
             ]
             own.append(np.stack(of_kinds))
         return covariances(self.classes, own, self.estimator)
 
-    def errors(self, found: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedErrors:
-        """The expected errors of a query at a level."""
+    def errors(self, planned: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedErrors:
+        """The expected errors of a query at a level, by the covariances of every level."""
         number = self.spine.index_of(level)
-        return expected_errors(self.basis, self.classes[number], found[number], marginal_of(query))
+        return expected_errors(self.basis, self.classes[number], planned[number], marginal_of(query))
+
+    def variances(self, planned: Sequence[LevelCovariances], level: int, marginal: Marginal) -> FloatArray:
+        """Variances `(n_geounits, size)` of a query's answers at a level; NaN where they are not determined."""
+        classes = self.classes[level]
+        return answer_variances(self.basis, classes, planned[level], marginal)[classes.downward]
+
+    def area_variances(
+        self, planned: Sequence[LevelCovariances], leaves: NDArray[np.bool_], marginal: Marginal
+    ) -> FloatArray:
+        """Variances `(size,)` of a query's answers for some leaves `(n_leaves,)` together; NaN as above."""
+        return area_variances(self.spine, self.basis, self.classes, planned, leaves, marginal)
 
     def divided(self, budget: Fraction, shares: Mapping[Place, Fraction]) -> Universe:
         """The universe with another budget, and other shares of it on `measured`; they add up to 1."""

@@ -1,4 +1,4 @@
-"""A plan as data: what each universe of a release will promise, measure and get wrong."""
+"""The plan of a release: what each universe will promise, measure and get wrong."""
 
 from __future__ import annotations
 

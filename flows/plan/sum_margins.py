@@ -14,8 +14,6 @@ from pipeline.inputs.geography import read_public_facilities
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
 from pipeline.release.layout import UniverseDirectory
-from postprocess.linear.areas import area_variances
-from postprocess.linear.expected import answer_variances
 from postprocess.marginal import Marginal
 
 
@@ -28,18 +26,15 @@ class LinearVariances:
             for number, bound in enumerate(universe.bounds)
         ]
         self._expectation = Expectation.of(universe, spine, facilities, estimator)
-        self._found = self._expectation.planned()
+        self._covariances = self._expectation.planned()
 
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
         """Variances `(n_geounits, size)` of the answers for every geounit of a level."""
-        classes = self._expectation.classes[level]
-        found = answer_variances(self._expectation.basis, classes, self._found[level], _marginal(groups))
-        return found[classes.downward]
+        return self._expectation.variances(self._covariances, level, _marginal(groups))
 
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """Variances `(size,)` of the answers for some leaves together."""
-        one = self._expectation
-        return area_variances(one.spine, one.basis, one.classes, self._found, leaves, _marginal(groups))
+        return self._expectation.area_variances(self._covariances, leaves, _marginal(groups))
 
 
 def _marginal(groups: Groups) -> Marginal:

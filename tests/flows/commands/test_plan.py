@@ -170,7 +170,7 @@ def test_picture(town: Path, tmp_path: Path, suffix: str) -> None:
         (["--solver", "magic"], "--solver: found 'magic'; allowed are descent and cvxpy"),
         (["--chart", "plan.pdf"], "found the ending '.pdf'; allowed are .html, .svg, .png"),
         (["--chart", "nowhere/plan.png"], "there is no folder nowhere"),
-        (["--target", "tract: total <= 1", "--solver", "cvxpy"], "--solver cvxpy: the statement is for"),
+        (["--target", "tract: total <= 1", "--solver", "cvxpy"], "--solver cvxpy: this solver is for"),
     ],
 )
 def test_refusals(town: Path, arguments: list[str], told: str) -> None:
