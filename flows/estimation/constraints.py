@@ -103,12 +103,12 @@ def broken_bounds(
         facilities: as in `declared_constraints`.
         levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
     """
-    found = []
+    sentences = []
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         level = spine.index_of(bound.level)
-        told = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
-        found += [told] if told else []
-    return found
+        sentence = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
+        sentences += [sentence] if sentence else []
+    return sentences
 
 
 def broken_bound(

@@ -58,8 +58,8 @@ class MeasurementSource:
             if (wrong := differing(file.header, self.header)) is not None:
                 raise ReleaseError(f"{self.path} is not what the spec says: {wrong}")
             stop = min(start + len(expected), len(file))
-            values, variances, found = read_compact(file, min(start, stop), stop)
-            if (whole and len(file) != stop) or not np.array_equal(found, expected):
+            values, variances, present = read_compact(file, min(start, stop), stop)
+            if (whole and len(file) != stop) or not np.array_equal(present, expected):
                 raise ReleaseError(
                     f"{self.path} does not have the geounits of level {self.header.level!r}, in the spine's order"
                 )
@@ -79,12 +79,12 @@ class MeasurementSource:
         return out
 
 
-def differing(found: MeasurementHeader, expected: MeasurementHeader) -> str | None:
+def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | None:
     """What differs between two headers but the variance, which follows from the scale."""
     for field in ("level", "query", "size", "mechanism", "scale"):
-        if getattr(found, field) != getattr(expected, field):
-            return f"its {field} is {getattr(found, field)}, and {getattr(expected, field)} is expected"
-    scales = [[str(scale) for scale, _ in header.others] for header in (found, expected)]
+        if getattr(header, field) != getattr(expected, field):
+            return f"its {field} is {getattr(header, field)}, and {getattr(expected, field)} is expected"
+    scales = [[str(scale) for scale, _ in side.others] for side in (header, expected)]
     if scales[0] != scales[1]:
         return (
             f"its scales where levels are bypassed are {', '.join(scales[0])}, and {', '.join(scales[1])} are expected"

@@ -45,7 +45,7 @@ class PartTask:
     def _read(self, files: tuple[tuple[MeasurementSource, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
         spine = self.part.spine
         return tuple(
-            tuple(one.read(level.geocodes, self.part.first_row(i)) for one in queries)
+            tuple(file.read(level.geocodes, self.part.first_row(i)) for file in queries)
             for i, (level, queries) in enumerate(zip(spine.levels, files, strict=True))
         )
 

@@ -33,7 +33,7 @@ def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:
     """
     files = measurement_files(job, universe)[: problem.spine.n_levels]
     measured = tuple(
-        tuple(one.read(level.geocodes) for one in queries)
+        tuple(file.read(level.geocodes) for file in queries)
         for level, queries in zip(problem.spine.levels, files, strict=True)
     )
     return replace(problem, measured=measured)
@@ -62,14 +62,14 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
     return Problem(
         spine=job.spine,
         shape=universe.schema.shape,
-        measured=tuple(tuple(one.without_values() for one in files) for files in measurement_files(job, universe)),
+        measured=tuple(tuple(file.without_values() for file in files) for files in measurement_files(job, universe)),
         constraints=carried_constraints(job.spine, declared),
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=settings.estimator,
         solver=settings.solver,
         seed=settings.seed,
         rounding=tuple(marginal_of(query) for query in bounded.values()),
-        kinds=tuple(one.kinds for one in allocations(universe, job.spine)),
+        kinds=tuple(allocation.kinds for allocation in allocations(universe, job.spine)),
     )
 
 
@@ -94,13 +94,13 @@ def unmeasured_problem(
         spine=spine,
         shape=universe.schema.shape,
         measured=tuple(
-            tuple(Measured(marginal_of(one.query), nothing, 1.0) for one in level.queries)
+            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in level.queries)
             for level in universe.strategy.levels
         ),
         constraints=Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds)),
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=estimator,
-        kinds=tuple(one.kinds for one in allocations(universe, spine)),
+        kinds=tuple(allocation.kinds for allocation in allocations(universe, spine)),
     )
 
 
@@ -110,12 +110,12 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
     return tuple(
         tuple(
             MeasurementSource(
-                folder.measurement(level.name, one.query.name),
-                header_of(universe, allocation, one),
-                marginal_of(one.query),
+                folder.measurement(level.name, measured.query.name),
+                header_of(universe, allocation, measured),
+                marginal_of(measured.query),
                 allocation.kinds,
             )
-            for one in allocation.strategy.queries
+            for measured in allocation.strategy.queries
         )
         for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
     )

@@ -195,7 +195,7 @@ def _check_versions(client: Client) -> None:
     here = software().model_dump(mode="json")
     for address, there in client.run(_software).items():
         if there != here:
-            now, then = ({**one["packages"], **one} for one in (here, there))
+            now, then = ({**versions["packages"], **versions} for versions in (here, there))
             names = sorted(n for n in now.keys() | then.keys() if n != "packages" and now.get(n) != then.get(n))
             differing = ", ".join(f"{name} {then.get(name, 'none')} (here {now.get(name, 'none')})" for name in names)
             raise InputError(f"the Dask worker {address} has other versions than this machine: {differing}")

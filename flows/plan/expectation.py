@@ -64,26 +64,28 @@ class Expectation:
     @cached_property
     def measured(self) -> tuple[Place, ...]:
         """Every measured (level, query), top level first."""
-        return tuple((level.level, one.query.name) for level in self.universe.strategy.levels for one in level.queries)
+        return tuple(
+            (level.level, query.query.name) for level in self.universe.strategy.levels for query in level.queries
+        )
 
     @cached_property
     def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:
         """For each of `measured`: the number of its level, and the precision that a variance of 1 gives."""
         return tuple(
-            (number, self.basis.precision([(marginal_of(one.query), 1.0)]))
+            (number, self.basis.precision([(marginal_of(query.query), 1.0)]))
             for number, level in enumerate(self.universe.strategy.levels)
-            for one in level.queries
+            for query in level.queries
         )
 
     def noise(self, universe: Universe | None = None) -> dict[Place, NoiseSpec]:
         """The noise on every measured query; InputError where there is none for its part of the budget."""
         measured = universe or self.universe
         return {
-            (level.level, one.query.name): noise_for(
-                measured.framework, measured.strategy_budget, level.share, one.share, measured.neighbours
+            (level.level, query.query.name): noise_for(
+                measured.framework, measured.strategy_budget, level.share, query.share, measured.neighbours
             )
             for level in measured.strategy.levels
-            for one in level.queries
+            for query in level.queries
         }
 
     def covariances(self, precisions: Sequence[float] | FloatArray) -> tuple[LevelCovariances, ...]:
@@ -127,8 +129,8 @@ class Expectation:
         """The universe with another budget, and other shares of it on `measured`; they add up to 1."""
         levels = []
         for level in self.universe.strategy.levels:
-            parts = {one.query.name: shares[level.level, one.query.name] for one in level.queries}
+            parts = {query.query.name: shares[level.level, query.query.name] for query in level.queries}
             share = sum(parts.values(), Fraction(0))
-            queries = tuple(MeasuredQuery(one.query, parts[one.query.name] / share) for one in level.queries)
+            queries = tuple(MeasuredQuery(query.query, parts[query.query.name] / share) for query in level.queries)
             levels.append(LevelStrategy(level.level, share, queries))
         return replace(self.universe, budget=budget, strategy=Strategy(tuple(levels)))

@@ -49,19 +49,19 @@ def passes_of(problem: Problem) -> tuple[Pass, ...]:
             limited[tuple(group.tobytes() for group in bound.marginal.groups)] = bound.marginal
     passes: list[Pass] = []
     held: Marginal | None = None
-    for one in problem.passes:
-        cells = join([one, *limited.values()]) if limited else one
-        chain = (one,) if cells.size > one.size else ()
-        passes.append(Pass(cells=cells, hold=one, held=held, chain=chain, detail=False))
-        held = one
+    for query in problem.passes:
+        cells = join([query, *limited.values()]) if limited else query
+        chain = (query,) if cells.size > query.size else ()
+        passes.append(Pass(cells=cells, hold=query, held=held, chain=chain, detail=False))
+        held = query
     passes.append(
         Pass(cells=detail_of(problem.shape), hold=None, held=held, chain=tuple(problem.rounding), detail=True)
     )
     return tuple(passes)
 
 
-def possible_groups(one: Pass, possible_cells: BoolArray) -> BoolArray:
+def possible_groups(solve: Pass, possible_cells: BoolArray) -> BoolArray:
     """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
-    if one.detail:
+    if solve.detail:
         return possible_cells
-    return np.asarray(one.cells.answer(possible_cells.astype(np.int64)) > 0)
+    return np.asarray(solve.cells.answer(possible_cells.astype(np.int64)) > 0)
