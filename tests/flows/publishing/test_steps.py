@@ -16,7 +16,8 @@ from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.steps import Step
 from flows.execution.workers import Workers
-from flows.publishing.steps import input_files, output_files, perform_public_steps
+from flows.publishing.files import input_files
+from flows.publishing.steps import output_files, perform_public_steps
 from pipeline.inputs.geography import read_public_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
