@@ -23,8 +23,8 @@ def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None
         return
     for universe in universes:
         if not universe.dataset:
-            where = f"companions.{universe.name}.privacy.dataset" if universe.name else "privacy.dataset"
-            raise InputError(f"{where}: missing; either every histogram of a run names its dataset, or none does")
+            key = universe.key("privacy.dataset")
+            raise InputError(f"{key}: missing; either every histogram of a run names its dataset, or none does")
     if insecure_key:
         raise InputError(
             f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "

@@ -51,7 +51,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> str:
 
 def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     """The confidential histogram of a level, `(n, n_cells)` int64."""
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
 
 
@@ -88,7 +88,7 @@ def write_public_inputs(
         write_areas(job.run.polygons(level), job.run.staging, areas)
     for universe in job.universes:
         for number, bound in enumerate(universe.bounds):
-            geocodes = job.spine.levels[job.spine.index_of(bound.level)].geocodes
+            geocodes = job.spine.level(bound.level).geocodes
             target = job.folder(universe).constraint(number)
             write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])
 
@@ -170,7 +170,7 @@ class _Answers:
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
     """Write the answers of all geounits of a level, some geounits at a time, and as many files as there are workers."""
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     step = max(1, _AT_ONCE // max([1, *(one.query.size for one in answers)]))
     with ExitStack() as stack:
         writers = [

@@ -40,7 +40,7 @@ def _parts(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selec
     measuring = key.stream_key(context, level, select.measured_name)
     sampler = sampler_for(selection.noise)
     counts = true_histogram(job, universe, level)
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     step = max(1, _AT_ONCE // size)
     for start in range(0, len(geocodes), step):
         part = counts[start : start + step]
@@ -62,7 +62,7 @@ def selected_problems(job: Job) -> list[str]:
         for selection in universe.selections:
             path = job.folder(universe).selected(selection.name, selection.level)
             name = f"public/{path.relative_to(job.run.public).as_posix()}"
-            geocodes = job.spine.levels[job.spine.index_of(selection.level)].geocodes
+            geocodes = job.spine.level(selection.level).geocodes
             try:
                 found = [part.geocodes for part in read_selected(path, selection)]
             except ReleaseError as error:

@@ -50,14 +50,11 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
     """
     folder = job.folder(universe)
     facilities = [
-        read_public_facilities(
-            folder.constraint(number), bound, job.spine.levels[job.spine.index_of(bound.level)].geocodes
-        )
+        read_public_facilities(folder.constraint(number), bound, job.spine.level(bound.level).geocodes)
         for number, bound in enumerate(universe.bounds)
     ]
     invariants = {
-        (name, query.name): _exact(folder, job.spine.levels[job.spine.index_of(name)], query)
-        for name, query in universe.invariants
+        (name, query.name): _exact(folder, job.spine.level(name), query) for name, query in universe.invariants
     }
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     settings = job.spec.postprocess

@@ -16,8 +16,8 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.manifest import PrivacyStatement
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from postprocess.linear.half_widths import NORMAL_QUANTILE
 from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.half_widths import NORMAL_QUANTILE
 
 #: What the errors of a plan leave out.
 REMARK = (
@@ -142,7 +142,7 @@ def _row(expectation: Expectation, found: Sequence[LevelCovariances], level: str
     return ExpectedRow(
         level=level,
         query=query.name,
-        geounits=len(expectation.spine.levels[expectation.spine.index_of(level)]),
+        geounits=len(expectation.spine.level(level)),
         numbers=query.size,
         share=share,
         sigma=noise[level, query.name].variance ** 0.5 if share else None,

@@ -28,7 +28,7 @@ class LinearVariances:
 
     def __init__(self, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> None:
         facilities = [
-            read_public_facilities(files.constraint(number), bound, spine.levels[spine.index_of(bound.level)].geocodes)
+            read_public_facilities(files.constraint(number), bound, spine.level(bound.level).geocodes)
             for number, bound in enumerate(universe.bounds)
         ]
         self._expectation = Expectation.of(universe, spine, facilities, estimator)

@@ -23,7 +23,7 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
     return {
         level: read_areas(
             PolygonSource(f"report.polygons.{level}", one.file, one.code, one.name),
-            spine.levels[spine.index_of(level)].geocodes,
+            spine.level(level).geocodes,
         )
         for level, one in report.polygons.items()
     }

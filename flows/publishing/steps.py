@@ -123,7 +123,7 @@ class Records:
         shielded(self.job.run, "select", select)
 
     def _geounits_of(self, level: str) -> int:
-        return len(self.job.spine.levels[self.job.spine.index_of(level)])
+        return len(self.job.spine.level(level))
 
 
 def measured_files(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:

@@ -43,10 +43,9 @@ def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: in
     universes = spec.universes()
     for universe in universes:
         if universe.selections:
-            key = f"companions.{universe.name}.select" if universe.name else "select"
             raise InputError(
-                f"{spec_path}: {key}: choices of how detailed a table is are made from records, and there are none "
-                "here; leave the section out"
+                f"{spec_path}: {universe.key('select')}: choices of how detailed a table is are made from records, "
+                "and there are none here; leave the section out"
             )
         statement_of(universe)
         for table in universe.tables:

@@ -103,9 +103,7 @@ def _compute(
     job = Job(again, spec, tuple(universes), spine, pool, progress, status=status(insecure_key=key.insecure))
     facilities = {
         one.name: [
-            read_public_facilities(
-                run.universe(one.name).constraint(number), bound, spine.levels[spine.index_of(bound.level)].geocodes
-            )
+            read_public_facilities(run.universe(one.name).constraint(number), bound, spine.level(bound.level).geocodes)
             for number, bound in enumerate(one.bounds)
         ]
         for one in universes

@@ -42,12 +42,12 @@ class FinishedRelease:
 
     def truth(self, universe: Universe, level: str) -> sp.csr_array:
         """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where it is not kept."""
-        geocodes = self.spine.levels[self.spine.index_of(level)].geocodes
+        geocodes = self.spine.level(level).geocodes
         return read_histogram(self.run.universe(universe.name).true_histogram(level), geocodes, universe.schema)
 
     def released(self, universe: Universe, level: str) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)`."""
-        geocodes = self.spine.levels[self.spine.index_of(level)].geocodes
+        geocodes = self.spine.level(level).geocodes
         return read_histogram(self.run.universe(universe.name).histogram(level), geocodes, universe.schema)
 
     def expected(self) -> Iterator[Expected]:
@@ -55,7 +55,7 @@ class FinishedRelease:
         return expected_measurements(self.run, self.universes, self.spine)
 
     def geocodes(self, level: str) -> NDArray[np.str_]:
-        return self.spine.levels[self.spine.index_of(level)].geocodes
+        return self.spine.level(level).geocodes
 
 
 @dataclass(frozen=True, eq=False)

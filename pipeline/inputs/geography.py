@@ -18,7 +18,7 @@ from pipeline.errors import InputError, RecordsError, ReleaseError, SpineError
 from pipeline.model.universe import Bound
 from pipeline.records.columns import CountReader
 from pipeline.records.geocodes import LeafReader, text_array
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import RecordsFile, open_records
 from pipeline.release.spine import read_public_spine as read_public_spine
 from pipeline.release.spine import write_spine as write_spine
@@ -116,7 +116,7 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     names = [bound.columns[answer] for answer in sorted(bound.columns)]
     file = _open(bound.file, [bound.geocode, *names], f"the file of the {where}")
     reader = LeafReader(upto, bound.geocode, bound.file)
-    log = ProblemLog(bound.file, file.find_lines)
+    log = MistakeLog(bound.file, file.find_lines)
     found = np.zeros((upto.n_leaves, len(names)), dtype=np.int64)
     rows_of = np.zeros(upto.n_leaves, dtype=np.int64)
     first_row = 0

@@ -27,7 +27,6 @@ from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.spine import read_public_spine
 from pipeline.release.tables import MARGIN_SUFFIX, read_table
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.spec.resolve_strategy import parse_query
 
 
 def open_release(folder: Path | str) -> Release:
@@ -131,9 +130,8 @@ class Release:
         Raises:
             InputError: it names what the schema does not have.
         """
-        return Question(
-            self, parse_query(text, self.schema, "query"), tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
-        )
+        everybody = tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
+        return Question(self, Query.parse(text, self.schema), everybody)
 
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""

@@ -12,7 +12,7 @@ from geography.spine import Spine
 from pipeline.model.schema import Schema
 from pipeline.records.columns import AttributeReader, CountReader
 from pipeline.records.geocodes import LeafReader
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
 from pipeline.records.wide import expand_cells
 from pipeline.spec.input_section import InputSpec
@@ -53,7 +53,7 @@ class RecordCells:
         chunks: reads the file, once.
     """
 
-    log: ProblemLog
+    log: MistakeLog
     chunks: Callable[[], Iterator[CellChunk]]
 
 
@@ -110,7 +110,7 @@ def _open_rows(
     columns = [name for name in needed_columns(records, schema) if name not in skip]
     file = open_records(records.file, columns, chunk_rows)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
-    log = ProblemLog(records.file, file.find_lines)
+    log = MistakeLog(records.file, file.find_lines)
 
     def chunks() -> Iterator[CellChunk]:
         first_row = 0
@@ -151,7 +151,7 @@ def _open_wide(records: InputSpec, schema: Schema, spine: Spine | None, chunk_ro
         records.file, [records.geocode, *readers], max(1, min(chunk_rows, CHUNK_VALUES // (len(readers) + 1)))
     )
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
-    log = ProblemLog(records.file, file.find_lines)
+    log = MistakeLog(records.file, file.find_lines)
 
     def chunks() -> Iterator[CellChunk]:
         seen = np.zeros(0 if spine is None else spine.n_leaves, dtype=bool)

@@ -47,7 +47,7 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
         histogram = pd.read_parquet(town / "public" / "histograms" / f"{level}.parquet")
         histogram = histogram.astype({name: str for name in histogram.columns if name != "count"})
         histogram["grown"] = np.where(histogram["age"] == "child", "young", "grown")
-        codes = release.spine.levels[release.spine.index_of(level)].geocodes
+        codes = release.spine.level(level).geocodes
         for terms, conditions in [
             (["age"], {}),
             (["age", "sex"], {"quarters": ["house", "dorm"]}),
