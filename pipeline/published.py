@@ -9,11 +9,11 @@ import scipy.sparse as sp
 
 from geography.spine import Level, Spine
 from pipeline.errors import InputError, ReleaseError
-from pipeline.inputs.geography import read_public_spine
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 
 

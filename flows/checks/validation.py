@@ -13,18 +13,19 @@ from numpy.typing import NDArray
 
 from flows.confidential.charge import check_datasets
 from flows.estimation.constraints import broken_bound, check_constraints, declared_constraints
-from flows.publishing.manifest import statement_of
 from flows.runs.request import with_data
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
+from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
-from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
@@ -165,7 +166,7 @@ def _check_statements(universe: Universe, spec_file: Path, result: Validation) -
     with result.noted("spec", f"{spec_file}: "):
         universe.require_input()
     with result.noted("spec", f"{spec_file}: "):
-        statement_of(universe)
+        privacy_statement(universe)
     for table in universe.tables:
         with result.noted("spec", f"{spec_file}: "):
             check_labels(table.name, table.query.answer_labels())
@@ -209,7 +210,7 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
     _check_constraints(universe, spine, facilities, answers, result)
 
 
-def _missing_columns(universe: Universe, records: InputSpec) -> frozenset[str]:
+def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:
     """The needed columns that a readable file of rows does not have; the others can be looked at all the same."""
     if records.form == "wide":
         return frozenset()

@@ -15,17 +15,17 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
-from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
-from pipeline.inputs.geography import write_facilities, write_spine
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.release.facilities import write_facilities
 from pipeline.release.histograms import read_histogram, write_histogram
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
+from pipeline.release.spine import write_spine
 from pipeline.report.polygons import Area, write_areas
 
 #: Answers with noise in memory at a time.

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from flows.plan.expectation import Expectation
 from geography.spine import Spine
-from pipeline.inputs.geography import read_public_facilities
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
+from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
 from postprocess.linear.areas import area_variances
 from postprocess.linear.expected import answer_variances

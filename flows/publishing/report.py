@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.execution.job import Job
-from flows.publishing.manifest import account_of, statement_of
+from flows.publishing.manifest import account_of
 from geography.spine import Spine
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
@@ -42,7 +43,7 @@ def write_report(job: Job) -> None:
         status=job.status,
         universes=job.universes,
         spine=job.spine,
-        statements=tuple(statement_of(universe) for universe in job.universes),
+        statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         notes=job.told,
     )

@@ -8,21 +8,22 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.measure import write_public_inputs
-from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
 from flows.execution.steps import Progress
 from flows.execution.workers import Workers
-from flows.publishing.manifest import manifest_of, statement_of
+from flows.publishing.manifest import manifest_of
 from flows.publishing.report import read_polygons
 from flows.publishing.steps import perform_steps, public_steps
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.release.layout import file_name
 from pipeline.release.manifest import MADE_ELSEWHERE, write_manifest
-from pipeline.release.measurements import MeasurementWriter
+from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.run_directory import open_run
 from pipeline.release.tables import check_labels
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -47,7 +48,7 @@ def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: in
                 f"{spec_path}: {universe.key('select')}: choices of how detailed a table is are made from records, "
                 "and there are none here; leave the section out"
             )
-        statement_of(universe)
+        privacy_statement(universe)
         for table in universe.tables:
             check_labels(table.name, table.query.answer_labels())
     spine = read_spine(spec.geography)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from flows.confidential.charge import check_datasets
-from flows.publishing.manifest import statement_of
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -94,7 +94,7 @@ def check_request(request: Request) -> CheckedRequest:
     universes = with_data(spec.universes(), request.data)
     for universe in universes:
         universe.require_input()
-        statement_of(universe)
+        privacy_statement(universe)
         for table in universe.tables:
             check_labels(table.name, table.query.answer_labels())
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
@@ -130,7 +130,7 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
                 raise InputError(f"--data {data}: the folder has no file {records.file.name}, which the spec names")
         else:
             path = records.file if universe.name else data
-        changed.append(replace(universe, input=records.model_copy(update={"file": path.resolve()})))
+        changed.append(replace(universe, input=replace(records, file=path.resolve())))
     return tuple(changed)
 
 

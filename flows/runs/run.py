@@ -25,7 +25,8 @@ from flows.runs.request import CheckedRequest, key_identity, master_key
 from flows.runs.rerun import inputs_to_keep
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.report.polygons import Area, fingerprint

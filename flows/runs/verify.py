@@ -14,14 +14,14 @@ from flows.execution.checkpoints import Batches
 from flows.execution.job import Job
 from flows.execution.steps import Progress
 from flows.execution.workers import Workers
-from flows.publishing.manifest import statement_of
 from flows.publishing.steps import input_files, perform_steps, public_steps
 from pipeline.errors import SpinewiseError
-from pipeline.inputs.geography import read_public_spine
 from pipeline.published import release_at as release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.run_directory import make_run_folders
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import make_folder, sha256_file
 
@@ -99,7 +99,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job)
     elsewhere = manifest.status == MADE_ELSEWHERE
-    statements = tuple(statement_of(universe, made_elsewhere=elsewhere) for universe in job.universes)
+    statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
     stated = {
         "release": manifest.release == job.spec.name,

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.query import Query
+from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import Strategy
 from pipeline.privacy.budget import Framework, Neighbours
-from pipeline.spec.input_section import InputSpec
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Universe:
     bounds: tuple[Bound, ...]
     tables: tuple[Table, ...]
     passes: tuple[Query, ...]
-    input: InputSpec | None
+    input: RecordSource | None
     preset: str = ""
     dataset: str = ""
     bypass: bool = False
@@ -106,7 +106,7 @@ class Universe:
         """Where `name` of this universe stands in the spec: "input", or "companions.units.input"."""
         return f"companions.{self.name}.{name}" if self.name else name
 
-    def require_input(self) -> InputSpec:
+    def require_input(self) -> RecordSource:
         """The records; SpecError where the spec names none."""
         if self.input is None:
             raise SpecError(f"{self.key('input')}: missing; a run needs the records: file, form and geocode")

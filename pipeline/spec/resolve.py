@@ -112,7 +112,7 @@ def resolve_universe(
         bounds=tuple(bound for bound in bounds if bound is not None),
         tables=tables,
         passes=fixed,
-        input=sections.input,
+        input=None if sections.input is None else sections.input.source(),
         preset=sections.strategy.preset or sections.strategy.derived_from or "",
         dataset=own_privacy.dataset or "",
         bypass=bypass,

@@ -15,7 +15,7 @@ import pytest
 from releases.small import run
 
 import flows.confidential.select
-import pipeline.privacy.accounting.uses
+import pipeline.privacy.ledger.charge
 from flows.audits.audits import audit_release
 from flows.confidential.charge import charge_run
 from flows.confidential.custody import KeySource, key_of_release
@@ -30,7 +30,6 @@ from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import read_release
 from pipeline.audit.release_selected import selected_findings
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_public_spine
 from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
@@ -38,6 +37,7 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
 
 SPEC = """
 name = "chosen"
@@ -225,9 +225,9 @@ def test_choices_of_another_epsilon_are_found_without_the_key(job: Job, monkeypa
 def test_a_choice_that_is_not_charged_is_found(
     job: Job, left_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choices = pipeline.privacy.accounting.uses.choices_of
+    choices = pipeline.privacy.ledger.charge.choices_of
     monkeypatch.setattr(
-        pipeline.privacy.accounting.uses,
+        pipeline.privacy.ledger.charge,
         "choices_of",
         lambda one: tuple(m for m in choices(one) if m.query != left_out),
     )

@@ -16,10 +16,10 @@ from flows.execution.job import Job
 from flows.execution.steps import Silent, Step
 from flows.execution.workers import Workers
 from flows.publishing.steps import input_files, output_files, publish_from_measurements
-from pipeline.inputs.geography import read_public_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 
 

@@ -12,15 +12,11 @@ from releases.small import write_town
 
 from geography.spine import Spine
 from pipeline.errors import InputError, ReleaseError, SpineError
-from pipeline.inputs.geography import (
-    read_facilities,
-    read_public_facilities,
-    read_public_spine,
-    read_spine,
-    write_facilities,
-    write_spine,
-)
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Bound
+from pipeline.release.facilities import read_public_facilities, write_facilities
+from pipeline.release.spine import read_public_spine, write_spine
 from pipeline.spec.release_spec import load_spec
 from pipeline.spec.sections import GeographySection
 
