@@ -155,9 +155,8 @@ def _noise_statement(
 
 
 def _in_words(universe: Universe, delta: Fraction, epsilon: str) -> str:
-    change = {"change-one": "one record having other values", "add-remove": "one record being there or not"}[
-        universe.neighbours
-    ]
+    changes = {"change-one": "one record having other values", "add-remove": "one record being there or not"}
+    change = changes[universe.neighbours]
     if universe.framework == "zcdp":
         guarantee = (
             f"zero-concentrated differential privacy with rho = {decimal_text(universe.budget)}, and so (epsilon, "
