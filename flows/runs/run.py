@@ -30,7 +30,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.report.polygons import Area, fingerprint
-from pipeline.storage.files import canonical_json, write_json
+from pipeline.storage.files import json_sha256, write_json
 
 #: Leaf cells from which a run is sure to have work for all its processes.
 _LARGE = 200_000
@@ -111,21 +111,17 @@ def identity_of(
 
     The names of the parts are what a refusal tells the user.
     """
-    identity = {f"the spec's {part}": _hash(content) for part, content in checked.spec.public_dict().items()}
+    identity = {f"the spec's {part}": json_sha256(content) for part, content in checked.spec.public_dict().items()}
     identity["the geography"] = spine.fingerprint()
-    identity["the facilities of the bounds"] = _hash(
+    identity["the facilities of the bounds"] = json_sha256(
         [
             [name, [hashlib.sha256(np.ascontiguousarray(one).data).hexdigest() for one in counts]]
             for name, counts in sorted(facilities.items())
         ]
     )
-    identity["the polygons"] = _hash({level: fingerprint(areas) for level, areas in polygons.items()})
+    identity["the polygons"] = json_sha256({level: fingerprint(areas) for level, areas in polygons.items()})
     identity["the key"] = key_identity(checked)
     return identity
-
-
-def _hash(content: object) -> str:
-    return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def _refuse_other_files(job: Job) -> None:

@@ -7,7 +7,6 @@ slips, not against someone who rewrites both.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -23,7 +22,7 @@ from pipeline.errors import ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement, Stated
-from pipeline.storage.files import canonical_json, sha256_file, write_bytes
+from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
 
 FORMAT: Final = 1
 
@@ -135,7 +134,7 @@ def public_files(run: RunDirectory) -> dict[str, FileEntry]:
 def write_manifest(run: RunDirectory, manifest: Manifest) -> None:
     """Write the manifest with its own hash; ReleaseError where it cannot be written."""
     content = manifest.model_dump(mode="json")
-    content[_HASH_FIELD] = hashlib.sha256(canonical_json(content)).hexdigest()
+    content[_HASH_FIELD] = json_sha256(content)
     write_bytes(run.manifest, canonical_json(content), run.staging)
 
 
@@ -158,7 +157,7 @@ def read_manifest(path: Path) -> Manifest:
         raise ReleaseError(f"{path} is damaged: it is not laid out as it was written")
     stated = content.pop(_HASH_FIELD, None)
     rest = canonical_json(content)
-    if stated != hashlib.sha256(rest).hexdigest():
+    if stated != json_sha256(content):
         raise ReleaseError(f"{path} is damaged: its content does not have the hash that it states")
     if content.get("format") != FORMAT:
         raise ReleaseError(

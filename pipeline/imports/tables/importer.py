@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.codes import counted
 from pipeline.errors import InputError, SpineError
-from pipeline.imports.folder import ImportFolder, check_new, new_folder
+from pipeline.imports.folder import ImportFolder, import_folder
 from pipeline.imports.tables.guess_schema import GuessedAttribute, guess_count_column, guess_schema, value_labels
 from pipeline.imports.tables.guess_spine import GuessedSpine, distinct_rows, guess_spine, level_name
 from pipeline.imports.tables.guess_wide import guess_wide, is_wide
@@ -23,6 +23,7 @@ from pipeline.imports.tables.sources import describe_source, fetch, is_database
 from pipeline.imports.tables.spec_text import GuessedUniverse, shown_path, table_spec
 from pipeline.records.record_files import column_names
 from pipeline.spec.release_spec import parse_spec
+from pipeline.storage.files import check_new
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
         InputError: a file cannot be read, or nothing in it can be guessed; nothing is written then.
     """
     check_new(out)
-    with new_folder(out) as folder:
+    with import_folder(out) as folder:
         parts = _Parts(folder, out)
         path = parts.table(request.persons, "persons.parquet")
         columns = profile(path)
