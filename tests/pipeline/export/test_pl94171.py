@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
-from pipeline.export.mdf import DetailFile, person_attributes, unit_attributes
 from pipeline.exchange.pl94171_tables import SINGLE_RACES
+from pipeline.export.mdf import DetailFile, person_attributes, unit_attributes
 from pipeline.export.pl94171 import VALUES, CensusTables, column_names
 from pipeline.export.pl94171_files import GEO_FIELDS, SummaryFiles, census_levels
 from pipeline.model.schema import Attribute, Schema
