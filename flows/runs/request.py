@@ -12,6 +12,7 @@ from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
