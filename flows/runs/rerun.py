@@ -27,7 +27,7 @@ from pipeline.errors import InputError, RefusedError, ReleaseError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.published import read_published
+from pipeline.published import open_finished
 from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
@@ -98,7 +98,7 @@ def _compute(
     progress: Progress,
     perform: Perform,
 ) -> Job:
-    public = open_published(read_published(run, check_hashes=False), universes)
+    public = open_published(open_finished(run.root, check_hashes=False), universes)
     make_run_folders(again)
     job = replace(public.job(again, pool, progress), status=status(insecure_key=key.insecure))
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)

@@ -16,8 +16,7 @@ from flows.execution.workers import Workers
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import input_files, perform_public_steps, public_steps
 from pipeline.errors import SpinewiseError
-from pipeline.published import read_published
-from pipeline.published import release_at as release_at
+from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
 from pipeline.release.privacy_statement import privacy_statement
@@ -59,7 +58,7 @@ def version_differences(manifest: Manifest) -> list[str]:
 @contextmanager
 def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: Progress) -> Iterator[Job]:
     """A temporary run whose public/ has the inputs of `run` and everything else computed from them."""
-    release = read_published(run, check_hashes=False)
+    release = open_finished(run.root, check_hashes=False)
     with (
         tempfile.TemporaryDirectory(prefix="spinewise-verify-") as folder,
         Workers(workers) as pool,

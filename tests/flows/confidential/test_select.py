@@ -28,7 +28,7 @@ from flows.runs.from_measurements import estimate_release
 from flows.runs.rerun import rerun_release, universes_to_rerun
 from pipeline.audit.findings import Finding
 from pipeline.audit.release_checks import release_findings
-from pipeline.audit.release_reading import read_release
+from pipeline.audit.release_reading import open_audited, truth_of
 from pipeline.audit.release_selected import selected_findings
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.select import Select
@@ -111,7 +111,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def job(released: tuple[Path, str], tmp_path: Path) -> Job:
     """A copy of the release, to change."""
     root = RunDirectory(Path(shutil.copytree(released[0], tmp_path / "chosen")))
-    release = read_release(root)
+    release = open_audited(root.root)
     spine = read_public_spine(root.spine, release.spec.geography.level_names)
     return Job(root, release.spec, release.universes, spine, Workers(1), Silent())
 
@@ -126,13 +126,15 @@ def file_of(job: Job) -> Path:
 
 def choose_again(job: Job) -> None:
     (universe,) = job.universes
-    fingerprint = read_release(job.run).manifest.input_fingerprints[""]
+    fingerprint = open_audited(job.run.root).manifest.input_fingerprints[""]
     select_versions(job, key_of(job), fingerprint, universe, universe.selections[0])
 
 
 def failed(job: Job, *, key: bool = True) -> set[str]:
     return {
-        one.check for one in selected_findings(read_release(job.run), key_of(job) if key else None) if not one.passed
+        one.check
+        for one in selected_findings(open_audited(job.run.root), key_of(job) if key else None)
+        if not one.passed
     }
 
 
@@ -165,7 +167,7 @@ def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(release
 
 def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> None:
     (universe,) = job.universes
-    truth = read_release(job.run).truth(universe, "block")
+    truth = truth_of(open_audited(job.run.root), universe, "block")
     found = pd.read_parquet(file_of(job))
     assert found["geocode"].tolist() == BLOCKS
     queries = {query.name: query for query in universe.selections[0].versions}
@@ -238,10 +240,10 @@ def test_a_choice_that_is_not_charged_is_found(
     monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
     (universe,) = job.universes
     charged = replace(job, universes=(replace(universe, dataset="people"),))
-    charge_run(charged, key_of(job), read_release(job.run).manifest.input_fingerprints)
+    charge_run(charged, key_of(job), open_audited(job.run.root).manifest.input_fingerprints)
     with Ledger.open(ledger) as found:
         events = found.events()
-    findings = list(release_findings(read_release(job.run), key_of(job), events))
+    findings = list(release_findings(open_audited(job.run.root), key_of(job), events))
     assert {one.check for one in findings if not one.passed} == {"ledger"}
     assert f"block {left_out}: was not charged" in str([one.detail for one in findings])
 
