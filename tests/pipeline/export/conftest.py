@@ -9,6 +9,12 @@ from releases.small import run, write_town
 
 
 @pytest.fixture(scope="session")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def town_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of the town."""
+    return write_town(tmp_path_factory.mktemp("town"))
+
+
+@pytest.fixture(scope="session")
+def town(town_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release; copy it before changing anything."""
-    return run(write_town(tmp_path_factory.mktemp("town")), tmp_path_factory.mktemp("released"))
+    return run(town_spec, tmp_path_factory.mktemp("released"))
