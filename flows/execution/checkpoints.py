@@ -25,7 +25,7 @@ from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import software
 from pipeline.release.run_directory import recorded_identity, recorded_input
-from pipeline.storage.files import canonical_json, make_restricted, sha256_file, write_bytes, write_json
+from pipeline.storage.files import canonical_json, json_sha256, make_restricted, sha256_file, write_bytes, write_json
 
 #: The arrays of one batch's result, by name.
 Arrays = Mapping[str, NDArray[Any]]
@@ -34,7 +34,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def fingerprint_of(run: RunDirectory) -> str:
     """What results are bound to: the run, its records, and the versions of all that decides on a published number."""
     about = [recorded_identity(run), recorded_input(run), software().model_dump(mode="json")]
-    return hashlib.sha256(canonical_json(about)).hexdigest()
+    return json_sha256(about)
 
 
 class Checkpoints:
@@ -53,7 +53,7 @@ class Checkpoints:
         self._whole: dict[Path, bool] = {}
         with suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(self._path.read_bytes())
-            if found["about"] == self._about and found["sha256"] == _hash(found["steps"]):
+            if found["about"] == self._about and found["sha256"] == json_sha256(found["steps"]):
                 self._steps = dict(found["steps"])
         self._hashes = {name: sha256 for step in self._steps.values() for name, sha256 in step["files"].items()}
         make_restricted(run.main.checkpoints)
@@ -75,7 +75,7 @@ class Checkpoints:
         self._steps[step.name] = {"files": hashes, "notes": dict(notes)}
         self._hashes.update(hashes)
         self._whole.update(dict.fromkeys(step.files, True))
-        content = {"about": self._about, "steps": self._steps, "sha256": _hash(self._steps)}
+        content = {"about": self._about, "steps": self._steps, "sha256": json_sha256(self._steps)}
         write_json(self._path, content, self._run.staging, private=True)
         self._batches.forget(step.name)
 
@@ -84,10 +84,6 @@ class Checkpoints:
             expected = self._hashes.get(str(path.relative_to(self._run.public)))
             self._whole[path] = expected is not None and path.is_file() and sha256_file(path) == expected
         return self._whole[path]
-
-
-def _hash(steps: object) -> str:
-    return hashlib.sha256(canonical_json(steps)).hexdigest()
 
 
 class Batches:
