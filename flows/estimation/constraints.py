@@ -85,10 +85,9 @@ def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
     if not impossible.any():
         return
     labels = np.array(universe.schema.cell_labels())[np.unique(leaves.indices[impossible])]
-    where = f"companions.{universe.name}.structural_zeros" if universe.name else "structural_zeros"
     raise RecordsError(
-        f"{where}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations that are said to be "
-        f"impossible: {first_few(labels)}; correct the records or the spec"
+        f"{universe.key('structural_zeros')}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations "
+        f"that are said to be impossible: {first_few(labels)}; correct the records or the spec"
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,12 @@ from flows.estimation.measurement_files import MeasurementSource, differing
 from flows.execution.job import Job
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
-from pipeline.inputs.geography import read_public_facilities
-from pipeline.model.allocation import Allocation, allocations
+from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
-from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
+from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
-from pipeline.release.measurements import MeasurementHeader, open_measurement
+from pipeline.release.measurements import exact_header, header_of, open_measurement
 from postprocess.bounds.declare import declare
 from postprocess.problem import Constraints, GroupBounds, IntArray, Measured, Problem
 
@@ -47,14 +45,11 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
     """
     folder = job.folder(universe)
     facilities = [
-        read_public_facilities(
-            folder.constraint(number), bound, job.spine.levels[job.spine.index_of(bound.level)].geocodes
-        )
+        read_public_facilities(folder.constraint(number), bound, job.spine.level(bound.level).geocodes)
         for number, bound in enumerate(universe.bounds)
     ]
     invariants = {
-        (name, query.name): _exact(folder, job.spine.levels[job.spine.index_of(name)], query)
-        for name, query in universe.invariants
+        (name, query.name): _exact(folder, job.spine.level(name), query) for name, query in universe.invariants
     }
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     settings = job.spec.postprocess
@@ -119,26 +114,6 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
         )
         for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
     )
-
-
-def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
-    """What the file of one measurement says of itself."""
-    noise, *others = allocation.noises(universe, measured)
-    query, level = measured.query, allocation.strategy.level
-    return MeasurementHeader(
-        level,
-        query.name,
-        query.size,
-        noise.mechanism,
-        noise.scale,
-        noise.variance,
-        tuple((other.scale, other.variance) for other in others),
-    )
-
-
-def exact_header(level: str, query: Query) -> MeasurementHeader:
-    """What the file of an invariant says of itself."""
-    return MeasurementHeader(level, query.name, query.size, "exact", Fraction(0), 0.0)
 
 
 def _exact(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:

@@ -6,7 +6,6 @@ or of other versions of the software, is computed again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from contextlib import suppress
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 from flows.execution.batch_store import Batches, fingerprint_of
 from flows.execution.steps import Notes, Step
 from pipeline.release.layout import RunDirectory
-from pipeline.storage.files import canonical_json, make_restricted, sha256_file, write_json
+from pipeline.storage.files import json_sha256, make_restricted, sha256_file, write_json
 
 
 class Checkpoints:
@@ -34,7 +33,7 @@ class Checkpoints:
         self._whole: dict[Path, bool] = {}
         with suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads(self._path.read_bytes())
-            if content["about"] == self._about and content["sha256"] == _hash(content["steps"]):
+            if content["about"] == self._about and content["sha256"] == json_sha256(content["steps"]):
                 self._steps = dict(content["steps"])
         self._hashes = {name: sha256 for step in self._steps.values() for name, sha256 in step["files"].items()}
         make_restricted(run.main.checkpoints)
@@ -56,7 +55,7 @@ class Checkpoints:
         self._steps[step.name] = {"files": hashes, "notes": dict(notes)}
         self._hashes.update(hashes)
         self._whole.update(dict.fromkeys(step.files, True))
-        content = {"about": self._about, "steps": self._steps, "sha256": _hash(self._steps)}
+        content = {"about": self._about, "steps": self._steps, "sha256": json_sha256(self._steps)}
         write_json(self._path, content, self._run.staging, private=True)
         self._batches.forget(step.name)
 
@@ -65,7 +64,3 @@ class Checkpoints:
             expected = self._hashes.get(str(path.relative_to(self._run.public)))
             self._whole[path] = expected is not None and path.is_file() and sha256_file(path) == expected
         return self._whole[path]
-
-
-def _hash(steps: object) -> str:
-    return hashlib.sha256(canonical_json(steps)).hexdigest()

@@ -9,15 +9,15 @@ from typing import Any
 
 from flows.plan.cost import Cost, cost_of
 from flows.plan.expectation import Expectation
-from flows.publishing.manifest import statement_of
 from geography.spine import Spine
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.release.manifest import PrivacyStatement
+from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
-from postprocess.downward.simulated_margins import NORMAL_QUANTILE
 from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.half_widths import NORMAL_QUANTILE
 
 #: What the errors of a plan leave out.
 REMARK = (
@@ -122,7 +122,7 @@ def plan_universe(expectation: Expectation) -> UniversePlan:
         for level in universe.level_names
         for query in _queries(universe, level)
     ]
-    return UniversePlan(expectation, statement_of(universe), tuple(rows))
+    return UniversePlan(expectation, privacy_statement(universe), tuple(rows))
 
 
 def _queries(universe: Universe, level: str) -> Sequence[Query]:
@@ -147,7 +147,7 @@ def _row(expectation: Expectation, covariances: Sequence[LevelCovariances], leve
     return ExpectedRow(
         level=level,
         query=query.name,
-        geounits=len(expectation.spine.levels[expectation.spine.index_of(level)]),
+        geounits=len(expectation.spine.level(level)),
         numbers=query.size,
         share=share,
         sigma=noise[level, query.name].variance ** 0.5 if share else None,

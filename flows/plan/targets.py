@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pipeline.errors import InputError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.spec.resolve_strategy import parse_query
 
 TARGET_FORM = '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"'
 WEIGHT_FORM = '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'
@@ -70,7 +69,7 @@ def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> 
                 f"{option}: {entry!r}: no level {level!r}; the levels are {', '.join(universe.level_names)}"
             )
         try:
-            query = parse_query(match["query"].strip(), universe.schema, f"{option}: {entry!r}")
+            query = Query.parse(match["query"], universe.schema, where=f"{option}: {entry!r}")
         except SpecError as error:
             raise InputError(str(error)) from None
         number = _positive(match["number"], f"{option}: {entry!r}")

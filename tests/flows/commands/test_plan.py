@@ -25,8 +25,10 @@ from flows.plan.expectation import Expectation
 from flows.plan.release_plan import plan_release
 from flows.plan.write_spec import exact_text, write_divided
 from geography.errors import SpinewiseError
-from pipeline.inputs.geography import read_facilities, read_listed_spine, read_public_spine, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_listed_spine, read_spine
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from postprocess.downward.subtrees import cut_of
 from postprocess.linear.downward import variances_of

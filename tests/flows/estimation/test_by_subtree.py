@@ -18,9 +18,9 @@ from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.steps import perform_public_steps
-from pipeline.inputs.geography import read_public_spine
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: Leaf cells: every tract of the town is a part of its own; two or three share one.

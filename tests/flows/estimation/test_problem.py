@@ -15,9 +15,9 @@ from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from pipeline.errors import ReleaseError
-from pipeline.inputs.geography import read_public_spine
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 
 

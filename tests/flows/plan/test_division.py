@@ -20,7 +20,8 @@ from flows.plan.division import (
 from flows.plan.expectation import Expectation
 from flows.plan.targets import parse_targets, parse_weights
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import load_spec
 
 LITTLE = """

@@ -32,7 +32,7 @@ SPINE = spine_from_prefixes(["111", "112", "121", "122", "211"], {"state": 1, "c
 
 def facilities_of(bound: Bound, spine: Spine) -> FacilityBounds:
     table = pd.read_csv(bound.file, dtype={bound.geocode: str}).set_index(bound.geocode)
-    geocodes = spine.levels[spine.index_of(bound.level)].geocodes
+    geocodes = spine.level(bound.level).geocodes
     counts = np.full((len(geocodes), bound.query.size), NO_COLUMN)
     for answer, column in bound.columns.items():
         counts[:, answer] = table[column].reindex(geocodes)
