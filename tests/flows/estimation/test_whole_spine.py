@@ -14,8 +14,8 @@ from flows.estimation.whole_spine import Estimation
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
-from pipeline.inputs.geography import read_public_spine
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 
 
