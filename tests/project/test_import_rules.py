@@ -29,13 +29,6 @@ PLANTED = {
     ),
     "Prefect is known in one room": ("flows.runs", "prefect"),
     "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
-    "rooms of flows": ("flows.execution", "flows.runs.run"),
-    "the wall: what is published is computed where no secret can be had": (
-        "flows.estimation",
-        "pipeline.records.tabulate",
-    ),
-    "Prefect is known in one room": ("flows.plan", "prefect"),
-    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
 }
 
 
