@@ -30,11 +30,11 @@ from pipeline.privacy.accounting.composition import (
     moments_epsilon,
 )
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import MOVED, DiscreteGaussian
+from pipeline.privacy.accounting.mechanisms import DiscreteGaussian
 from pipeline.privacy.accounting.pld import Use, one_number_epsilon, pld_epsilon
 from pipeline.privacy.accounting.statement_models import Comparison, PrivacyAccount, Statement
 from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
-from pipeline.privacy.budget import Framework
+from pipeline.privacy.budget import MOVED, Framework
 
 __all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements"]
 
