@@ -145,7 +145,7 @@ class UniverseResolver:
         schema: Schema | None = None
         with self.problems.noted(below=True):
             schema = _schema(self.sections.schema_section, preset)
-        return schema
+        return schema  # noqa: RET504 - None where a problem was noted
 
     def _budget(self, preset: Preset | None, strategy: Strategy | None) -> Fraction | None:
         """The budget that is stated, or the preset's; None where there is none, which is noted."""
