@@ -22,6 +22,12 @@ PLANTED = {
     "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
     "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
     "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
+    "rooms of flows": ("flows.execution", "flows.estimation.problem"),
+    "the wall: what is published is computed where no secret can be had": (
+        "flows.estimation",
+        "flows.confidential.measure",
+    ),
+    "Prefect is known in one room": ("flows.runs", "prefect"),
 }
 
 
