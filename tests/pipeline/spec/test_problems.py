@@ -58,7 +58,7 @@ def test_a_part_notes_its_problems_below_its_key() -> None:
         "companions.units.input: names all of its key",
         "has no key",
     ]
-    with pytest.raises(SpecError, match="x.toml: companions.units: is wrong as a whole"):
+    with pytest.raises(SpecError, match=r"x\.toml: companions\.units: is wrong as a whole"):
         units.raise_if_any()
 
 
