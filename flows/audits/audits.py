@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from flows.audits.end_to_end import pipeline_findings
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.runs.verify import verify_release
 from pipeline.audit.findings import Audit, Finding, certain

@@ -16,7 +16,8 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Bound, Universe
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.problem import Constraints, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints
 
 
 def marginal_of(query: Query) -> Marginal:
@@ -101,12 +102,12 @@ def broken_bounds(
         facilities: as in `declared_constraints`.
         levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
     """
-    found = []
+    sentences = []
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         level = spine.index_of(bound.level)
-        told = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
-        found += [told] if told else []
-    return found
+        sentence = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
+        sentences += [sentence] if sentence else []
+    return sentences
 
 
 def broken_bound(

@@ -20,7 +20,8 @@ from prefect.artifacts import (
 from prefect.logging import get_run_logger
 
 from flows.execution.memory import memory_now
-from flows.execution.steps import Counted, Notes, Perform, Step, shown_time
+from flows.execution.progress import Counted, shown_time
+from flows.execution.steps import Notes, Perform, Step
 from flows.runs.request import CheckedRequest
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

@@ -20,7 +20,7 @@ from pydantic import Field  # noqa: E402
 
 from flows.audits.audits import Tell, audit_installed  # noqa: E402
 from flows.confidential.custody import KeySource, key_of_release  # noqa: E402
-from flows.execution.steps import Silent  # noqa: E402
+from flows.execution.progress import Silent  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.release_flow import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402

@@ -14,10 +14,8 @@ from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
 from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
-from postprocess.linear.areas import area_variances
-from postprocess.linear.expected import answer_variances
 from postprocess.linear.half_widths import half_widths
-from postprocess.problem import Marginal
+from postprocess.marginal import Marginal
 
 
 class LinearVariances:
@@ -44,14 +42,11 @@ class LinearVariances:
 
     def level_variances(self, level: int, groups: Groups) -> NDArray[np.float64]:
         """Variances `(n_geounits, size)` of the answers for every geounit of a level; NaN where not determined."""
-        classes = self._expectation.classes[level]
-        marginal = _marginal(groups)
-        return answer_variances(self._expectation.basis, classes, self._covariances[level], marginal)[classes.downward]
+        return self._expectation.variances(self._covariances, level, _marginal(groups))
 
     def area_variances(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """Variances `(size,)` of the answers for some leaves together; NaN where not determined."""
-        plan = self._expectation
-        return area_variances(plan.spine, plan.basis, plan.classes, self._covariances, leaves, _marginal(groups))
+        return self._expectation.area_variances(self._covariances, leaves, _marginal(groups))
 
 
 def _marginal(groups: Groups) -> Marginal:

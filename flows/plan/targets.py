@@ -58,7 +58,7 @@ def parse_weights(text: str, universe: Universe) -> tuple[Aim, ...]:
 
 
 def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> tuple[Aim, ...]:
-    found: dict[tuple[str, tuple[str, ...]], Aim] = {}
+    aims: dict[tuple[str, tuple[str, ...]], Aim] = {}
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         match = _ENTRY[sign].fullmatch(entry)
         if match is None:
@@ -73,12 +73,12 @@ def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> 
         except SpecError as error:
             raise InputError(str(error)) from None
         number = _positive(match["number"], f"{option}: {entry!r}")
-        if (level, query.terms) in found:
+        if (level, query.terms) in aims:
             raise InputError(f"{option}: {level}: {query.name} stands twice; once is allowed")
-        found[level, query.terms] = Aim(level, query, number, match["each"] is not None)
-    if not found:
+        aims[level, query.terms] = Aim(level, query, number, match["each"] is not None)
+    if not aims:
         raise InputError(f"{option}: nothing is given; allowed is {form}")
-    return tuple(found.values())
+    return tuple(aims.values())
 
 
 def _positive(text: str, where: str) -> float:

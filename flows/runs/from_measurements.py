@@ -9,7 +9,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.inputs import write_public_inputs
 from flows.publishing.manifest import manifest_of

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.execution.checkpoints import Batches
+from flows.execution.batch_store import Batches
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.report import read_polygons
@@ -46,7 +46,7 @@ class PublicSide:
 
     def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
         """What the steps of a run have in common."""
-        return Job(run, self.spec, self.universes, self.spine, workers, progress, batches)
+        return Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
 
     def identity(self) -> dict[str, str]:
         """What makes it the same run, but for the key: hashes by the names that a refusal shows."""

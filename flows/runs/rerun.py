@@ -16,10 +16,12 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.custody import check_made_here
 from flows.confidential.steps import ConfidentialSteps
 from flows.execution.job import Job
-from flows.execution.steps import Perform, Progress, perform_here
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Progress
+from flows.execution.steps import Perform, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
-from flows.publishing.steps import perform_public_steps, perform_steps, public_steps
+from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.open_public import open_published
 from flows.runs.request import with_data
 from flows.runs.verify import version_differences

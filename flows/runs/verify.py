@@ -9,9 +9,9 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.execution.checkpoints import Batches
+from flows.execution.batch_store import Batches
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.selected import selected_problems

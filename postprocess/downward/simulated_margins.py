@@ -26,7 +26,8 @@ from postprocess.downward.level import downward_level
 from postprocess.linear.downward import LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, half_widths, is_exact
 from postprocess.linear.upward import basis_of, upward_pass
-from postprocess.problem import FloatArray, IntArray, Marginal, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, IntArray, Problem
 
 COVERAGE = 0.90
 #: Standard errors above zero from which a count is large.

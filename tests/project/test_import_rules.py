@@ -24,10 +24,11 @@ PLANTED = {
     "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
     "rooms of flows": ("flows.execution", "flows.estimation.problem"),
     "the wall: what is published is computed where no secret can be had": (
-        "flows.estimation",
-        "flows.confidential.measure",
+        "flows.publishing",
+        "pipeline.privacy.keys",
     ),
     "Prefect is known in one room": ("flows.runs", "prefect"),
+    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
 }
 
 

@@ -8,7 +8,7 @@ import pytest
 from oracles.summary_files import made_up_state, write_2010
 from releases.small import run
 
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import examine
 from pipeline.imports.pl94171.importer import import_pl94171

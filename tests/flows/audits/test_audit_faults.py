@@ -19,7 +19,7 @@ import pipeline.release.manifest
 from flows.audits.audits import audit_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.estimation.whole_spine import Estimation
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.rerun import rerun_release, universes_to_rerun
 from pipeline.audit.findings import Audit
 from pipeline.privacy.budget import NoiseSpec

@@ -17,7 +17,7 @@ from releases.command import environment, spinewise
 from releases.small import public_bytes, run, write_town
 
 from flows.confidential.custody import KeySource, destroy_key, key_of_release
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey

@@ -21,7 +21,7 @@ from flows.confidential.charge import charge_run
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release

@@ -18,7 +18,7 @@ import pytest
 from releases.small import public_bytes, run, write_town
 
 import pipeline.report.explorer
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError, SpecError
 from pipeline.published import release_at

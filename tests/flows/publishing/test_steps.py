@@ -13,7 +13,8 @@ import pytest
 from releases.small import public_bytes, run, write_town
 
 from flows.execution.job import Job
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.steps import output_files, perform_public_steps

@@ -16,7 +16,7 @@ from releases.small import public_bytes, run, write_town
 
 import pipeline.model.allocation
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.from_measurements import estimate_release
 from flows.runs.rerun import rerun_release, universes_to_rerun
 from flows.runs.verify import verify_release

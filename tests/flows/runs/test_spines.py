@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from flows.checks.spine_report import describe_spine
 from flows.cli import app
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpineError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import flows.runs.verify
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.verify import verify_release, version_differences
 from pipeline.errors import InputError
 from pipeline.published import release_at

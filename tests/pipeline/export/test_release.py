@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.confidential.custody import check_made_here
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.from_measurements import estimate_release
 from flows.runs.verify import verify_release
 from pipeline.audit.release_reading import open_audited

@@ -22,7 +22,8 @@ from pipeline.spec.release_spec import parse_spec
 from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, Invariant, declare, propagate
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.errors import InfeasibleError
-from postprocess.problem import Constraints, GroupBounds, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, GroupBounds
 
 _FILE = tomllib.loads(Path(__file__).with_name("infeasible_specs.toml").read_text("utf-8"))
 CASES: list[dict[str, Any]] = _FILE["case"]
