@@ -21,14 +21,14 @@ PLANTED = {
     "postprocess imports geography only": ("postprocess", "pipeline.records.record_files"),
     "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
     "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
-    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
+    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
     "rooms of flows": ("flows.execution", "flows.estimation.problem"),
     "the wall: what is published is computed where no secret can be had": (
         "flows.publishing",
         "pipeline.privacy.keys",
     ),
     "Prefect is known in one room": ("flows.runs", "prefect"),
-    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
+    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
 }
 
 
