@@ -12,7 +12,16 @@ from mkdocs.structure.files import File, Files
 _PROJECT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 #: Folders and files outside docs/ -> the page that stands for them.
-_PAGES = {"README.md": "readme.md", "examples": "examples.md", "LICENSE": "license.md"}
+_PAGES = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "examples": "examples.md",
+    "LICENSE": "license.md",
+}
+#: Those that are taken as they are.
+_AS_THEY_ARE = [name for name in _PAGES if name.endswith(".md")]
 
 
 def on_config(config: Any) -> Any:
@@ -30,7 +39,7 @@ def on_files(files: Files, config: Any) -> Files:
     specs = sorted((_PROJECT / "examples").glob("*.toml"))
     shown = "\n\n".join(f"## {path.name}\n\n```toml\n{path.read_text('utf-8')}```" for path in specs)
     made = {
-        "readme.md": (_PROJECT / "README.md").read_text("utf-8"),
+        **{_PAGES[name]: (_PROJECT / name).read_text("utf-8") for name in _AS_THEY_ARE},
         "examples.md": f"# Example specs\n\nThey run as they are, beside the data that they name.\n\n{shown}\n",
         "license.md": f"# Licence\n\n```\n{(_PROJECT / 'LICENSE').read_text('utf-8')}```\n",
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-PICTURE = Path(__file__).resolve().parents[1] / "images" / "architecture.svg"
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
 WIDTH, HEIGHT = 1240, 1036
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
