@@ -299,7 +299,7 @@ class PublishSection(Section):
     margins: StrictBool = Field(default=True, description="a margin of error beside every published number")
     replicates: WholeNumber = Field(default=20, description="simulated runs behind the margins of error")
     unbiased: StrictBool = Field(default=False, description="also publish the linear unbiased estimates")
-    microdata: StrictBool = Field(default=True, description="also publish one row a person")
+    microdata: StrictBool = Field(default=True, description="also publish one row per person")
 
     @model_validator(mode="after")
     def _margins_need_replicates(self) -> PublishSection:
