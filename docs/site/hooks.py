@@ -1,4 +1,4 @@
-"""What the site needs beside the pages: README and the example specs as pages, and links to them that lead there."""
+"""What the site needs besides docs/: README, its neighbours and the example specs as pages, and links to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _AS_THEY_ARE = [name for name in _PAGES if name.endswith(".md")]
 
 
 def on_config(config: Any) -> Any:
-    """All decisions, and pages that another part of the project adds, find their place by themselves."""
+    """All decisions, and pages that `nav` does not name, are added to the navigation."""
     decisions = ["decisions/index.md", *sorted(f"decisions/{p.name}" for p in _docs("decisions") if p.stem != "index")]
     _replace(config["nav"], "decisions/", decisions)
     known = set(_texts(config["nav"]))
@@ -35,12 +35,12 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Pages that are made from files outside docs/."""
+    """Add the pages that are made from files outside docs/."""
     specs = sorted((_PROJECT / "examples").glob("*.toml"))
     shown = "\n\n".join(f"## {path.name}\n\n```toml\n{path.read_text('utf-8')}```" for path in specs)
     made = {
         **{_PAGES[name]: (_PROJECT / name).read_text("utf-8") for name in _AS_THEY_ARE},
-        "examples.md": f"# Example specs\n\nThey run as they are, beside the data that they name.\n\n{shown}\n",
+        "examples.md": f"# Example specs\n\nAfter reading this page you can start from a spec for real data. Each runs as it is, beside the data that it names.\n\n{shown}\n",
         "license.md": f"# Licence\n\n```\n{(_PROJECT / 'LICENSE').read_text('utf-8')}```\n",
     }
     for name, text in made.items():
@@ -49,7 +49,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links out of docs/ lead to the pages that stand for what they name."""
+    """Redirect links out of docs/ to the pages that stand for their targets."""
     source = "" if page.file.src_uri in _PAGES.values() else "docs"
     here = posixpath.dirname(page.file.src_uri)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 1240, 1036
+WIDTH, HEIGHT = 860, 1240
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -42,82 +42,53 @@ class Room:
 
 ROOMS = (
     # What people touch.
-    Room("spinewise", ("what Python users import",), 30, 58, 190, 54),
-    Room("flows/commands", ("the command line, one command a file",), 235, 58, 265, 54),
-    Room("flows/orchestration", ("Prefect: flow, retries, deployments",), 515, 58, 250, 54),
-    Room("flows/audits", ("tests of the installation and of a release",), 780, 58, 275, 54),
-    Room("flows/checks", ("validate, doctor",), 1070, 58, 140, 54),
-    Room(
-        "flows/runs",
-        ("a whole run, from the request to the manifest: run, verify, rerun, from_measurements",),
-        30,
-        152,
-        1180,
-        54,
-    ),
+    Room("spinewise", ("what Python users import",), 20, 58, 210, 54),
+    Room("flows/commands", ("the command line, one command a file",), 240, 58, 295, 54),
+    Room("flows/orchestration", ("Prefect: flow, retries, deployments",), 545, 58, 295, 54),
+    Room("flows/audits", ("tests of the installation and of a release",), 20, 122, 405, 54),
+    Room("flows/checks", ("before a run: validate, doctor",), 435, 122, 405, 54),
+    Room("flows/runs", ("a whole run, from the request to the manifest: run, verify, rerun",), 20, 216, 820, 54),
     # The stages.
     Room(
         "flows/confidential",
-        ("count the records, charge the ledger,", "measure, choose; the key's custody;", "accuracy for the agency"),
-        30,
-        296,
-        330,
-        88,
+        ("count the records, charge the", "ledger, measure, choose;", "the key's custody; accuracy"),
+        *(20, 344, 265, 88),
         _SECRET,
     ),
-    Room(
-        "flows/estimation",
-        ("from measurements to whole numbers;", "simulated margins"),
-        560,
-        296,
-        300,
-        88,
-        _PUBLIC,
-    ),
-    Room(
-        "flows/publishing",
-        ("tables, microdata, report, manifest:", "every public file"),
-        910,
-        296,
-        300,
-        88,
-        _PUBLIC,
-    ),
-    Room("flows/plan", ("errors and cost, before anything is spent",), 560, 400, 300, 54, _PUBLIC),
-    Room("flows/execution", ("steps, workers, checkpoints; no statistics",), 910, 400, 300, 54, _PUBLIC),
+    Room("flows/estimation", ("from measurements to whole numbers;", "simulated margins"), 450, 344, 390, 88, _PUBLIC),
+    Room("flows/publishing", ("tables, microdata, report, manifest: every public file",), 450, 456, 390, 54, _PUBLIC),
+    Room("flows/plan", ("errors and cost, first",), 450, 520, 190, 54, _PUBLIC),
+    Room("flows/execution", ("steps, workers, resuming",), 650, 520, 190, 54, _PUBLIC),
     # What the stages call.
-    Room("pipeline/records", ("confidential files to sparse", "histograms of the leaves"), 30, 526, 330, 71, _SECRET),
+    Room("pipeline/records", ("confidential files to sparse", "histograms of the leaves"), 20, 634, 265, 71, _SECRET),
     Room(
         "pipeline/privacy",
-        ("budget.py: how much noise a share buys", "keys.py: the master key, derivation"),
-        30,
-        611,
-        330,
-        71,
+        ("budget.py: what a share buys", "keys.py: the key, derivation"),
+        *(20, 715, 265, 71),
         _SECRET,
     ),
-    Room("pipeline/privacy/ledger", ("what was spent, append-only",), 30, 692, 330, 54, _SECRET),
-    Room("pipeline/privacy/noise", ("exact samplers; also simulate, with public noise",), 30, 756, 330, 54),
-    Room("pipeline/privacy/accounting", ("what a budget means, for the manifest",), 30, 820, 330, 54),
-    Room("postprocess/linear", ("best linear estimates and", "their variances"), 560, 526, 205, 71, _PUBLIC),
-    Room("postprocess/bounds", ("constraints: declared, carried,", "possible or not"), 560, 611, 205, 71, _PUBLIC),
-    Room("postprocess/families", ("one parent and its children:", "solved and rounded"), 560, 696, 205, 71, _PUBLIC),
-    Room("postprocess/downward", ("level by level, from the top",), 560, 781, 205, 54, _PUBLIC),
-    Room("pipeline/reading", ("tables, sums, comparison",), 800, 526, 200, 54, _PUBLIC),
-    Room("pipeline/report", ("the report for readers",), 1010, 526, 200, 54, _PUBLIC),
-    Room("pipeline/export", ("other layouts",), 800, 590, 200, 54, _PUBLIC),
-    Room("pipeline/exchange", ("layouts of 2020, both ways",), 1010, 590, 200, 54, _PUBLIC),
-    Room("pipeline/checker", ("the independent check",), 800, 654, 200, 54, _PUBLIC),
-    Room("pipeline/audit", ("statistical tests",), 1010, 654, 200, 54, _NEUTRAL),
-    Room("pipeline/imports", ("files as they come, to a spec",), 800, 718, 200, 54, _NEUTRAL),
-    Room("pipeline/example", ("a synthetic state",), 1010, 718, 200, 54, _NEUTRAL),
+    Room("pipeline/privacy/ledger", ("what was spent, append-only",), 20, 796, 265, 54, _SECRET),
+    Room("pipeline/privacy/noise", ("exact samplers; also simulate,", "with public noise"), 20, 860, 265, 71),
+    Room("pipeline/privacy/accounting", ("what a budget means",), 20, 941, 265, 54),
+    Room("postprocess/linear", ("best linear estimates", "and their variances"), 450, 634, 190, 71, _PUBLIC),
+    Room("postprocess/bounds", ("constraints: carried,", "possible or not"), 650, 634, 190, 71, _PUBLIC),
+    Room("postprocess/families", ("a parent's children:", "solved and rounded"), 450, 715, 190, 71, _PUBLIC),
+    Room("postprocess/downward", ("level by level,", "from the top"), 650, 715, 190, 71, _PUBLIC),
+    Room("pipeline/reading", ("tables, sums, comparison",), 450, 810, 190, 54, _PUBLIC),
+    Room("pipeline/report", ("the report for readers",), 650, 810, 190, 54, _PUBLIC),
+    Room("pipeline/export", ("other layouts",), 450, 874, 190, 54, _PUBLIC),
+    Room("pipeline/exchange", ("layouts of 2020",), 650, 874, 190, 54, _PUBLIC),
+    Room("pipeline/checker", ("the independent check",), 450, 938, 190, 54, _PUBLIC),
+    Room("pipeline/audit", ("statistical tests",), 650, 938, 190, 54),
+    Room("pipeline/imports", ("other files to a spec",), 450, 1002, 190, 54),
+    Room("pipeline/example", ("a synthetic state",), 650, 1002, 190, 54),
     # What all of it stands on.
-    Room("pipeline/model", ("frozen values:", "what is measured"), 30, 926, 170, 88),
-    Room("pipeline/spec", ("TOML to the model,", "every message"), 215, 926, 170, 88),
-    Room("pipeline/inputs", ("the public files", "that a spec names"), 400, 926, 170, 88),
-    Room("pipeline/release", ("the run directory and", "the form of every file"), 585, 926, 205, 88),
-    Room("pipeline/storage", ("atomic, durable,", "private writing"), 805, 926, 170, 88),
-    Room("geography", ("the spine: levels,", "parents, bypassing"), 990, 926, 220, 88),
+    Room("pipeline/model", ("frozen values: what is measured",), 20, 1102, 266, 54),
+    Room("pipeline/spec", ("TOML to the model; every message",), 297, 1102, 266, 54),
+    Room("pipeline/inputs", ("the public files of a spec",), 574, 1102, 266, 54),
+    Room("pipeline/release", ("the form of every file",), 20, 1166, 266, 54),
+    Room("pipeline/storage", ("atomic, durable, private writing",), 297, 1166, 266, 54),
+    Room("geography", ("the spine: levels, parents",), 574, 1166, 266, 54),
 )
 
 
@@ -131,32 +102,32 @@ def _arrow(x1: int, y1: int, x2: int, y2: int) -> str:
 
 def _bands() -> list[str]:
     titles = (
-        (46, "What people touch"),
-        (142, "Wiring"),
-        (246, "The stages of a release"),
-        (508, "What the stages call"),
-        (912, "What everything stands on"),
+        (44, "What people touch"),
+        (204, "Wiring"),
+        (302, "The stages of a release"),
+        (620, "What the stages call"),
+        (1088, "What everything stands on"),
     )
-    return [_text(30, y, title, "band") for y, title in titles]
+    return [_text(20, y, title, "band") for y, title in titles]
 
 
 def _flow() -> list[str]:
     """The way of a number: from the records, through the wall, to the release."""
     return [
-        _text(30, 272, "records  →", "file"),
-        _text(110, 272, "CONFIDENTIAL", "secret"),
-        _text(560, 272, "PUBLIC", "open"),
-        _arrow(360, 340, 396, 340),
-        '<rect x="400" y="312" width="120" height="56" rx="4" fill="#fff" stroke="#00796b" stroke-dasharray="5 3"/>',
-        _text(412, 336, "noisy", "file"),
-        _text(412, 354, "measurements", "file"),
-        _arrow(520, 340, 556, 340),
-        _arrow(860, 340, 906, 340),
-        _text(1130, 272, "→  public/", "file"),
+        _text(20, 330, "records  →", "file"),
+        _text(100, 330, "CONFIDENTIAL", "secret"),
+        _text(450, 330, "PUBLIC", "open"),
+        _arrow(285, 388, 307, 388),
+        '<rect x="310" y="360" width="116" height="56" rx="4" fill="#fff" stroke="#00796b" stroke-dasharray="5 3"/>',
+        _text(320, 384, "noisy", "file"),
+        _text(320, 402, "measurements", "file"),
+        _arrow(426, 388, 447, 388),
+        _arrow(645, 432, 645, 453),
+        _text(775, 448, "→  public/", "file"),
         # The wall: no import leads from its right side to its left.
-        f'<line x1="460" y1="232" x2="460" y2="306" stroke="{_WALL}" stroke-width="5"/>',
-        f'<line x1="460" y1="374" x2="460" y2="874" stroke="{_WALL}" stroke-width="5"/>',
-        f'<text x="482" y="640" class="wall" transform="rotate(-90 482 640)" text-anchor="middle">'
+        f'<line x1="366" y1="288" x2="366" y2="352" stroke="{_WALL}" stroke-width="5"/>',
+        f'<line x1="366" y1="424" x2="366" y2="1056" stroke="{_WALL}" stroke-width="5"/>',
+        '<text x="392" y="760" class="wall" transform="rotate(-90 392 760)" text-anchor="middle">'
         "THE WALL: the right side imports no records, no key, no ledger</text>",
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from project import architecture_picture as drawn
-from project.documents import PROJECT
+from project.documents import PROJECT, pages
 
 PYPROJECT: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
 PACKAGES = [pattern.rstrip("*") for pattern in PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
@@ -100,6 +100,14 @@ def test_the_image_holds_the_packages_and_no_more() -> None:
     extras = re.search(r'^ARG EXTRAS="(.*)"$', _text("Dockerfile"), re.MULTILINE)
     assert extras
     assert set(extras[1].split(",")) <= PYPROJECT["project"]["optional-dependencies"].keys()
+
+
+def test_pages_begin_with_what_the_reader_can_do() -> None:
+    """Every page says it before its second heading; a decision begins with its question."""
+    for page in pages():
+        begin = re.split(r"^## ", page.read_text("utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
+        promise = re.search(r"After reading (this|a) page you\b|At the end you have\b|\*\*Question\.\*\*", begin)
+        assert promise, page
 
 
 @pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
