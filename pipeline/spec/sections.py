@@ -324,7 +324,7 @@ class ReportSection(Section):
 
     title: str | None = Field(default=None, min_length=1, description="the report's title; default: the release's name")
     publisher: str | None = Field(
-        default=None, min_length=1, description="who publishes the release and is responsible for it, as shown to readers"
+        default=None, min_length=1, description="who publishes the release and answers for it, as shown to readers"
     )
     polygons: Table[PolygonSection] = Field(
         default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"
