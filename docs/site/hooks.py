@@ -20,6 +20,7 @@ _PAGES = {
     "examples": "examples.md",
     "LICENSE": "license.md",
 }
+_EXAMPLES = "After reading this page you can start from a spec for real data. Each runs beside the data that it names."
 #: Those that are taken as they are.
 _AS_THEY_ARE = [name for name in _PAGES if name.endswith(".md")]
 
@@ -40,7 +41,7 @@ def on_files(files: Files, config: Any) -> Files:
     shown = "\n\n".join(f"## {path.name}\n\n```toml\n{path.read_text('utf-8')}```" for path in specs)
     made = {
         **{_PAGES[name]: (_PROJECT / name).read_text("utf-8") for name in _AS_THEY_ARE},
-        "examples.md": f"# Example specs\n\nAfter reading this page you can start from a spec for real data. Each runs as it is, beside the data that it names.\n\n{shown}\n",
+        "examples.md": f"# Example specs\n\n{_EXAMPLES}\n\n{shown}\n",
         "license.md": f"# Licence\n\n```\n{(_PROJECT / 'LICENSE').read_text('utf-8')}```\n",
     }
     for name, text in made.items():
