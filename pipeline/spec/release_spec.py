@@ -155,6 +155,11 @@ def load_spec(path: Path | str) -> ReleaseSpec:
     return parse_spec(text, str(path), path.parent)
 
 
+def as_spec(stated: Path | str | ReleaseSpec) -> ReleaseSpec:
+    """The spec itself, or that of the file at a path; errors as `load_spec`."""
+    return stated if isinstance(stated, ReleaseSpec) else load_spec(stated)
+
+
 def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -> ReleaseSpec:
     """The spec of a TOML text, checked as `load_spec` does.
 
@@ -169,6 +174,11 @@ def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{source_name}: {_toml_problem(str(error))}") from None
+    return _validated(content, source_name, {"folder": Path(folder).resolve()})
+
+
+def spec_of(content: Mapping[str, Any], source_name: str = "Spec", folder: Path | str = ".") -> ReleaseSpec:
+    """The spec of the tables that its TOML text would have; arguments and errors as those of `parse_spec`."""
     return _validated(content, source_name, {"folder": Path(folder).resolve()})
 
 
