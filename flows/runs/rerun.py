@@ -34,7 +34,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.spec.input_section import InputSpec
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_bytes
 
 
@@ -161,7 +161,7 @@ def _keeping_refusal(run: RunDirectory) -> Iterator[None]:
 
 
 def universes_to_rerun(
-    run: RunDirectory, data: Path | None, spec: Path | None, records: Mapping[str, Source] | None = None
+    run: RunDirectory, data: Path | None, spec: Path | ReleaseSpec | None, records: Mapping[str, Source] | None = None
 ) -> tuple[Universe, ...]:
     """The release's universes with their records.
 
@@ -184,13 +184,13 @@ def universes_to_rerun(
             replace(one, input=sections.get(one.name)) for one in public.universes()
         )
     else:
-        given = load_spec(spec)
+        given = as_spec(spec)
         found, wanted = json.loads(json.dumps(given.public_dict())), manifest.spec
         differing = sorted(part for part in found.keys() | wanted.keys() if found.get(part) != wanted.get(part))
         if differing:
             raise InputError(
-                f"--spec {spec}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec that "
-                "the release was made with is needed"
+                f"--spec {given.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec "
+                "that the release was made with is needed"
             )
         universes = given.universes()
     for universe in universes:
