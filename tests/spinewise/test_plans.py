@@ -15,14 +15,15 @@ Changed = Callable[..., sw.Spec]
 
 
 def test_the_errors_of_one_measurement(changed: Changed, blocks: pd.DataFrame) -> None:
-    """One query at the leaves alone: sigma^2 = 2 / (2 rho) for neighbours that change one record, and sums of leaves."""
-    spec = changed(strategy={"queries": {"detailed": "1"}, "levels": {"county": "0", "block": "1"}})
+    """One query at the leaves alone: sigma^2 = 2 / (2 rho), two values moving; a county is the sum of its leaves."""
+    spec = changed(
+        privacy={"rho": "1/8"}, strategy={"queries": {"detailed": "1"}, "levels": {"county": "0", "block": "1"}}
+    )
     plan = sw.plan(spec, blocks)
     errors = plan.errors.set_index(["level", "query"])
-    sigma = math.sqrt(1 / 8)
+    sigma = math.sqrt(8)
     leaf, top = errors.loc["block", "detailed"], errors.loc["county", "detailed"]
-    # The discrete Gaussian's standard deviation is a little below its parameter at so small a sigma.
-    assert leaf["sigma"] == pytest.approx(sigma, rel=0.03)
+    assert leaf["sigma"] == pytest.approx(sigma, rel=1e-9)
     assert leaf["margin90"] == pytest.approx(1.6449 * leaf["sigma"], rel=1e-4)
     assert leaf["per_number"] == pytest.approx(leaf["sigma"] * math.sqrt(2 / math.pi), rel=1e-6)
     assert leaf["per_geounit"] == pytest.approx(4 * leaf["per_number"], rel=1e-9)
@@ -39,7 +40,7 @@ def test_it_shows_itself_and_reads_no_records(
     spec = changed(input={"form": "microdata", "geocode": "block", "file": "no-such-file.csv"})
     plan = sw.plan(spec, blocks)
     assert repr(plan).startswith("Plan of village: county 2, block 5")
-    assert "rho = 8" in repr(plan)
+    assert "privacy with rho = 8," in " ".join(repr(plan).split())
     assert "not determined" not in repr(plan)
     page = plan._repr_html_()
     assert page.count("<tr") == 1 + len(plan.errors)

@@ -179,10 +179,8 @@ def test_estimating_measurements_made_elsewhere(
     assert again.manifest.key_commitment is None
 
 
-def test_a_script_without_a_guard_runs_with_workers(
-    tmp_path: Path, persons: pd.DataFrame, blocks: pd.DataFrame
-) -> None:
-    """Worker processes do not run the script again."""
+def test_a_script_without_a_guard(tmp_path: Path, persons: pd.DataFrame, blocks: pd.DataFrame) -> None:
+    """Worker processes do not run the script again, so that it needs no `if __name__ == "__main__"`."""
     persons.to_csv(tmp_path / "persons.csv", index=False)
     blocks.to_csv(tmp_path / "blocks.csv", index=False)
     sections = {**SECTIONS, "publish": {"replicates": 2}}
