@@ -35,7 +35,7 @@ WALKED = [PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "howto")
 SETTINGS, WALK = "settings", "walk:"
 #: Files and folders whose text is the project's own.
 TEXTS = ("Makefile", ".ci", "pyproject.toml", "benchmarks", "docs", "examples", "README.md", "tests")
-PACKAGES = ("geography", "pipeline", "postprocess", "flows")
+PACKAGES = ("geography", "pipeline", "postprocess", "flows", "spinewise")
 
 
 def name_of(path: Path) -> str:

@@ -75,5 +75,12 @@ def test_post_processing_reads_no_files() -> None:
 
 def test_only_flows_know_prefect() -> None:
     """The stages can be run, and tested, without an engine."""
-    for package in ("geography", "pipeline", "postprocess"):
+    for package in ("geography", "pipeline", "postprocess", "spinewise"):
         assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
+
+
+def test_nothing_imports_the_public_face() -> None:
+    """`spinewise` stands above all; what it is made of does not know it."""
+    for package in PACKAGES:
+        users = [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "spinewise"]
+        assert (users == []) == (package != "spinewise")
