@@ -15,9 +15,9 @@ import pytest
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError, RecordsError
 from pipeline.model.memory_table import MemoryTable
+from pipeline.model.record_source import Form, RecordSource
 from pipeline.model.schema import Attribute, Schema
 from pipeline.records.tabulate import tabulate
-from pipeline.spec.input_section import InputSpec
 from spinewise.frames import as_source, records_of
 
 SCHEMA = Schema((Attribute("sex", ("female", "male")), Attribute("age", ("young", "old"))), ())
@@ -54,7 +54,7 @@ def test_every_kind_counts_the_same(kind: str, chunk_rows: int, persons: pd.Data
     spine = spine_from_prefixes(blocks["block"].to_numpy(str), {"county": 1, "block": 3})
     source = as_source(KINDS[kind](persons), "records")
     assert isinstance(source, MemoryTable)
-    stated = InputSpec(file=source, form="microdata", geocode="block")
+    stated = RecordSource(source, "microdata", "block")
     counts = tabulate(stated, SCHEMA, spine, chunk_rows=chunk_rows).toarray()
     for row, block in enumerate(blocks["block"]):
         for cell, (sex, age) in enumerate([("female", "young"), ("female", "old"), ("male", "young"), ("male", "old")]):
@@ -62,9 +62,10 @@ def test_every_kind_counts_the_same(kind: str, chunk_rows: int, persons: pd.Data
             assert counts[row, cell] == here.sum(), (block, sex, age)
 
 
-def counted(frame: Any, *, form: str = "microdata", cells: Any = ()) -> np.ndarray:
+def counted(frame: Any, *, form: Form = "microdata", cells: Any = ()) -> np.ndarray:
     spine = spine_from_prefixes(np.array(["A01", "A02"]), {"county": 1, "block": 3})
-    stated = InputSpec(file=as_source(frame, "records"), form=form, geocode="block", cells=cells)
+    count = "count" if form == "long" else None
+    stated = RecordSource(as_source(frame, "records"), form, "block", count=count, cells=cells)
     return tabulate(stated, SCHEMA, spine).toarray()
 
 
