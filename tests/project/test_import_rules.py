@@ -18,6 +18,7 @@ from project.documents import PROJECT
 
 #: Each rule of pyproject.toml, and an import that breaks it: the package that it is planted in, and what is imported.
 PLANTED = {
+    "nothing imports the public face": ("flows.commands", "spinewise.specs"),
     "geography imports none of the others": ("geography", "pipeline.model.schema"),
     "pipeline imports geography only": ("pipeline", "postprocess.problem"),
     "postprocess imports geography only": ("postprocess", "pipeline.records.record_files"),
@@ -101,7 +102,7 @@ def test_post_processing_reads_no_files() -> None:
 
 def test_only_flows_know_prefect() -> None:
     """The stages can be run, and tested, without an engine."""
-    for package in ("geography", "pipeline", "postprocess"):
+    for package in ("geography", "pipeline", "postprocess", "spinewise"):
         assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
 
 
@@ -134,3 +135,10 @@ def test_the_list_of_a_privacy_reviewer() -> None:
     folders = (PROJECT / "pipeline" / "privacy", PROJECT / "flows" / "confidential")
     files = {path.relative_to(PROJECT).as_posix() for folder in folders for path in folder.rglob("*.py")}
     assert {name for name in files - listed if not name.endswith("__init__.py")} == set()
+
+
+def test_nothing_imports_the_public_face() -> None:
+    """`spinewise` stands above all; what it is made of does not know it."""
+    for package in PACKAGES:
+        users = [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "spinewise"]
+        assert (users == []) == (package != "spinewise")
