@@ -22,7 +22,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.problem import FloatArray, IntArray, Marginal
+from postprocess.arrays import FloatArray, IntArray
+from postprocess.marginal import Marginal
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,13 +54,14 @@ def audit(
 
         spinewise audit releases/rhode-island
     """
-    from flows.audits.audits import audit_installed, audit_release
+    from flows.audits.finished import audit_release
+    from flows.audits.installed import audit_installed
     from flows.confidential.custody import KeySource
     from flows.console import error_console
     from flows.execution.workers import default_workers
-    from flows.runs.verify import release_at
     from flows.settings import load_settings
     from pipeline.audit.report import write_audit
+    from pipeline.published import release_at
 
     counts = {True: 0, False: 0}
     errors = error_console()

@@ -12,9 +12,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection, get_context, parent_process
+from importlib import import_module
+from multiprocessing import connection, parent_process
 from typing import Protocol, TypeVar
 
+from flows.execution.spawn import WorkerContext
 from flows.execution.threads import limit_threads
 from geography.errors import InputError, SpinewiseError
 
@@ -88,16 +90,16 @@ class Workers:
                 "run the same again, with fewer --workers if memory is short"
             ) from None
 
-    def prepare(self) -> None:
-        """Start the processes now, without waiting for them: they import what they need while this one goes on."""
+    def prepare(self, *modules: str) -> None:
+        """Start the processes now, without waiting for them: they import `modules` while this one continues."""
         if self.count > 1:
             pool = self._start()
             for _ in range(self.count):
-                pool.submit(os.getpid)
+                pool.submit(_import, modules)
 
     def _start(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_worker)
+            self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=_begin_worker)
         return self._pool
 
     def close(self, *, at_once: bool = False) -> None:
@@ -163,6 +165,11 @@ def in_order(
             handed.cancel()
 
 
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(module)
+
+
 def _begin_worker() -> None:
     """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
     limit_threads()
@@ -170,9 +177,6 @@ def _begin_worker() -> None:
     if starter is not None:
         threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
     from threadpoolctl import threadpool_limits
-
-    import postprocess.downward.level
-    import postprocess.downward.simulated_margins  # noqa: F401
 
     threadpool_limits(1)
 

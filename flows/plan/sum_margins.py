@@ -10,18 +10,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.problem import exact_answers
 from flows.plan.expectation import Expectation
 from geography.spine import Spine
-from pipeline.inputs.geography import read_public_facilities
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
 from pipeline.release.layout import UniverseDirectory
-from postprocess.linear.areas import area_variances, fixed_in_area
-from postprocess.linear.expected import LevelCovariances, answer_variances
+from postprocess.linear.areas import fixed_in_area
+from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.half_widths import half_widths
-from postprocess.linear.information import fixed_answers
-from postprocess.problem import Marginal
+from postprocess.marginal import Marginal
 
 
 class LinearVariances:
@@ -32,15 +29,7 @@ class LinearVariances:
     """
 
     def __init__(self, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> None:
-        facilities = [
-            read_public_facilities(files.constraint(number), bound, spine.levels[spine.index_of(bound.level)].geocodes)
-            for number, bound in enumerate(universe.bounds)
-        ]
-        invariants = {
-            (name, query.name): exact_answers(files, spine.levels[spine.index_of(name)], query)
-            for name, query in universe.invariants
-        }
-        self._expectation = Expectation.of(universe, spine, facilities, estimator, invariants)
+        self._expectation = Expectation.of_published(universe, files, spine, estimator)
 
     @cached_property
     def _covariances(self) -> tuple[LevelCovariances, ...]:
@@ -56,13 +45,8 @@ class LinearVariances:
 
     def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
         """`(n_geounits, size)`: which answers zeros and invariants fix, see `pipeline.reading.margins`."""
-        exact, classes = self.exact_of_classes(level, groups)
+        exact, classes = self._expectation.exact(level, _marginal(groups))
         return exact[classes]
-
-    def exact_of_classes(self, level: int, groups: Groups) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        """The same `(n_classes, size)` for classes of alike geounits, and the class of each geounit of the level."""
-        classes = self._expectation.classes[level]
-        return fixed_answers(self._expectation.basis, classes.fixed, _marginal(groups)), classes.downward
 
     def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
         """The same `(size,)` for some leaves together."""
@@ -71,14 +55,11 @@ class LinearVariances:
 
     def level_variances(self, level: int, groups: Groups) -> NDArray[np.float64]:
         """Variances `(n_geounits, size)` of the answers for every geounit of a level; NaN where not determined."""
-        classes = self._expectation.classes[level]
-        marginal = _marginal(groups)
-        return answer_variances(self._expectation.basis, classes, self._covariances[level], marginal)[classes.downward]
+        return self._expectation.variances(self._covariances, level, _marginal(groups))
 
     def area_variances(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """Variances `(size,)` of the answers for some leaves together; NaN where not determined."""
-        plan = self._expectation
-        return area_variances(plan.spine, plan.basis, plan.classes, self._covariances, leaves, _marginal(groups))
+        return self._expectation.area_variances(self._covariances, leaves, _marginal(groups))
 
 
 def _marginal(groups: Groups) -> Marginal:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flows.estimation.constraints import marginal_of
 from flows.execution.job import Job
-from flows.plan.sum_margins import LinearVariances
-from flows.publishing.manifest import account_of, statement_of
+from flows.plan.expectation import Expectation
+from flows.publishing.manifest import account_of
 from geography.spine import Spine
 from pipeline.model.query import Query
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
@@ -30,15 +31,10 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
     return {
         level: read_areas(
             PolygonSource(f"report.polygons.{level}", one.file, one.code, one.name),
-            spine.levels[spine.index_of(level)].geocodes,
+            spine.level(level).geocodes,
         )
         for level, one in report.polygons.items()
     }
-
-
-def polygon_files(job: Job) -> tuple[Path, ...]:
-    """The public files of polygons."""
-    return tuple(job.run.polygons(level) for level in job.spec.report.polygons)
 
 
 def write_report(job: Job) -> None:
@@ -49,7 +45,7 @@ def write_report(job: Job) -> None:
         status=job.status,
         universes=job.universes,
         spine=job.spine,
-        statements=tuple(statement_of(universe) for universe in job.universes),
+        statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         notes=job.told,
         exact=_exact_answers(job),
@@ -62,11 +58,11 @@ def _exact_answers(job: Job) -> Callable[[str, int, Query], tuple[NDArray[np.boo
     """Which numbers are certain, as `ReportSources` has it; what a universe fixes is worked out once."""
 
     @cache
-    def of_universe(name: str) -> LinearVariances:
+    def of_universe(name: str) -> Expectation:
         universe = next(one for one in job.universes if one.name == name)
-        return LinearVariances(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
+        return Expectation.of_published(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
 
     def exact(universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        return of_universe(universe).exact_of_classes(level, query.groups)
+        return of_universe(universe).exact(level, marginal_of(query))
 
     return exact

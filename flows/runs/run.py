@@ -12,30 +12,28 @@ from threadpoolctl import threadpool_limits
 
 from flows.confidential.accuracy import write_accuracy
 from flows.confidential.steps import ConfidentialSteps
-from flows.execution.checkpoints import Batches, Checkpoints
+from flows.execution.batch_store import Batches
+from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Progress
 from flows.execution.run_log import Logged, RunLog
-from flows.execution.steps import Notes, Perform, Progress, Step, perform_here
+from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.execution.workers import Workers
+from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
-from flows.publishing.steps import (
-    Publication,
-    input_files,
-    n_geounits,
-    output_files,
-    perform_steps,
-    publications,
-    report_steps,
-)
+from flows.publishing.steps import Publication, output_files, publications, report_steps
 from flows.runs.open_public import PublicSide, open_listed
+from flows.runs.record_sources import inputs_to_keep
 from flows.runs.request import CheckedRequest, key_identity, master_key
-from flows.runs.rerun import inputs_to_keep
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
 
+#: Modules that worker processes need, and that take a while to import.
+_USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulated_margins")
 #: Leaf cells from which a run is sure to have work for all its processes.
 _LARGE = 200_000
 
@@ -55,7 +53,7 @@ class ReleaseRun:
         self._key = key
         self._perform = perform
         self._confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
-        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=n_geounits(job), effort=0.2)
+        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=job.n_geounits, effort=0.2)
         self._checkpoints: Checkpoints | None = None
         self._notes: dict[str, Notes] = {}
         job.progress.begin(tuple(self._steps()))
@@ -152,7 +150,7 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         _workers(checked) as workers,
     ):
         if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
-            workers.prepare()
+            workers.prepare(*_USED_BY_WORKERS)
         run.refusal.unlink(missing_ok=True)
         public.keep_remarks(run)
         job = public.job(run, workers, Logged(progress, log), Batches(run))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -15,10 +14,8 @@ from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.reading.margins import Groups
+from pipeline.reading.numbers import Numbers
 from pipeline.release.tables import MARGIN_SUFFIX
-
-if TYPE_CHECKING:
-    from pipeline.reading.release import Release
 
 #: Column with the sum of all numbers of a row, where there are several.
 SUM = "sum"
@@ -35,7 +32,7 @@ class Question:
         conditions: how `where` was called, for people.
     """
 
-    release: Release
+    release: Numbers
     query: Query
     allowed: tuple[NDArray[np.bool_], ...]
     conditions: tuple[str, ...] = field(default=())

@@ -16,7 +16,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, PrivacyStatement, Status
+from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, Status
+from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
 from pipeline.report.sources import ReportSources

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, StrictBool, model_validator
 
-from pipeline.spec.fields import File, Misfit, Section, Table
+from pipeline.model.record_source import Form, RecordSource
+from pipeline.spec.fields import FileOrTable, Misfit, Section, Table
 
 
 class InputSpec(Section):
     """The confidential records."""
 
-    file: File = Field(description="the CSV or Parquet file of records, relative to the spec")
-    form: Literal["microdata", "long", "wide"] = Field(
-        description='"microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf)'
+    file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
+    form: Form = Field(
+        description='"microdata" (a row per record), "long" (a row per cell, with its count) or "wide" (a row per leaf)'
     )
     geocode: str = Field(description="the column of leaf codes")
     count: str | None = Field(default=None, description='the column of counts, form long only; default "count"')
@@ -51,3 +52,7 @@ class InputSpec(Section):
         if problems:
             raise Misfit(*problems)
         return self
+
+    def source(self) -> RecordSource:
+        """What the rest of the pipeline sees of the section."""
+        return RecordSource(**{name: getattr(self, name) for name in type(self).model_fields})

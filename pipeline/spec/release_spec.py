@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +15,9 @@ from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.public import encode, encode_budget, encode_universe
-from pipeline.spec.resolve import resolve_universe
+from pipeline.spec.resolve import UniverseContext, UniverseResolver
 from pipeline.spec.sections import (
+    CompanionPrivacySection,
     CompanionSection,
     GeographySection,
     PostprocessSection,
@@ -67,36 +68,13 @@ class ReleaseSpec(UniverseSections):
             SpecError: something in the spec does not fit together; one line for each problem.
         """
         problems = Problems(self._source)
-        found = [
-            resolve_universe(
-                self,
-                name="",
-                privacy=self.privacy,
-                own_privacy=self.privacy,
-                passes=self.postprocess.passes,
-                passes_key="postprocess.passes",
-                level_names=self.geography.level_names,
-                problems=problems,
-                bypass=bool(self.geography.bypass),
-            )
-        ]
+        found = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
         folded: dict[str, str] = {}
         for name, companion in self.companions.items():
+            here = problems.at(f"companions.{name}")
             if (other := folded.setdefault(name.casefold(), name)) != name:
-                problems.add(f"companions.{name}", f"differs from {other!r} in capital letters only")
-            found.append(
-                resolve_universe(
-                    companion,
-                    name=name,
-                    privacy=self.privacy,
-                    own_privacy=companion.privacy,
-                    passes=companion.passes,
-                    passes_key=f"companions.{name}.passes",
-                    level_names=self.geography.level_names,
-                    problems=problems,
-                    bypass=bool(self.geography.bypass),
-                )
-            )
+                here.add("", f"differs from {other!r} in capital letters only")
+            found.append(self._resolved(companion, name, companion.privacy, companion.passes, here))
         for level in self.report.polygons:
             if level not in self.geography.level_names:
                 allowed = self.geography.level_names
@@ -105,6 +83,25 @@ class ReleaseSpec(UniverseSections):
                 )
         problems.raise_if_any()
         return tuple(universe for universe in found if universe is not None)
+
+    def _resolved(
+        self,
+        sections: UniverseSections,
+        name: str,
+        own_privacy: PrivacySection | CompanionPrivacySection,
+        passes: Sequence[str],
+        problems: Problems,
+    ) -> Universe | None:
+        context = UniverseContext(
+            name=name,
+            privacy=self.privacy,
+            own_privacy=own_privacy,
+            passes=passes,
+            passes_key="passes" if name else "postprocess.passes",
+            level_names=self.geography.level_names,
+            bypass=bool(self.geography.bypass),
+        )
+        return UniverseResolver(sections, context, problems).universe()
 
     def public_dict(self) -> dict[str, Any]:
         """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""
@@ -147,6 +144,15 @@ def load_spec(path: Path | str) -> ReleaseSpec:
         SpecError: the file cannot be read or something in it is wrong; one line for each problem.
     """
     path = Path(path)
+    return _validated(read_toml(path), str(path), {"folder": path.parent.resolve()})
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of the TOML file at `path`, not checked any further.
+
+    Raises:
+        SpecError: the file cannot be read, or is not TOML.
+    """
     try:
         text = path.read_text("utf-8-sig")
     except FileNotFoundError:
@@ -155,7 +161,12 @@ def load_spec(path: Path | str) -> ReleaseSpec:
         raise SpecError(f"{path}: byte {error.start:,} is not UTF-8; a spec is TOML text in UTF-8") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror or error}); a spec in TOML is needed") from None
-    return parse_spec(text, str(path), path.parent)
+    return _parsed(text, str(path))
+
+
+def as_spec(stated: Path | str | ReleaseSpec) -> ReleaseSpec:
+    """The spec itself, or that of the file at a path; errors as `load_spec`."""
+    return stated if isinstance(stated, ReleaseSpec) else load_spec(stated)
 
 
 def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -> ReleaseSpec:
@@ -168,10 +179,11 @@ def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -
     Raises:
         SpecError: one line for each problem: source, key, what was found, what is allowed.
     """
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{source_name}: {_toml_problem(str(error))}") from None
+    return _validated(_parsed(text, source_name), source_name, {"folder": Path(folder).resolve()})
+
+
+def spec_of(content: Mapping[str, Any], source_name: str = "Spec", folder: Path | str = ".") -> ReleaseSpec:
+    """The spec of the tables that its TOML text would have; arguments and errors as those of `parse_spec`."""
     return _validated(content, source_name, {"folder": Path(folder).resolve()})
 
 
@@ -179,6 +191,13 @@ def spec_json_schema() -> dict[str, Any]:
     """The JSON schema of the spec file, for editors that complete and check TOML."""
     schema = ReleaseSpec.model_json_schema(by_alias=True, mode="validation")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Spinewise release spec"}
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{source}: {_toml_problem(str(error))}") from None
 
 
 def _validated(content: Mapping[str, Any], source: str, context: Any) -> ReleaseSpec:

@@ -17,10 +17,11 @@ import numpy as np
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.information import BLIND, fixed_answers
-from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal
+from postprocess.marginal import Marginal
 
 
 def area_variances(

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.information import (
     information,
     inverse_off,
@@ -23,15 +24,9 @@ from postprocess.linear.information import (
     off_known,
     range_projector,
 )
-from postprocess.linear.upward import (
-    common_known,
-    invariants_of,
-    silent_of,
-    with_invariants,
-    zero_masks,
-    zero_projector,
-)
-from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
+from postprocess.linear.known import common_known, invariants_of, with_invariants, zero_masks, zero_projector
+from postprocess.linear.upward import silent_of
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

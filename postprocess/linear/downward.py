@@ -16,6 +16,7 @@ from functools import partial
 import numpy as np
 
 from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.information import (
     BLIND,
     fixed_answers,
@@ -24,8 +25,10 @@ from postprocess.linear.information import (
     off_known,
     range_projector,
 )
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of, sum_of_blocks
-from postprocess.problem import FloatArray, IntArray, Marginal, Problem
+from postprocess.linear.known import common_known
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, sum_of_blocks
+from postprocess.marginal import Marginal
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from postprocess.algebra import Basis
-from postprocess.problem import BoolArray, FloatArray, Marginal
+from postprocess.arrays import BoolArray, FloatArray
+from postprocess.marginal import Marginal
 
 #: Eigenvalues below this, relative to the largest, count as zero when directions are told apart.
 RANK_TOLERANCE = 1e-9

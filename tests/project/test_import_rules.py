@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from project import reviewed_files, rooms
 from project.conftest import PACKAGES
 from project.documents import PROJECT
+
+#: Each rule of pyproject.toml, and an import that breaks it: the package that it is planted in, and what is imported.
+PLANTED = {
+    "nothing imports the public face": ("flows.commands", "spinewise.specs"),
+    "geography imports none of the others": ("geography", "pipeline.model.schema"),
+    "pipeline imports geography only": ("pipeline", "postprocess.problem"),
+    "postprocess imports geography only": ("postprocess", "pipeline.records.record_files"),
+    "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
+    "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
+    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
+    "rooms of flows": ("flows.execution", "flows.estimation.problem"),
+    "the wall: what is published is computed where no secret can be had": (
+        "flows.publishing",
+        "pipeline.privacy.keys",
+    ),
+    "Prefect is known in one room": ("flows.runs", "prefect"),
+    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
+}
 
 
 def imported(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -45,16 +66,22 @@ def test_rules_can_fail(tmp_path: Path) -> None:
     kept = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert kept.returncode == 0, kept.stdout
     assert " 0 broken" in kept.stdout
-    for package, forbidden in (
-        ("geography", "pipeline.model.schema"),
-        ("pipeline", "postprocess.problem"),
-        ("postprocess", "pipeline.records.record_files"),
-        ("pipeline/privacy", "pipeline.records.record_files"),
-    ):
-        (tmp_path / package / "planted.py").write_text(f"import {forbidden}\n")
+    for number, (module, forbidden) in enumerate(PLANTED.values()):
+        folder = tmp_path.joinpath(*module.split("."))
+        (folder / f"planted_{number}.py").write_text(f"import {forbidden}\n")
     broken = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert broken.returncode != 0
     assert " 0 kept" in broken.stdout, broken.stdout
+    told = broken.stdout[broken.stdout.index("Broken contracts") :]
+    for number, (name, (module, forbidden)) in enumerate(PLANTED.items()):
+        _, _, section = told.partition(f"\n{name}\n{'-' * len(name)}\n")
+        section = section.split("\n---", 1)[0]
+        assert f"{module}.planted_{number}" in section, f"{name}: {forbidden} in {module} is not found\n{told}"
+
+
+def test_each_rule_has_an_import_that_breaks_it() -> None:
+    rules = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    assert sorted(rule["name"] for rule in rules) == sorted(PLANTED)
 
 
 def test_privacy_stands_alone() -> None:
@@ -75,5 +102,43 @@ def test_post_processing_reads_no_files() -> None:
 
 def test_only_flows_know_prefect() -> None:
     """The stages can be run, and tested, without an engine."""
-    for package in ("geography", "pipeline", "postprocess"):
+    for package in ("geography", "pipeline", "postprocess", "spinewise"):
         assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
+
+
+def test_the_figures_of_the_rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are within the limits, and on a graph made by hand what they should be."""
+    assert rooms.main() == 0
+    graph = {"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"f"}, "f": {"e", "d"}}
+    frozen = {module: frozenset(imported) for module, imported in graph.items()}
+    assert rooms.longest_chain(frozen) == ["a", "b", "c", "d"]
+    assert rooms.circles(frozen) == [frozenset({"e", "f"})]
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "long.py").write_text("x = 1\n" * (rooms.MOST_LINES + 1))
+    monkeypatch.setattr(rooms, "PROJECT", tmp_path)
+    monkeypatch.setattr(rooms, "import_graph", lambda: frozen)
+    assert rooms.line_counts() == {"flows/long.py": rooms.MOST_LINES + 1}
+    assert rooms.main() == 1
+
+
+def test_the_list_of_a_privacy_reviewer() -> None:
+    """docs/privacy.md names every file of the two rooms with its lines of code, as `make docs` writes it."""
+    page = reviewed_files.PAGE.read_text("utf-8")
+    assert page == reviewed_files.with_list(page)
+    assert (
+        reviewed_files.code_lines(
+            '"""What."""\n\n# Why.\nx = 1\n\n\ndef f():\n    """Text.\n\n    More."""\n    return x\n'
+        )
+        == 3
+    )
+    listed = set(re.findall(r"^\| `([^`]+\.py)`", page, re.MULTILINE))
+    folders = (PROJECT / "pipeline" / "privacy", PROJECT / "flows" / "confidential")
+    files = {path.relative_to(PROJECT).as_posix() for folder in folders for path in folder.rglob("*.py")}
+    assert {name for name in files - listed if not name.endswith("__init__.py")} == set()
+
+
+def test_nothing_imports_the_public_face() -> None:
+    """`spinewise` stands above all; what it is made of does not know it."""
+    for package in PACKAGES:
+        users = [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "spinewise"]
+        assert (users == []) == (package != "spinewise")

@@ -17,8 +17,9 @@ from releases.command import spinewise
 from releases.small import write_town
 
 import flows.orchestration.retries
+from flows.execution.retries import may_be_retried, retry_delays
 from flows.execution.workers import WorkerError
-from flows.orchestration.retries import may_be_retried, on_crash, on_failure, retry_delays, tries_before
+from flows.orchestration.retries import on_crash, on_failure, tries_before
 from flows.settings import Settings, load_settings
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError, RefusedError, ReleaseError
 from pipeline.privacy.ledger.events import LedgerError
@@ -189,7 +190,7 @@ def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypa
 
     def perform(times: int, error: Exception) -> None:
         flow(
-            lambda: flows.orchestration.release_flow.perform_as_task(Step("measure", lambda: fail(times, error))),
+            lambda: flows.orchestration.tasks.perform_as_task(Step("measure", lambda: fail(times, error))),
             name="one",
         )()
 

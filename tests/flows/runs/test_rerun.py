@@ -11,11 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from releases.small import run, write_town
 
-import flows.publishing.steps
-import flows.runs.verify
+import flows.confidential.steps
+import flows.runs.versions
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.steps import Silent
-from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun
+from flows.execution.progress import Silent
+from flows.runs.record_sources import universes_to_rerun
+from flows.runs.rerun import Rerun, rerun_release
 from pipeline.errors import InputError, RefusedError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.differences import compare_public
@@ -45,9 +46,9 @@ def test_every_public_file_is_the_same_and_nothing_is_left_behind(
     """True counts are written below restricted/ only, and not for long."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folders: list[str] = []
-    tabulate = flows.publishing.steps.tabulate_universe
+    tabulate = flows.confidential.steps.tabulate_universe
     monkeypatch.setattr(
-        flows.publishing.steps,
+        flows.confidential.steps,
         "tabulate_universe",
         lambda job, *rest: (folders.append(str(job.run.root)), tabulate(job, *rest))[1],
     )
@@ -127,9 +128,9 @@ def test_over_other_records_no_noise_is_drawn(
 ) -> None:
     """They would be measured without a charge. The same records still can be, by the same patched function."""
     measured: list[str] = []
-    measure = flows.publishing.steps.measure_level
+    measure = flows.confidential.steps.measure_level
     monkeypatch.setattr(
-        flows.publishing.steps, "measure_level", lambda *given: (measured.append(given[-1]), measure(*given))[1]
+        flows.confidential.steps, "measure_level", lambda *given: (measured.append(given[-1]), measure(*given))[1]
     )
     assert rerun(town).same
     assert measured == ["county", "tract", "block"] * 2
@@ -143,9 +144,9 @@ def test_over_other_records_no_noise_is_drawn(
 
 
 def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = flows.runs.verify.software()
+    here = flows.runs.versions.software()
     other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}})
-    monkeypatch.setattr(flows.runs.verify, "software", lambda: other)
+    monkeypatch.setattr(flows.runs.versions, "software", lambda: other)
     monkeypatch.setattr("flows.publishing.manifest.software", lambda: other)
     found = rerun(copied)
     assert found.same

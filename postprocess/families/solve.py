@@ -1,4 +1,4 @@
-"""Many small constrained least-squares problems at once: each is solved exactly, or said not to be.
+"""Families solved: many at once by the batched solver, each exactly or not at all; by cvxpy where it did not.
 
 The active set method (`active_set`) works on families of one shape together; for one that it gets stuck in, ADMM
 (`admm`) finds out which inequalities are active. The shape depends on the family alone, and the solution is exact, so
@@ -11,15 +11,41 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from postprocess.arrays import FloatArray
+from postprocess.errors import SolverError
 from postprocess.families.active_set import Exact, Guess, solve_exactly
 from postprocess.families.admm import solve_by_admm
+from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, one_hot
-from postprocess.problem import FloatArray
 
 #: Persons: what another solver leaves of a cell that is zero, or of the way to a limit.
 NEAR = 1e-5
 #: Persons: a solution further from the other solver's is not the same.
 SAME = 1e-3
+
+
+def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
+    """Solutions of the families, in order.
+
+    Args:
+        solver: "auto", "batched" or "cvxpy".
+
+    Raises:
+        SolverError: a family was not solved to its tolerance; names it.
+    """
+    if solver == "cvxpy":
+        return [solve_with_cvxpy(family) for family in families]
+    solutions = solve_batched(families)
+    if solver == "batched":
+        for family, solution in zip(families, solutions, strict=True):
+            if solution is None:
+                raise SolverError(
+                    f'{family.name}: the batched solver did not converge; solver = "auto" would have asked cvxpy'
+                )
+    return [
+        finished(family, solve_with_cvxpy(family)) if solution is None else solution
+        for family, solution in zip(families, solutions, strict=True)
+    ]
 
 
 def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
