@@ -214,7 +214,7 @@ def _missing_columns(universe: Universe, records: InputSpec) -> frozenset[str]:
     if records.form == "wide":
         return frozenset()
     try:
-        return frozenset(needed_columns(records, universe.schema)) - set(column_names(records.file))
+        return frozenset(needed_columns(records, universe.schema)) - set(column_names(records.file, text=records.text_format))
     except InputError:
         return frozenset()
 

@@ -15,6 +15,7 @@ from geography.off_spine import OffSpineAreas
 from geography.regroup import regroup
 from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError, ReleaseError, SpineError
+from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.model.universe import Bound
 from pipeline.records.columns import CountReader
 from pipeline.records.geocodes import LeafReader, text_array
@@ -68,23 +69,25 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
 
 def read_listed_spine(geography: GeographySection) -> Spine:
     """The spine as the list has it; errors as `read_spine`."""
-    path = geography.file
+    path, text = geography.file, geography.text_format
     try:
         if geography.form == "prefixes":
-            (codes,) = _text_columns(path, [str(geography.column)])
+            (codes,) = _text_columns(path, [str(geography.column)], text=text)
             return spine_from_prefixes(text_array(codes), geography.prefix_lengths)
         if geography.form == "pairs":
-            child, parent = _text_columns(path, [str(geography.child), str(geography.parent)])
+            child, parent = _text_columns(path, [str(geography.child), str(geography.parent)], text=text)
             return spine_from_pairs(text_array(child), text_array(parent), geography.level_names)
-        columns = _text_columns(path, geography.level_names)
+        columns = _text_columns(path, geography.level_names, text=text)
         return spine_from_table(pa.table(dict(zip(geography.level_names, columns, strict=True))), geography.level_names)
     except SpineError as error:
         raise SpineError(f"{path}: {error}") from None
 
 
-def _text_columns(path: Path, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
+def _text_columns(
+    path: Path, names: Sequence[str], what: str = "the file of the geography", text: TextFormat = PLAIN
+) -> list[pa.Array]:
     """Columns of a CSV or Parquet file as text without nulls."""
-    file = _open(path, names, what)
+    file = _open(path, names, what, text)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:
         for chunk in file.chunks():
@@ -95,10 +98,10 @@ def _text_columns(path: Path, names: Sequence[str], what: str = "the file of the
     return [pa.concat_arrays(parts[name]) for name in names]
 
 
-def _open(path: Path, columns: Sequence[str], what: str) -> RecordsFile:
+def _open(path: Path, columns: Sequence[str], what: str, text: TextFormat = PLAIN) -> RecordsFile:
     """The file, which is public: what is wrong with it may be told to everyone."""
     try:
-        return open_records(path, columns, _CHUNK_ROWS, what=what)
+        return open_records(path, columns, _CHUNK_ROWS, what=what, text=text)
     except RecordsError as error:
         raise InputError(str(error)) from None
 

@@ -6,7 +6,8 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
-from pipeline.spec.fields import File, Misfit, Section, Table
+from pipeline.model.text_format import TextFormat
+from pipeline.spec.fields import Encoding, File, Misfit, Section, Separator, Table
 
 
 class InputSpec(Section):
@@ -28,6 +29,24 @@ class InputSpec(Section):
         description="form wide: counts = a column template such as pop_{race}, and the values of the other attributes",
     )
 
+    separator: Separator | None = Field(
+        default=None, description='what stands between the fields of a CSV file, such as ";" or "\\t"; default ","'
+    )
+    encoding: Encoding | None = Field(
+        default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
+    )
+    decimal: Literal[".", ","] | None = Field(
+        default=None, description='the decimal mark of counts that are written with decimals; default "."'
+    )
+    repeated: Literal["add"] | None = Field(
+        default=None, description='form long only: "add" where a cell may stand in several rows; default: refused'
+    )
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How the file is written."""
+        return TextFormat(self.separator or ",", self.encoding or "utf-8", self.decimal or ".")
+
     @model_validator(mode="before")
     @classmethod
     def _default_count(cls, section: Any) -> Any:
@@ -40,6 +59,8 @@ class InputSpec(Section):
         problems: list[tuple[str, str]] = []
         if self.form != "long" and self.count is not None:
             problems.append(("count", f'only for the form "long"; the form is {self.form!r}'))
+        if self.form != "long" and self.repeated is not None:
+            problems.append(("repeated", f'only for the form "long"; the form is {self.form!r}'))
         if self.form == "wide" and self.columns:
             problems.append(("columns", 'not for the form "wide", whose columns are named in cells'))
         if self.form == "wide" and not self.cells:
