@@ -214,7 +214,9 @@ def _missing_columns(universe: Universe, records: InputSpec) -> frozenset[str]:
     if records.form == "wide":
         return frozenset()
     try:
-        return frozenset(needed_columns(records, universe.schema)) - set(column_names(records.file, text=records.text_format))
+        return frozenset(needed_columns(records, universe.schema)) - set(
+            column_names(records.file, text=records.text_format)
+        )
     except InputError:
         return frozenset()
 

@@ -43,6 +43,6 @@ def check_encoding(encoding: str) -> str:
         "".encode(encoding)
     except (LookupError, ValueError):
         raise ValueError(
-            f"found {encoding!r}; the name of an encoding of text is needed, such as utf-8, cp1252, iso-8859-2 or utf-16"
+            f"found {encoding!r}; the name of an encoding of text is needed, such as utf-8, cp1252 or utf-16"
         ) from None
     return encoding

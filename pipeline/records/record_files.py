@@ -71,9 +71,7 @@ def open_records(
     return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed, text)
 
 
-def column_names(
-    path: Path, *, what: str = "the file of the records", text: TextFormat = PLAIN
-) -> tuple[str, ...]:
+def column_names(path: Path, *, what: str = "the file of the records", text: TextFormat = PLAIN) -> tuple[str, ...]:
     """The names of the columns that records can have: all of a CSV file, those of a Parquet file that are not nested.
 
     Raises:
@@ -83,6 +81,11 @@ def column_names(
         schema, _ = _parquet_schema(path)
         return tuple(field.name for field in schema if not pa.types.is_nested(field.type))
     return tuple(_csv_header(path, text))
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether the file's name is that of a CSV file."""
+    return path.name.lower().endswith(_TEXT_ENDINGS)
 
 
 def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
@@ -100,9 +103,11 @@ def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
     name = path.name.lower()
     if name.endswith((".parquet", ".pq")):
         return "parquet"
-    if name.endswith(_TEXT_ENDINGS):
+    if is_text_file(path):
         return "csv"
-    raise RecordsError(f"{path}: unknown type of file {quote(path.suffix)}; allowed are .csv, .tsv, .txt (also .gz) and .parquet")
+    raise RecordsError(
+        f"{path}: unknown type of file {quote(path.suffix)}; allowed are .csv, .tsv, .txt (also .gz) and .parquet"
+    )
 
 
 def _check_columns(path: Path, present: Sequence[str], needed: Sequence[str]) -> None:
@@ -180,7 +185,7 @@ def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> Records
 
 
 def _open_text(path: Path, form: TextFormat) -> IO[str]:
-    """The file as text; only the columns that are needed have to be in order, so bytes that are no text are replaced."""
+    """The file as text; only needed columns have to be in order, so bytes that are no text are replaced."""
     if path.name.lower().endswith(".gz"):
         return io.TextIOWrapper(gzip.open(path), encoding=form.text_encoding, errors="replace", newline="")
     return path.open(encoding=form.text_encoding, errors="replace", newline="")
@@ -229,7 +234,7 @@ def _csv_reason(path: Path, error: Exception, form: TextFormat) -> str:
                 if not readable and any(_NOT_TEXT in field for field in row):
                     place = f"{path}, line {reader.line_num:,}: the text is not in"
                     if in_utf8:
-                        return f"{place} UTF-8; write the file in UTF-8, or say its encoding, as encoding = \"cp1252\""
+                        return f'{place} UTF-8; write the file in UTF-8, or say its encoding, as encoding = "cp1252"'
                     return f"{place} {form.encoding}, as encoding says"
     except (OSError, EOFError, zlib.error, csv.Error, StopIteration):
         pass
