@@ -8,6 +8,11 @@ from pydantic import Field, StrictBool, model_validator
 
 from pipeline.model.text_format import TextFormat
 from pipeline.spec.fields import Encoding, File, Misfit, Section, Separator, Table
+from pipeline.spec.value_ranges import expand_numbers
+
+
+def _is_text(entry: tuple[object, object]) -> bool:
+    return all(isinstance(part, str) for part in entry)
 
 
 class InputSpec(Section):
@@ -23,7 +28,7 @@ class InputSpec(Section):
     coded: StrictBool = Field(
         default=False, description="the columns hold the values' numbers, from 0 in the schema's order"
     )
-    values: Table[Table[str]] = Field(default={}, description="attribute -> value in the file -> value of the schema")
+    values: Table[Table[str]] = Field(default={}, description='attribute -> value in the file, or whole numbers as "0..4" -> value of the schema')
     cells: tuple[Table[str], ...] = Field(
         default=(),
         description="form wide: counts = a column template such as pop_{race}, and the values of the other attributes",
@@ -46,6 +51,15 @@ class InputSpec(Section):
     def text_format(self) -> TextFormat:
         """How the file is written."""
         return TextFormat(self.separator or ",", self.encoding or "utf-8", self.decimal or ".")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ranges(cls, section: Any) -> Any:
+        values = section.get("values") if isinstance(section, dict) else None
+        if not isinstance(values, dict) or section.get("form") == "wide":
+            return section
+        texts = {name: one for name, one in values.items() if isinstance(one, dict) and all(map(_is_text, one.items()))}
+        return {**section, "values": {**values, **{name: expand_numbers(one) for name, one in texts.items()}}}
 
     @model_validator(mode="before")
     @classmethod

@@ -189,8 +189,8 @@ class RecodeSection(Section):
     """A partition of an attribute's values into named groups."""
 
     attribute: str = Field(description="the attribute whose values are grouped")
-    groups: Table[Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(
-        description="label of each group -> its values; each value of the attribute in exactly one"
+    groups: Table[Annotated[Values, Field(min_length=1)]] = Field(
+        description='label of each group -> its values, or a range of them, "0..4"; each value in exactly one group'
     )
 
 

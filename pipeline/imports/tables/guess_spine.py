@@ -150,7 +150,8 @@ def _prefixed(
     if found_widths - {width} and not (column.digits and found_widths <= {width, width - 1}):
         lengths_found = ", ".join(map(str, sorted(found_widths)[:6]))
         raise InputError(
-            f"{file}: --levels: codes of column {stated[0]!r} have {lengths_found} characters; the last length is {width}"
+            f"{file}: --levels: codes of column {stated[0]!r} have {lengths_found} characters; the last length is "
+            f"{width}"
         )
     told = [f"levels, as you said: {' > '.join(lengths)}, by the first characters of column {stated[0]!r}"]
     if filled := bool(found_widths - {width}):

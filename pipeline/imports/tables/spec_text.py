@@ -11,6 +11,7 @@ from pipeline.imports.tables.guess_schema import GuessedAttribute
 from pipeline.imports.tables.guess_spine import GuessedSpine
 from pipeline.imports.toml_text import assigned, commented, key, listed, quoted, shares, table_inline
 from pipeline.model.text_format import PLAIN, TextFormat
+from pipeline.spec.value_ranges import collapse_numbers
 
 #: Cells up to which a table of all attributes is published by default.
 _MOST_PUBLISHED = 300
@@ -174,6 +175,7 @@ def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
         lines.append(table_inline("columns", columns))
     for attribute in universe.attributes:
         if attribute.mapped:
+            mapped = attribute.mapped if universe.form == "wide" else collapse_numbers(attribute.mapped)
             lines += ["", f"[{prefix}input.values.{key(attribute.name)}]{'':<6} # in the file = in the schema"]
-            lines += [assigned(found, quoted(value)) for found, value in attribute.mapped.items()]
+            lines += [assigned(found, quoted(value)) for found, value in mapped.items()]
     return lines
