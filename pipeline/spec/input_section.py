@@ -28,7 +28,9 @@ class InputSpec(Section):
     coded: StrictBool = Field(
         default=False, description="the columns hold the values' numbers, from 0 in the schema's order"
     )
-    values: Table[Table[str]] = Field(default={}, description='attribute -> value in the file, or whole numbers as "0..4" -> value of the schema')
+    values: Table[Table[str]] = Field(
+        default={}, description='attribute -> value in the file, or whole numbers as "0..4" -> value of the schema'
+    )
     cells: tuple[Table[str], ...] = Field(
         default=(),
         description="form wide: counts = a column template such as pop_{race}, and the values of the other attributes",

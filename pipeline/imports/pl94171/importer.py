@@ -93,13 +93,12 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     )
     if with_quarters:
         found += f", {int(histogram.quarters(summary).sum()):,} persons in group quarters"
-    missing = None if with_quarters or files.geo.layout != "pipes" else (
-        f"segment 3 ({files.state}00003{files.year}.pl) is not there: persons in group quarters by type (table P5) are not "
-        "imported"
-    )
+    told = [found]
+    if not with_quarters and files.geo.layout == "pipes":
+        name = f"{files.state}00003{files.year}.pl"
+        told.append(f"segment 3 ({name}) is not there: persons in group quarters by type (table P5) are not imported")
     off = f"off the spine: {counted(listed['place'], 'place')}, {counted(listed['aian'], 'American Indian area')}"
-    told = (found, off) if missing is None else (found, off, missing)
-    return Imported(out / "release.toml", told, tuple(tell_mismatches(summary, mismatches)))
+    return Imported(out / "release.toml", (*told, off), tuple(tell_mismatches(summary, mismatches)))
 
 
 def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Sequence[Mismatches]) -> None:

@@ -47,6 +47,8 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
     check_new(out)
     with new_folder(out) as folder:
         parts = Parts(request, folder)
+        key: str | None
+        households: GuessedUniverse | None
         file = parts.table(request.persons, "persons.parquet")
         if request.households is not None:
             placed, key, households = _with_households(parts, file)
@@ -54,9 +56,7 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
         else:
             columns = usable(file, profile(file), request.ignore)
             placed = place_records(parts, file, columns, "persons.parquet")
-            key = None if _reading_is_stated(request) else request.key
-            if key is None and not _reading_is_stated(request):
-                key = guess_key(placed.file, placed.columns, placed.leaf)
+            key = _own_key(placed, request)
             households = None if key is None else _own_households(parts, placed, key)
             if key is not None:
                 reading = _records_reading(placed, request)
@@ -78,9 +78,12 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
     return ImportedTable(out / "release.toml", tuple(parts.told))
 
 
-def _reading_is_stated(request: TableRequest) -> bool:
+def _own_key(placed: Placed, request: TableRequest) -> str | None:
+    """The column that leads to households in a table of persons; None where a row is not a person."""
     asked = request.asked
-    return asked.form in ("long", "wide") or asked.count is not None or bool(asked.counts)
+    if asked.form in ("long", "wide") or asked.count is not None or asked.counts:
+        return None
+    return request.key or guess_key(placed.file, placed.columns, placed.leaf)
 
 
 def _records_reading(placed: Placed, request: TableRequest) -> Reading:

@@ -98,7 +98,7 @@ def _leaf(
     common = [name for name in candidates if name in columns] if geocode is None else []
     if common:
         return max(common, key=lambda name: areas[name].n_distinct)
-    sought = [columns[geocode]] if geocode in columns else list(columns.values())
+    sought = [columns[geocode]] if geocode is not None and geocode in columns else list(columns.values())
     fitting = [
         name
         for name in candidates

@@ -21,6 +21,12 @@ _SQLITE = (".sqlite", ".sqlite3")
 #: A file of either kind.
 _EITHER = ".db"
 _SQLITE_START = b"SQLite format 3\0"
+#: What a session is told first, so that no query changes anything; PostgreSQL knows it by an option.
+_ONLY_READING = {
+    "sqlite": "PRAGMA query_only = ON",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+}
 _WORKBOOKS = (".xlsx", ".xlsm")
 #: A DuckDB in memory, for queries over files.
 _IN_MEMORY = "duckdb:"
@@ -209,6 +215,8 @@ def _sql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
     options: dict[str, Any] = {"stream_results": True, **({"postgresql_readonly": True} if postgresql else {})}
     try:
         with engine.connect().execution_options(**options) as connection:
+            if (only_reading := _ONLY_READING.get(engine.dialect.name)) is not None:
+                connection.exec_driver_sql(only_reading)
             text = query.replace("%", "%%") if engine.dialect.paramstyle in ("format", "pyformat") else query
             found = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(text)
             if not found.returns_rows:

@@ -155,7 +155,10 @@ def test_sqlite(name: str, tmp_path: Path) -> None:
     ("source", "says"),
     [
         ("mysql+nodriver://u:secret@h/d", "a database \\(mysql\\): the URL is none that SQLAlchemy knows"),
-        ("oracle+cx_oracle://u:secret@h/d", "a database \\(oracle\\): its driver is not installed: pip install cx_Oracle"),
+        (
+            "oracle+cx_oracle://u:secret@h/d",
+            "a database \\(oracle\\): its driver is not installed: pip install cx_Oracle",
+        ),
         ("nothing://u:secret@h/d", "a database \\(nothing\\): "),
         ("{folder}/none.sqlite", "no such file; a SQLite database is needed"),
     ],

@@ -81,7 +81,7 @@ def test_a_lookup_whose_levels_cross(tmp_path: Path) -> None:
     areas = english_areas().assign(ward=lambda frame: "W" + (frame["oa21cd"].str[3:].astype(int) // 5).astype(str))
     areas.to_csv(tmp_path / "lookup.csv", index=False)
     pd.DataFrame({"oa21cd": [*areas["oa21cd"]] * 2, "sex": ["f", "m"] * 48}).to_csv(tmp_path / "p.csv", index=False)
-    with pytest.raises(InputError, match="cross each other: .* name the levels from the top down: --geography"):
+    with pytest.raises(InputError, match=r"cross each other: .* name the levels from the top down: --geography"):
         imported(tmp_path / "out", tmp_path / "p.csv", areas=tmp_path / "lookup.csv")
     spec = imported(
         tmp_path / "out", tmp_path / "p.csv", areas=tmp_path / "lookup.csv", geography=("rgn22cd", "ward", "oa21cd")
@@ -152,7 +152,8 @@ def test_prefix_lengths_on_the_command_line(tmp_path: Path) -> None:
     [
         ("lsoa21cd", "lsoa"), ("MSOA11CD", "msoa"), ("lad22cd", "ltla"), ("LTLA", "lad"), ("nuts3", "state"),
         ("NUTS_3"[:4] + "3", "nuts3"), ("Gemeinde", "municipio"), ("Gemeindeschlüssel"[:8], "commune"),
-        ("Município", "comune"), ("dguid", "dguid"), ("oa_2011", "oa"), ("GEMEINDE_NR", "gemeinde"), ("kommune", "gmina"),
+        ("Município", "comune"), ("dguid", "dguid"), ("oa_2011", "oa"), ("GEMEINDE_NR", "gemeinde"),
+        ("kommune", "gmina"),
     ],
 )  # fmt: skip
 def test_names_of_many_countries(name: str, rank_of: str) -> None:

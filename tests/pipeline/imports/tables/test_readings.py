@@ -204,8 +204,12 @@ def test_ages_of_any_form(tmp_path: Path) -> None:
     rng = np.random.default_rng(8)
     ages = rng.integers(0, 91, 3000)
     frame = pd.DataFrame(
-        {"town": rng.choice(["A", "B"], 3000), "age": [str(a) if a < 90 else "90+" for a in ages], "sex": rng.choice(["f", "m"], 3000)}
-    )  # fmt: skip
+        {
+            "town": rng.choice(["A", "B"], 3000),
+            "age": [str(a) if a < 90 else "90+" for a in ages],
+            "sex": rng.choice(["f", "m"], 3000),
+        }
+    )
     frame.to_csv(tmp_path / "a.csv", index=False)
     spec = imported(tmp_path / "out", tmp_path / "a.csv")
     universe = spec.universes()[0]
