@@ -11,21 +11,19 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.confidential.charge import check_datasets
 from flows.estimation.constraints import broken_bound, check_constraints, declared_constraints
-from flows.publishing.manifest import statement_of
-from flows.runs.request import with_data
+from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
+from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
-from pipeline.release.tables import check_labels
-from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
@@ -169,11 +167,9 @@ def _check_statements(universe: Universe, spec_file: Path, result: Validation) -
     """What a run checks of the spec before it reads anything."""
     with result.noted("spec", f"{spec_file}: "):
         universe.require_input()
-    with result.noted("spec", f"{spec_file}: "):
-        statement_of(universe)
-    for table in universe.tables:
+    for check in universe_checks(universe):
         with result.noted("spec", f"{spec_file}: "):
-            check_labels(table.name, table.query.answer_labels())
+            check()
 
 
 def _check_universe(universe: Universe, spine: Spine | None, result: Validation) -> None:
@@ -189,7 +185,7 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
     records = universe.input
     missing = _missing_columns(universe, records)
     answers = None if spine is None or missing else _Answers.of(universe, spine)
-    log: ProblemLog | None = None
+    log: MistakeLog | None = None
     if missing:
         with result.noted("records"):
             open_cells(records, universe.schema, spine)
@@ -225,7 +221,7 @@ def _check_people(universe: Universe, counted: int, people: int, result: Validat
     result.findings.append(Finding("records", f"{file}: {told}", file, problem="another number of people"))
 
 
-def _note_person_numbers(records: InputSpec, result: Validation) -> None:
+def _note_person_numbers(records: RecordSource, result: Validation) -> None:
     """A remark on each column that says that persons have several records; only microdata can have them."""
     if records.form != "microdata":
         return
@@ -235,7 +231,7 @@ def _note_person_numbers(records: InputSpec, result: Validation) -> None:
         result.remarks += [f"{records.file}: {number.told}" for number in numbers]
 
 
-def _missing_columns(universe: Universe, records: InputSpec) -> frozenset[str]:
+def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:
     """The needed columns that a readable file of rows does not have; the others can be looked at all the same."""
     if records.form == "wide":
         return frozenset()
@@ -251,7 +247,7 @@ def _called(universe: Universe) -> str:
     return f"companions.{universe.name}" if universe.name else "the release"
 
 
-def _note_impossible(universe: Universe, chunk: CellChunk, log: ProblemLog) -> None:
+def _note_impossible(universe: Universe, chunk: CellChunk, log: MistakeLog) -> None:
     """Note records in cells that the spec says are impossible."""
     if not universe.structural_zeros.any():
         return
@@ -265,7 +261,7 @@ def _note_impossible(universe: Universe, chunk: CellChunk, log: ProblemLog) -> N
     rows = places if chunk.rows is None else chunk.rows[places]
     labels = universe.schema.cell_labels()
     log.add(
-        f"companions.{universe.name}.structural_zeros" if universe.name else "structural_zeros",
+        universe.key("structural_zeros"),
         "a combination that the spec says is impossible",
         chunk.first_row + np.unique(rows) + 1,
         (labels[cell] for cell in dict.fromkeys(cells[places].tolist())),
@@ -273,7 +269,7 @@ def _note_impossible(universe: Universe, chunk: CellChunk, log: ProblemLog) -> N
     )
 
 
-def _findings(log: ProblemLog) -> list[Finding]:
+def _findings(log: MistakeLog) -> list[Finding]:
     lines = log.lines()
     return [
         Finding(
@@ -288,7 +284,7 @@ def _findings(log: ProblemLog) -> list[Finding]:
             tuple(problem.found),
             problem.allowed,
         )
-        for problem in log.problems
+        for problem in log.mistakes
     ]
 
 
@@ -338,6 +334,6 @@ def _check_constraints(
         declared = declared_constraints(universe, spine, facilities, invariants)
         result.remarks += check_constraints(universe, spine, declared)
     for bound, counts in zip(universe.bounds, facilities, strict=True):
-        geocodes = spine.levels[spine.index_of(bound.level)].geocodes
+        geocodes = spine.level(bound.level).geocodes
         if told := broken_bound(bound, counts, answers.sums[bound.level, bound.query], geocodes):
             result.remarks.append(told)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,9 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
-from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
-from pipeline.inputs.geography import write_facilities, write_spine
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
@@ -25,8 +23,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.release.histograms import read_histogram, write_histogram
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
-from pipeline.report.polygons import Area, write_areas
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
 
 #: Answers with noise in memory at a time.
 _AT_ONCE = 1 << 22
@@ -51,7 +48,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> str:
 
 def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     """The confidential histogram of a level, `(n, n_cells)` int64."""
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
 
 
@@ -72,25 +69,6 @@ def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     gaps = check_constraints(universe, job.spine, declared)
     return [*gaps, *broken_bounds(universe, job.spine, facilities, levels)]
-
-
-def write_public_inputs(
-    job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]], polygons: Mapping[str, Sequence[Area]]
-) -> None:
-    """Publish what the release is computed from beside measurements and invariants: spine, polygons and bounds.
-
-    Args:
-        facilities: of each universe, of each of its bounds.
-        polygons: of each level that has some.
-    """
-    write_spine(job.run.spine, job.run.staging, job.spine)
-    for level, areas in polygons.items():
-        write_areas(job.run.polygons(level), job.run.staging, areas)
-    for universe in job.universes:
-        for number, bound in enumerate(universe.bounds):
-            geocodes = job.spine.levels[job.spine.index_of(bound.level)].geocodes
-            target = job.folder(universe).constraint(number)
-            write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])
 
 
 def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:
@@ -170,7 +148,7 @@ class _Answers:
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
     """Write the answers of all geounits of a level, some geounits at a time, and as many files as there are workers."""
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     step = max(1, _AT_ONCE // max([1, *(one.query.size for one in answers)]))
     with ExitStack() as stack:
         writers = [

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import RecordsError
+from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.columns import AttributeReader, CountReader
 from pipeline.records.geocodes import LeafReader
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
 from pipeline.records.repeated import SeenKeys, cell_keys
 from pipeline.records.wide import expand_cells
-from pipeline.spec.input_section import InputSpec
 
 #: Rows of a Parquet file read at a time; about 50 bytes each are held.
 CHUNK_ROWS = 1_000_000
@@ -55,12 +55,12 @@ class RecordCells:
         chunks: reads the file, once.
     """
 
-    log: ProblemLog
+    log: MistakeLog
     chunks: Callable[[], Iterator[CellChunk]]
 
 
 def open_cells(
-    records: InputSpec,
+    records: RecordSource,
     schema: Schema,
     spine: Spine | None,
     *,
@@ -85,7 +85,7 @@ def open_cells(
     return _open_rows(records, schema, None if records.geocode in skip else spine, chunk_rows, skip)
 
 
-def needed_columns(records: InputSpec, schema: Schema) -> tuple[str, ...]:
+def needed_columns(records: RecordSource, schema: Schema) -> tuple[str, ...]:
     """The columns that records of a row a record, or a cell, need."""
     columns = [records.columns.get(name, name) for name in schema.names]
     return tuple(
@@ -94,7 +94,7 @@ def needed_columns(records: InputSpec, schema: Schema) -> tuple[str, ...]:
 
 
 def _open_rows(
-    records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int, skip: Collection[str]
+    records: RecordSource, schema: Schema, spine: Spine | None, chunk_rows: int, skip: Collection[str]
 ) -> RecordCells:
     """Microdata and the long form: one cell a row, one person or a count of them."""
     attributes = [
@@ -113,7 +113,7 @@ def _open_rows(
     columns = [name for name in needed_columns(records, schema) if name not in skip]
     file = open_records(records.file, columns, chunk_rows, text=text)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
-    log = ProblemLog(records.file, file.find_lines)
+    log = MistakeLog(records.file, file.find_lines)
     once = records.form == "long" and records.repeated is None and spine is not None and not skip
 
     def chunks() -> Iterator[CellChunk]:
@@ -163,11 +163,11 @@ class _Repeats:
 
     def __init__(
         self,
-        records: InputSpec,
+        records: RecordSource,
         schema: Schema,
         spine: Spine,
         attributes: Sequence[AttributeReader],
-        log: ProblemLog,
+        log: MistakeLog,
     ) -> None:
         self.spine, self.log = spine, log
         self.sizes = [reader.n_found for reader in attributes]
@@ -195,7 +195,7 @@ class _Repeats:
         )
 
 
-def _open_wide(records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int) -> RecordCells:
+def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk_rows: int) -> RecordCells:
     """The wide form: one leaf a row, one sum of columns a cell."""
     cells = expand_cells(records.cells, schema, coded=records.coded, values=records.values)
     text = records.text_format
@@ -207,7 +207,7 @@ def _open_wide(records: InputSpec, schema: Schema, spine: Spine | None, chunk_ro
         text=text,
     )
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
-    log = ProblemLog(records.file, file.find_lines)
+    log = MistakeLog(records.file, file.find_lines)
 
     def chunks() -> Iterator[CellChunk]:
         seen = np.zeros(0 if spine is None else spine.n_leaves, dtype=bool)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.model.schema import Attribute
-from pipeline.records.problems import SHOWN, ProblemLog, list_allowed
+from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
 
 #: Largest count that one row may hold: more than there are people, and far from the end of int64 when summed.
 LARGEST_COUNT = 10**10
@@ -106,7 +106,7 @@ class AttributeReader:
             return f"column {self.column!r}"
         return f"column {self.column!r} (attribute {self.attribute.name!r})"
 
-    def read(self, column: pa.Array, first_row: int, log: ProblemLog) -> NDArray[np.int64]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
         """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         return self._read(column, first_row, log)[0]
 
@@ -116,7 +116,7 @@ class AttributeReader:
         return len(self.numbers)
 
     def read_found(
-        self, column: pa.Array, first_row: int, log: ProblemLog
+        self, column: pa.Array, first_row: int, log: MistakeLog
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As `read`; and the number of what stands in the file, `(n_rows,)` from 0 to `n_found`."""
         codes, distinct = self._read(column, first_row, log)
@@ -124,7 +124,7 @@ class AttributeReader:
         found = [place.get(text, 0) for text in distinct.texts]
         return codes, np.append(np.array(found, dtype=np.int64), place.get("", 0))[distinct.index]
 
-    def _read(self, column: pa.Array, first_row: int, log: ProblemLog) -> tuple[NDArray[np.int64], Distinct]:
+    def _read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[NDArray[np.int64], Distinct]:
         distinct = Distinct.of(column)
         no_value = self.numbers.get("", MISSING)
         codes = [self.numbers.get(text, OUTSIDE) if text else no_value for text in distinct.texts]
@@ -150,7 +150,7 @@ class CountReader:
     column: str
     decimal: str = "."
 
-    def read(self, column: pa.Array, first_row: int, log: ProblemLog) -> NDArray[np.int64]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
         """Count of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         distinct = Distinct.of(column)
         counts = distinct.spread(np.array([self._count(v) for v in distinct.values.to_pylist()], dtype=np.int64))

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
-from pipeline.model.text_format import TextFormat
+from pipeline.model.record_source import Form, RecordSource
 from pipeline.spec.fields import Encoding, File, Misfit, Section, Separator, Table
 from pipeline.spec.value_ranges import expand_numbers
 
@@ -19,7 +19,7 @@ class InputSpec(Section):
     """The confidential records."""
 
     file: File = Field(description="the CSV or Parquet file of records, relative to the spec")
-    form: Literal["microdata", "long", "wide"] = Field(
+    form: Form = Field(
         description='"microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf)'
     )
     geocode: str = Field(description="the column of leaf codes")
@@ -48,11 +48,6 @@ class InputSpec(Section):
     repeated: Literal["add"] | None = Field(
         default=None, description='form long only: "add" where a cell may stand in several rows; default: refused'
     )
-
-    @property
-    def text_format(self) -> TextFormat:
-        """How the file is written."""
-        return TextFormat(self.separator or ",", self.encoding or "utf-8", self.decimal or ".")
 
     @model_validator(mode="before")
     @classmethod
@@ -88,3 +83,7 @@ class InputSpec(Section):
         if problems:
             raise Misfit(*problems)
         return self
+
+    def source(self) -> RecordSource:
+        """What the rest of the pipeline sees of the section."""
+        return RecordSource(**{name: getattr(self, name) for name in type(self).model_fields})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pipeline.imports.tables.guess_schema import attribute_name
 from pipeline.imports.tables.table_file import TableFile
 from pipeline.records.columns import CountReader
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 
 _RACES = {"white", "black", "aian", "asian", "nhpi", "sor", "other", "hisp", "hispanic", "two"}
 #: Beginnings of names that count other things than people.
@@ -109,7 +109,7 @@ def _less_or_equal(file: TableFile, prefixes: Sequence[str], endings: Sequence[s
         return None
     possible = {(prefixes[0], prefixes[1]): True, (prefixes[1], prefixes[0]): True}
     names = [f"{prefix}_{ending}" for prefix in prefixes for ending in endings]
-    log = ProblemLog(file.path)
+    log = MistakeLog(file.path)
     for chunk in file.chunks(names):
         counts = {name: CountReader(name, file.text.decimal).read(chunk.column(name), 0, log) for name in names}
         for part, whole in possible:

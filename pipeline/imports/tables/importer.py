@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from geography.codes import counted
 from pipeline.errors import InputError
-from pipeline.imports.folder import check_new, new_folder
+from pipeline.imports.folder import import_folder
 from pipeline.imports.tables.guess_schema import GuessedAttribute, guess_schema, value_labels
 from pipeline.imports.tables.guess_spine import level_name
 from pipeline.imports.tables.guess_wide import guess_wide
@@ -27,6 +27,7 @@ from pipeline.imports.tables.table_file import TableFile
 from pipeline.imports.tables.total_values import check_total_values
 from pipeline.records.person_numbers import PersonNumber, find_person_numbers
 from pipeline.spec.release_spec import parse_spec
+from pipeline.storage.files import check_new
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             people; nothing is written then.
     """
     check_new(out)
-    with new_folder(out) as folder:
+    with import_folder(out) as folder:
         parts = Parts(request, folder)
         key: str | None
         households: GuessedUniverse | None

@@ -21,7 +21,7 @@ from pipeline.imports.tables.profile import Column
 from pipeline.imports.tables.sums import SameTotal, find_sums
 from pipeline.imports.tables.table_file import TableFile
 from pipeline.records.columns import CountReader
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 
 Form = Literal["microdata", "long", "wide"]
 
@@ -350,7 +350,7 @@ def read_counts(file: TableFile, names: Sequence[str]) -> NDArray[np.int64]:
     Raises:
         RecordsError: a value is no count; all of them are told.
     """
-    log = ProblemLog(file.path)
+    log = MistakeLog(file.path)
     parts = []
     first_row = 0
     for chunk in file.chunks(names):
