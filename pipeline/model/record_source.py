@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
 
+from pipeline.model.memory_table import Source
 from pipeline.model.text_format import TextFormat
 
 Form = Literal["microdata", "long", "wide"]
@@ -17,7 +17,7 @@ class RecordSource:
     """A file of records; `pipeline.spec.input_section` checks that its parts fit each other.
 
     Attributes:
-        file: CSV or Parquet, absolute.
+        file: CSV or Parquet, absolute; or a table in memory.
         form: "microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf).
         geocode: the column of leaf codes.
         count: the column of counts, form long only.
@@ -29,7 +29,7 @@ class RecordSource:
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
     """
 
-    file: Path
+    file: Source
     form: Form
     geocode: str
     count: str | None = None

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from pipeline.model.memory_table import Source
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.columns import Distinct
 from pipeline.records.record_files import open_records
@@ -80,7 +80,7 @@ class _Sample:
         return len(self.rows) / max(1, sum(self.rows.values()))
 
 
-def find_person_numbers(path: Path, columns: Sequence[str], *, text: TextFormat = PLAIN) -> list[PersonNumber]:
+def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextFormat = PLAIN) -> list[PersonNumber]:
     """The columns that look like it: nearly as many values as rows, some of them in several rows.
 
     Memory is bounded: of a column with many values a part of them is remembered, each with all of its rows. Numbers

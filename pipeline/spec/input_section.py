@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, StrictBool, model_validator
 
 from pipeline.model.record_source import Form, RecordSource
-from pipeline.spec.fields import Encoding, File, Misfit, Section, Separator, Table
+from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table
 from pipeline.spec.value_ranges import expand_numbers
 
 
@@ -18,7 +18,7 @@ def _is_text(entry: tuple[object, object]) -> bool:
 class InputSpec(Section):
     """The confidential records."""
 
-    file: File = Field(description="the CSV or Parquet file of records, relative to the spec")
+    file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
     form: Form = Field(
         description='"microdata" (a row per record), "long" (a row per cell, with its count) or "wide" (a row per leaf)'
     )
