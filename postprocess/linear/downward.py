@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, chunks
+from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import inverse_off, range_projector
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of, sum_of_blocks
-from postprocess.problem import FloatArray, IntArray, Marginal, Problem
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of
+from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,18 +45,19 @@ class LevelVariances:
         return out
 
 
-def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> FloatArray:
-    """J of the geounits of a level that has children, `(n, n_blocks, a, a)`."""
+def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> tuple[FloatArray, IntArray]:
+    """J of the classes of a level that has children `(n_classes, n_blocks, a, a)`; class of each geounit `(n,)`."""
     children = estimates[level].children
     if children is not None:
-        return children.precision
-    below = estimates[level + 1]
-    summed = partial(sum_of_blocks, problem.spine.child_offsets(level), below.classes)
+        return children.precision, estimates[level].classes
+    below, n = estimates[level + 1], len(problem.spine.levels[level])
+    groups = ChildGroups.of(problem.spine.child_offsets(level), below.classes, np.zeros((n, 0)), counted=True)
+    summed = groups.sum_of_blocks
     # What every child knows, and what of any child nothing is known of.
     excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
     if below.info.any_unmeasured:
         excluded = range_projector(summed(below.info.unmeasured) + excluded)
-    return inverse_off(summed(below.info.covariance), excluded)
+    return inverse_off(summed(below.info.covariance), excluded), groups.classes
 
 
 def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[LevelVariances]:
@@ -70,19 +71,32 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[Level
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents
-        pairs, classes = np.unique(np.stack([parents, estimate.classes]), axis=1, return_inverse=True)
-        parent, own = pairs
-        precision = _children_precision(problem, level - 1, estimates)[parent]
+        precision, said = _children_precision(problem, level - 1, estimates)
         above = out[-1]
-        covariance = estimate.info.covariance[own]
-        gain = covariance @ precision
-        upper = above.covariance[above.classes[parent]]
-        single = np.diff(problem.spine.child_offsets(level - 1))[parent] == 1
-        total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
-        total = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
-        unmeasured = estimate.info.unmeasured[own]
-        unmeasured = np.where(single[:, None, None, None], above.unmeasured[above.classes[parent]], unmeasured)
+        alone = np.diff(problem.spine.child_offsets(level - 1)) == 1
+        keys = np.stack([above.classes[parents], said[parents], alone[parents], estimate.classes])
+        kinds, classes = np.unique(keys, axis=1, return_inverse=True)
+        total = np.empty((kinds.shape[1], *precision.shape[1:]))
+        for rows in chunks(len(total), total[0].size):
+            upper, of, single, own = kinds[:, rows]
+            total[rows] = _final(estimate.info.covariance[own], precision[of], above.covariance[upper], single == 1)
+        unmeasured = above.unmeasured[:1]
+        if above.unmeasured.any() or estimate.info.any_unmeasured:
+            upper, _, single, own = kinds
+            unmeasured = np.where(
+                (single == 1)[:, None, None, None],
+                above.unmeasured[upper if len(above.unmeasured) > 1 else 0 * upper],
+                estimate.info.unmeasured[own],
+            )
         out.append(LevelVariances(classes.ravel().astype(np.int64), total, unmeasured))
+    return out
+
+
+def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, single: BoolArray) -> FloatArray:
+    """V~ of children with covariances V, whose parents have J and V~ `upper`; all `(n, n_blocks, a, a)`."""
+    gain = covariance @ precision
+    total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
+    out: FloatArray = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
     return out
 
 
@@ -104,7 +118,7 @@ def unbiased_estimates(
         children = estimates[level - 1].children
         assert children is not None
         moved = basis.fold(above - children.mean)
-        correction = basis.unfold(basis.apply(children.precision, moved))
+        correction = basis.unfold(basis.apply(children.precision, moved, estimates[level - 1].classes))
         single = np.diff(problem.spine.child_offsets(level - 1)) == 1
     step = max(1, CHUNK_CELLS // problem.n_cells)
     for first in range(0, len(estimate.classes), step):
@@ -112,7 +126,7 @@ def unbiased_estimates(
         best = basis.unfold(estimates_of(problem, basis, level, estimate, rows)[0])
         if correction is not None and above is not None:
             parents = problem.spine.levels[level].parents[rows]
-            covariance = estimate.info.covariance[estimate.classes[rows]]
-            best = best + basis.unfold(basis.apply(covariance, basis.fold(correction[parents])))
+            moved = basis.apply(estimate.info.covariance, basis.fold(correction[parents]), estimate.classes[rows])
+            best = best + basis.unfold(moved)
             best = np.where(single[parents][:, None], above[parents], best)
         yield slice(first, int(rows[-1]) + 1), best
