@@ -7,6 +7,7 @@ are one of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,7 @@ ENGLAND_AND_WALES = Shape(
 def leaf_codes(geounits: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.str_]:
     """Codes of the leaves, of which each level's code is a prefix; levels are as large as `geounits` says."""
     codes = np.array([f"{i:0{_DIGITS}d}" for i in range(geounits[0])])
-    for above, below in zip(geounits, geounits[1:], strict=False):
+    for above, below in pairwise(geounits):
         # Each has a child; the others are spread with weights, as real areas are.
         weights = rng.gamma(8.0, size=above)
         children = 1 + rng.multinomial(below - above, weights / weights.sum())
@@ -110,7 +111,9 @@ def spec_text(shape: Shape) -> str:
     if shape.groups:
         width = -(-shape.attributes[0] // shape.groups)
         lines += ["", "[schema.recodes.groups]", f'attribute = "{names[0]}"', "groups = {"]
-        parts = [range(first, min(first + width, shape.attributes[0])) for first in range(0, shape.attributes[0], width)]
+        parts = [
+            range(first, min(first + width, shape.attributes[0])) for first in range(0, shape.attributes[0], width)
+        ]
         lines[-1] += ", ".join(f"g{n} = {_list(part)}" for n, part in enumerate(parts)) + " }"
         queries.insert(1, "groups")
     lines += ["", "[strategy.queries]", *(f'{query} = "1/{len(queries)}"' for query in queries)]

@@ -15,6 +15,8 @@ from geography.spine import Spine
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+#: The groups of a query's attributes.
+MarginalKey = tuple[bytes, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +30,11 @@ class Marginal:
 
     name: str
     groups: tuple[IntArray, ...]
+
+    @cached_property
+    def key(self) -> MarginalKey:
+        """What tells it from other queries, whatever they are called."""
+        return tuple(group.tobytes() for group in self.groups)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

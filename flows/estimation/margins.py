@@ -24,7 +24,7 @@ from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.downward.simulated_margins import UNKNOWN, DrawNoise, ErrorCounts, PublishedTable, margins, simulate
-from postprocess.linear.downward import LevelVariances, variances_of
+from postprocess.linear.downward import AnswerVariances, variances_of
 from postprocess.problem import Measured, Problem
 
 
@@ -44,17 +44,21 @@ class PublicNoise:
     noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
     kinds: tuple[NDArray[np.int8] | None, ...]
 
-    def draw(self, replicate: int, level: int, query: int, shape: tuple[int, int]) -> NDArray[np.int64]:
-        """Noise `(n, size)` on a query's answers at a level, in one simulated run."""
+    def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+        """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
+
+        It goes by the place in the level, so that it does not depend on how many geounits are asked for at a time.
+        """
         place = json.dumps(["spinewise simulation 1", self.seed, self.universe, replicate, level, query])
         public_key = hashlib.sha256(place.encode()).digest()
         drawn = [
-            sampler_for(noise).draw(public_key, 0, shape[0] * shape[1]).reshape(shape)
+            sampler_for(noise).draw(public_key, first * shape[1], shape[0] * shape[1]).reshape(shape)
             for noise in self.noise[level][query]
         ]
         if (kinds := self.kinds[level]) is not None:
+            own = kinds[first : first + shape[0]]
             for kind, other in enumerate(drawn[1:], start=1):
-                drawn[0][kinds == kind] = other[kinds == kind]
+                drawn[0][own == kind] = other[own == kind]
         return drawn[0]
 
 
@@ -65,7 +69,7 @@ class Simulation:
     problem: Problem
     released: tuple[sp.csr_array, ...]
     tables: tuple[PublishedTable, ...]
-    variances: tuple[LevelVariances, ...]
+    variances: tuple[AnswerVariances, ...]
     noise: PublicNoise
     replicate: int
 
@@ -100,8 +104,13 @@ class Margins:
         )
 
     @cached_property
-    def variances(self) -> tuple[LevelVariances, ...]:
-        return tuple(variances_of(self.estimation.problem, self.estimation.upward))
+    def variances(self) -> tuple[AnswerVariances, ...]:
+        """Per level, the variances of its tables' answers; the matrices behind them are held one level at a time."""
+        levels = variances_of(self.estimation.problem, self.estimation.upward)
+        return tuple(
+            found.of_queries(self.estimation.basis, [one.marginal for one in self.tables if one.level == level])
+            for level, found in enumerate(levels)
+        )
 
     def simulate(self) -> None:
         """Simulate all runs, and add up their errors."""

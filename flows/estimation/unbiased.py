@@ -20,7 +20,7 @@ from flows.estimation.constraints import marginal_of
 from flows.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table
 from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group, strings
-from postprocess.linear.downward import LevelVariances, unbiased_estimates, variances_of
+from postprocess.linear.downward import AnswerVariances, unbiased_estimates, variances_of
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import FloatArray, Marginal, Problem
 
@@ -51,8 +51,14 @@ class Unbiased:
         return upward_pass(self.problem, self.estimation.basis)
 
     @cached_property
-    def variances(self) -> list[LevelVariances]:
-        return variances_of(self.problem, self.upward)
+    def variances(self) -> list[AnswerVariances]:
+        """Per level, the variances of its tables' answers; the matrices behind them are held one level at a time."""
+        names = self.estimation.job.spine.level_names
+        levels = variances_of(self.problem, self.upward)
+        return [
+            found.of_queries(self.estimation.basis, [marginal_of(table.query) for table in self.tables(name)])
+            for name, found in zip(names, levels, strict=True)
+        ]
 
     def tables(self, level: str) -> list[Table]:
         return [table for table in self.estimation.universe.tables if level in table.levels]
@@ -112,9 +118,7 @@ class Unbiased:
 
     def _class_variances(self, level: int, marginal: Marginal) -> FloatArray:
         """Variances `(n_classes, size)` of a query's answers, rounded."""
-        found = self.variances[level]
-        every = replace(found, classes=np.arange(len(found.covariance)))
-        return _significant(every.of_answers(self.estimation.basis, marginal))
+        return _significant(self.variances[level].of_classes(self.estimation.basis, marginal))
 
 
 def _significant(values: FloatArray) -> FloatArray:

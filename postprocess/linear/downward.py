@@ -9,7 +9,7 @@ anything linear they are what the measurements say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +18,7 @@ from postprocess.algebra import Basis, chunks
 from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import inverse_off, range_projector
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of
-from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal, Problem
+from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal, MarginalKey, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,12 +37,37 @@ class LevelVariances:
 
     def of_answers(self, basis: Basis, marginal: Marginal) -> FloatArray:
         """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them."""
+        return self.of_classes(basis, marginal)[self.classes]
+
+    def of_classes(self, basis: Basis, marginal: Marginal) -> FloatArray:
+        """The same of each class, `(n_classes, size)`."""
         variances = basis.answer_variances(self.covariance, marginal)
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
             variances = np.where(blind > 1e-9, np.nan, variances)
-        out: FloatArray = np.maximum(variances, 0.0)[self.classes]
+        out: FloatArray = np.maximum(variances, 0.0)
         return out
+
+    def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
+        """Those of some queries' answers alone, without the matrices."""
+        return AnswerVariances(self.classes, {one.key: self.of_classes(basis, one) for one in marginals})
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerVariances:
+    """Variances of some queries' answers at a level: what is left of `LevelVariances` when its matrices are let go.
+
+    Attributes:
+        classes: `(n,)` class of each geounit.
+        by_query: variances `(n_classes, size)` by the query's `key`.
+    """
+
+    classes: IntArray
+    by_query: dict[MarginalKey, FloatArray]
+
+    def of_classes(self, _: Basis, marginal: Marginal) -> FloatArray:
+        """Variances of each class, `(n_classes, size)`; as those of `LevelVariances`."""
+        return self.by_query[marginal.key]
 
 
 def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> tuple[FloatArray, IntArray]:
@@ -60,19 +85,19 @@ def _children_precision(problem: Problem, level: int, estimates: list[LevelEstim
     return inverse_off(summed(below.info.covariance), excluded), groups.classes
 
 
-def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[LevelVariances]:
-    """Covariances of the estimates of every level after both passes, top to bottom.
+def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[LevelVariances]:
+    """Covariances of the estimates of every level after both passes, top to bottom, one level at a time.
 
     In the topdown estimator, where a geounit's estimate uses its own measurements and its parent's estimate, the
     same recursion holds with the own V in place of the subtree's.
     """
     top = estimates[0]
-    out = [LevelVariances(top.classes, top.info.covariance, top.info.unmeasured)]
+    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured)
+    yield above
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents
         precision, said = _children_precision(problem, level - 1, estimates)
-        above = out[-1]
         alone = np.diff(problem.spine.child_offsets(level - 1)) == 1
         keys = np.stack([above.classes[parents], said[parents], alone[parents], estimate.classes])
         kinds, classes = np.unique(keys, axis=1, return_inverse=True)
@@ -88,8 +113,8 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[Level
                 above.unmeasured[upper if len(above.unmeasured) > 1 else 0 * upper],
                 estimate.info.unmeasured[own],
             )
-        out.append(LevelVariances(classes.ravel().astype(np.int64), total, unmeasured))
-    return out
+        above = LevelVariances(classes.ravel().astype(np.int64), total, unmeasured)
+        yield above
 
 
 def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, single: BoolArray) -> FloatArray:

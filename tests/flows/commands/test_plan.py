@@ -75,7 +75,7 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
     for universe, stated in zip(job.universes, found["universes"], strict=True):
         problem = problem_of(job, universe)
         basis = basis_of(problem)
-        variances = variances_of(problem, upward_pass(problem, basis))
+        variances = list(variances_of(problem, upward_pass(problem, basis)))
         queries = {query.name: query for query in universe.strategy.distinct_queries()}
         checked = 0
         for row in stated["expected"]:
