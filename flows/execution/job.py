@@ -46,5 +46,10 @@ class Job:
     status: Status = "NOT FOR RELEASE: insecure test key"
     told: dict[str, Notes] = field(default_factory=dict)
 
+    @property
+    def n_geounits(self) -> int:
+        """Geounits of all levels."""
+        return sum(len(level) for level in self.spine.levels)
+
     def folder(self, universe: Universe) -> UniverseDirectory:
         return self.run.universe(universe.name)

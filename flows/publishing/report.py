@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flows.execution.job import Job
 from flows.publishing.manifest import account_of, statement_of
 from geography.spine import Spine
@@ -27,11 +25,6 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
         )
         for level, one in report.polygons.items()
     }
-
-
-def polygon_files(job: Job) -> tuple[Path, ...]:
-    """The public files of polygons."""
-    return tuple(job.run.polygons(level) for level in job.spec.report.polygons)
 
 
 def write_report(job: Job) -> None:

@@ -17,11 +17,10 @@ from flows.execution.job import Job
 from flows.execution.run_log import Logged, RunLog
 from flows.execution.steps import Notes, Perform, Progress, Step, perform_here
 from flows.execution.workers import Workers
+from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import (
     Publication,
-    input_files,
-    n_geounits,
     output_files,
     perform_steps,
     publications,
@@ -55,7 +54,7 @@ class ReleaseRun:
         self._key = key
         self._perform = perform
         self._confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
-        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=n_geounits(job), effort=0.2)
+        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=job.n_geounits, effort=0.2)
         self._checkpoints: Checkpoints | None = None
         self._notes: dict[str, Notes] = {}
         job.progress.begin(tuple(self._steps()))

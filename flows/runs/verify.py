@@ -13,9 +13,10 @@ from flows.execution.checkpoints import Batches
 from flows.execution.job import Job
 from flows.execution.steps import Progress
 from flows.execution.workers import Workers
+from flows.publishing.files import input_files
 from flows.publishing.manifest import statement_of
 from flows.publishing.selected import selected_problems
-from flows.publishing.steps import input_files, perform_public_steps, public_steps
+from flows.publishing.steps import perform_public_steps, public_steps
 from pipeline.errors import SpinewiseError
 from pipeline.published import read_published
 from pipeline.published import release_at as release_at

@@ -18,7 +18,8 @@ from flows.execution.checkpoints import Batches
 from flows.execution.job import Job
 from flows.execution.steps import Silent
 from flows.execution.workers import Workers
-from flows.publishing.steps import input_files, perform_public_steps
+from flows.publishing.files import input_files
+from flows.publishing.steps import perform_public_steps
 from pipeline.errors import ReleaseError
 from pipeline.inputs.geography import read_public_spine
 from pipeline.release.layout import RunDirectory

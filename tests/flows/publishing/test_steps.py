@@ -15,7 +15,8 @@ from releases.small import public_bytes, run, write_town
 from flows.execution.job import Job
 from flows.execution.steps import Silent, Step
 from flows.execution.workers import Workers
-from flows.publishing.steps import input_files, output_files, perform_public_steps
+from flows.publishing.files import input_files
+from flows.publishing.steps import output_files, perform_public_steps
 from pipeline.inputs.geography import read_public_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
