@@ -14,7 +14,7 @@ import psutil
 
 PROJECT = Path(__file__).resolve().parent.parent
 #: Seconds between two looks at the memory.
-LOOK = 0.1
+LOOK = 0.4
 _RUN = """
 import sys
 from pathlib import Path

@@ -31,7 +31,7 @@ class Shape:
         groups: 0 for no recode.
         people: in a leaf, on average.
         replicates: simulated runs behind the margins; 0 for no margins.
-        selections: tables whose detail is chosen privately, at the level above the leaves.
+        selections: whether the detail of a table is chosen privately, leaf by leaf.
         unbiased: whether unbiased estimates are published.
     """
 
@@ -41,7 +41,7 @@ class Shape:
     groups: int = 0
     people: float = 100.0
     replicates: int = 0
-    selections: int = 0
+    selections: bool = False
     unbiased: bool = False
 
     @property
@@ -76,8 +76,7 @@ def write_population(folder: Path, shape: Shape, seed: int = 1) -> Path:
     rng = np.random.default_rng([seed, 1])
     codes = leaf_codes(shape.geounits, rng)
     pq.write_table(pa.table({"leaf": pa.array(codes, pa.string())}), folder / "leaves.parquet")
-    shares = rng.gamma(1.0, size=shape.cells)
-    shares /= shares.sum()
+    shares = _shares(shape.attributes)
     sizes = rng.gamma(2.0, shape.people / 2.0, size=len(codes))
     writer = None
     step = max(1, (1 << 22) // shape.cells)
@@ -95,6 +94,15 @@ def write_population(folder: Path, shape: Shape, seed: int = 1) -> Path:
     path = folder / "release.toml"
     path.write_text(spec_text(shape), encoding="utf-8")
     return path
+
+
+def _shares(attributes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Each cell's share of the people: even for one attribute, such as age; of several, a few values are common."""
+    shares = np.ones(1)
+    for size in attributes:
+        weights = np.ones(size) if len(attributes) == 1 else np.arange(1, size + 1) ** -1.5
+        shares = np.outer(shares, weights / weights.sum()).ravel()
+    return shares
 
 
 def spec_text(shape: Shape) -> str:
@@ -118,6 +126,9 @@ def spec_text(shape: Shape) -> str:
         queries.insert(1, "groups")
     lines += ["", "[strategy.queries]", *(f'{query} = "1/{len(queries)}"' for query in queries)]
     lines += ["", "[strategy.levels]", *(f'{level} = "1/{len(levels)}"' for level in levels)]
+    if shape.selections:
+        lines += ["", "[select.detail]", f'level = "{levels[-1]}"', 'versions = ["total", "detailed"]']
+        lines += ["thresholds = [0, 200]", 'share = "1/10"', 'choice_share = "1/5"']
     lines += ["", "[input]", 'file = "counts.parquet"', 'form = "long"', 'geocode = "leaf"', ""]
     lines += ["[publish]", f"margins = {'true' if shape.replicates else 'false'}"]
     lines += [f"replicates = {shape.replicates}"] * bool(shape.replicates)

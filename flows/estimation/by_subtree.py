@@ -58,7 +58,9 @@ class SubtreeEstimation(Estimation):
         super().__init__(job, universe)
         self.cut = cut
         combine, *_, below = self.steps()
-        self._tops, self._below = Parts(job.batches, combine.name), Parts(job.batches, below.name)
+        # A run that goes on with less memory may be cut otherwise.
+        self._tops = Parts(job.batches, f"{combine.name} {cut.name}")
+        self._below = Parts(job.batches, f"{below.name} {cut.name}")
 
     @cached_property
     def above(self) -> Problem:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.plan.cost import Cost, cost_of
+from flows.execution.memory import memory_for_a_run
 from flows.plan.expectation import Expectation
+from flows.plan.fitting import Fitting, fitting
 from flows.publishing.manifest import statement_of
+from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.inputs.geography import read_facilities, read_spine
 from pipeline.model.query import Query
@@ -80,7 +82,7 @@ class Plan:
     spec: ReleaseSpec
     spine: Spine
     universes: tuple[UniversePlan, ...]
-    cost: Cost
+    way: Fitting
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
@@ -88,7 +90,8 @@ class Plan:
             "release": self.spec.name,
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [one.data() for one in self.universes],
-            "cost": self.cost.data(),
+            "cost": self.way.wanted.data(),
+            "here": self.way.data(),
             "remark": REMARK,
         }
 
@@ -110,7 +113,8 @@ def plan_release(path: Path, estimator: str | None, workers: int) -> Plan:
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
         found.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
-    return Plan(spec, spine, tuple(found), cost_of(spec, spine, workers))
+    way = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
+    return Plan(spec, spine, tuple(found), way)
 
 
 def plan_universe(expectation: Expectation) -> UniversePlan:

@@ -1,0 +1,78 @@
+"""What runs cost, foretold and used: a grid of synthetic runs to fit the planner's model on, and others to test it on.
+
+    python benchmarks/bench_cost.py [--measure PATH] [--only NAME ...] [--fit PATH] [--test PATH]
+
+`--measure` runs what PATH (JSON lines) does not have yet; `--fit` prints the constants that fit the runs of the first
+grid best; `--test` compares the model as it stands with all runs, and fails beyond a factor of 1.5. Core seconds are user and system time of all processes, memory the most that all of them have at
+a time (PSS): a busy machine makes the first somewhat larger and leaves the second alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from itertools import zip_longest
+from pathlib import Path
+
+from measured_run import measured_run
+from synthetic_spine import Shape, write_population
+
+#: Runs that the model is fitted on, and their numbers of workers.
+FIT = (
+    (Shape("two-cells", (1, 100), (2,)), 1),
+    (Shape("ages", (1, 10, 100, 500), (91,), groups=19, people=1000), 1),
+    (Shape("margins-16", (1, 30, 300, 3000), (2, 8), replicates=3), 1),
+    (Shape("pl94-small", (1, 5, 50, 300), (7, 9, 32)), 1),
+    (Shape("ages-alone", (1, 10, 200, 1000), (91,), people=1000), 2),
+    (Shape("margins-ages", (1, 10, 40, 200), (91,), groups=19, people=1000, replicates=3), 2),
+    (Shape("many-leaves", (1, 30, 900, 40000), (2,)), 2),
+    (Shape("sixteen-cells", (1, 5, 100, 1000, 8000), (2, 8)), 2),
+    (Shape("eight-levels", (1, 2, 8, 30, 120, 500, 1500, 3000), (2, 8)), 1),
+    (Shape("margins-pl94", (1, 10, 100), (7, 9, 32), replicates=2), 2),
+    (Shape("three-hundred", (1, 10, 60, 500), (10, 30)), 2),
+    (Shape("ages-more", (1, 10, 40, 400, 2000), (91,), groups=19, people=1000), 1),
+    (Shape("selection", (1, 30, 300, 2000), (2, 8), selections=True, unbiased=True), 2),
+    (Shape("pl94", (1, 10, 100, 1000), (7, 9, 32)), 2),
+)
+#: Runs that it is tested on.
+TEST = (
+    (Shape("test-40", (1, 3, 30, 200, 700, 2000), (5, 8)), 1),
+    (Shape("test-ages", (1, 10, 100, 1000), (91,), groups=19, people=1000), 2),
+    (Shape("test-margins-16", (1, 5, 500, 4000), (2, 8), replicates=2), 2),
+    (Shape("test-pl94-two-levels", (1, 100), (7, 9, 32)), 1),
+    (Shape("test-600", (1, 20, 300), (20, 30)), 2),
+    (Shape("test-margins-ages", (1, 10, 80, 320), (91,), groups=19, people=1000, replicates=2), 1),
+    (Shape("test-selection", (1, 40, 3000), (8,), selections=True), 2),
+    (Shape("test-15000", (1, 10, 1000, 15000), (2, 8)), 2),
+    (Shape("test-pl94", (1, 25, 500), (7, 9, 32)), 2),
+    (Shape("test-200000", (1, 100, 4000, 200000), (2,)), 2),
+)
+
+
+def measure(path: Path, only: list[str]) -> None:
+    """Run what the file does not have; one line of JSON a run."""
+    done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
+    for shape, workers in [pair for both in zip_longest(FIT, TEST) for pair in both if pair is not None]:
+        if shape.name in done or (only and shape.name not in only):
+            continue
+        with tempfile.TemporaryDirectory() as place:
+            folder = Path(place)
+            used = measured_run(write_population(folder, shape), folder / "out", workers, most_mb=4000)
+        row = {"name": shape.name, "workers": workers} | vars(used)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(row, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", type=Path)
+    parser.add_argument("--only", nargs="*", default=[])
+    arguments = parser.parse_args()
+    if arguments.measure is not None:
+        measure(arguments.measure, arguments.only)
+
+
+if __name__ == "__main__":
+    main()
