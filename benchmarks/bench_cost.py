@@ -3,8 +3,9 @@
     python benchmarks/bench_cost.py [--measure PATH] [--only NAME ...] [--fit PATH] [--test PATH]
 
 `--measure` runs what PATH (JSON lines) does not have yet; `--fit` prints the constants that fit the runs of the first
-grid best; `--test` compares the model as it stands with all runs, and fails beyond a factor of 1.5. Core seconds are user and system time of all processes, memory the most that all of them have at
-a time (PSS): a busy machine makes the first somewhat larger and leaves the second alone.
+grid best; `--test` compares the model as it stands with all runs, and fails where it is further off than a factor of
+1.5. Core seconds are user and system time of all processes, memory the most that all of them have at a time (PSS): a
+busy machine makes the first somewhat larger and leaves the second alone.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class ConfidentialSteps:
 
     def _selecting(self, universe: Universe, selection: Selection) -> Step:
         spine, stage = self.job.spine, f"select {selection.name}"
-        geounits = len(spine.levels[spine.index_of(selection.level)])
+        geounits = len(spine.level(selection.level))
         select = partial(self._select, universe, selection)
         files = (selected_path(self.job, universe, selection),)
         return Step(stage, select, universe.name, selection.level, geounits, files=files)

@@ -17,8 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
+from flows.estimation.packing import packed_errors, unpacked_errors
 from flows.estimation.whole_spine import Estimation
-from flows.execution.batches import packed_errors, run_kept, unpacked_errors
+from flows.execution.batches import run_kept
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
@@ -86,6 +87,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
+        self._variances: tuple[AnswerVariances, ...] | None = None
 
     @property
     def replicates(self) -> int:
@@ -103,14 +105,16 @@ class Margins:
             for level in table.levels
         )
 
-    @cached_property
+    @property
     def variances(self) -> tuple[AnswerVariances, ...]:
-        """Per level, the variances of its tables' answers; the matrices behind them are held one level at a time."""
-        levels = variances_of(self.estimation.problem, self.estimation.upward)
-        return tuple(
-            found.of_queries(self.estimation.basis, [one.marginal for one in self.tables if one.level == level])
-            for level, found in enumerate(levels)
-        )
+        """Per level, the variances of its tables' answers; computed at first use, one level at a time."""
+        if self._variances is None:
+            levels = variances_of(self.estimation.problem, self.estimation.upward)
+            self._variances = tuple(
+                found.of_queries(self.estimation.basis, [one.marginal for one in self.tables if one.level == level])
+                for level, found in enumerate(levels)
+            )
+        return self._variances
 
     def simulate(self) -> None:
         """Simulate all runs, and add up their errors."""
@@ -161,9 +165,9 @@ class Margins:
         return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
 
     def close(self) -> None:
-        """Forget what was computed."""
+        """Free what was computed."""
         self.errors.clear()
-        self.__dict__.pop("variances", None)
+        self._variances = None
 
 
 def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from flows.execution.job import Job
-from flows.publishing.manifest import account_of, statement_of
+from flows.publishing.manifest import account_of
 from geography.spine import Spine
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
@@ -21,7 +22,7 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
     return {
         level: read_areas(
             PolygonSource(f"report.polygons.{level}", one.file, one.code, one.name),
-            spine.levels[spine.index_of(level)].geocodes,
+            spine.level(level).geocodes,
         )
         for level, one in report.polygons.items()
     }
@@ -35,7 +36,7 @@ def write_report(job: Job) -> None:
         status=job.status,
         universes=job.universes,
         spine=job.spine,
-        statements=tuple(statement_of(universe) for universe in job.universes),
+        statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         notes=job.told,
     )

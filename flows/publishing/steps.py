@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from flows.estimation.by_subtree import estimation_of
 from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
-from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
+from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.publishing.report import write_report
 from flows.publishing.tables import publish_microdata, publish_tables
@@ -44,8 +43,8 @@ class Publication:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for computed in (self._margins, self._unbiased, self._estimation):
-            computed.close()
+        self._margins.close()
+        self._estimation.__exit__(kind, error, traceback)
 
     def estimating(self) -> list[Step]:
         """Histograms of all levels: estimated, rounded, written."""
@@ -119,29 +118,3 @@ def perform_public_steps(job: Job, perform: Perform = perform_here, *, report: b
         with publication:
             notes |= perform_steps(job, publication.steps(), perform)
     return notes | (perform_steps(job, report_steps(job), perform) if report else {})
-
-
-def perform_steps(
-    job: Job, steps: Sequence[Step], perform: Perform = perform_here, checkpoints: Checkpoints | None = None
-) -> dict[str, Notes]:
-    """Perform the steps in order, but for those whose files an interrupted run has left whole.
-
-    Returns:
-        What the steps told, by name.
-    """
-    told: dict[str, Notes] = {}
-    for step in steps:
-        job.progress.start(step)
-        before = checkpoints.notes_of(step) if checkpoints is not None else None
-        if before is None:
-            notes = perform(step) or {}
-            if checkpoints is not None:
-                checkpoints.record(step, notes)
-        else:
-            notes = before
-        job.progress.finish(step, skipped=before is not None)
-        if notes:
-            new = cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
-            told |= new
-            job.told.update(new)
-    return told

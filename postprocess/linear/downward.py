@@ -17,8 +17,10 @@ import numpy as np
 from postprocess.algebra import Basis, chunks
 from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import inverse_off, range_projector
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of
-from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal, MarginalKey, Problem
+from postprocess.linear.known import common_known
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.marginal import Marginal, MarginalKey
+from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Prints how the rooms stand: modules a folder, the longest chain of imports, circles, lengths; fails past the limits."""
+"""Prints how the rooms stand: modules of a folder, the longest chain of imports, circles, lengths; 1 past a limit."""
 
 from __future__ import annotations
 

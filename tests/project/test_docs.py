@@ -18,7 +18,7 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 from releases.command import spinewise
 
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from flows.settings import Settings

@@ -14,7 +14,7 @@ from releases.small import run, write_town
 import flows.confidential.steps
 import flows.runs.verify
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun
 from pipeline.errors import InputError, RefusedError
 from pipeline.privacy.keys import MasterKey

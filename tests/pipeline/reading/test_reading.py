@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import pipeline
+from flows.plan.sum_margins import LinearVariances
 from pipeline.errors import InputError, ReleaseError
 from pipeline.reading import margins
-from pipeline.reading.margins import half_widths
 from pipeline.release.tables import MARGIN_SUFFIX
 
 
@@ -47,7 +47,7 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
         histogram = pd.read_parquet(town / "public" / "histograms" / f"{level}.parquet")
         histogram = histogram.astype({name: str for name in histogram.columns if name != "count"})
         histogram["grown"] = np.where(histogram["age"] == "child", "young", "grown")
-        codes = release.spine.levels[release.spine.index_of(level)].geocodes
+        codes = release.spine.level(level).geocodes
         for terms, conditions in [
             (["age"], {}),
             (["age", "sex"], {"quarters": ["house", "dorm"]}),
@@ -88,20 +88,20 @@ def test_same_numbers_same_margins(country: Path) -> None:
 def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Errors over areas in standard errors; and, as a fault, as if the leaves' errors were independent."""
     release = pipeline.open_release(directory)
+    variances = release.half_widths
+    assert isinstance(variances, LinearVariances)
     found = release.query("grown * sex").over(areas)
     labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX) and name != "sum"]
     frame = truth(directory, "block")
     frame["answer"] = np.where(frame["age"] == "child", "young", "grown") + np.array(" * ") + frame["sex"]
     exact = frame.groupby(["geocode", "answer"])["count"].sum().unstack(fill_value=0)
     groups = release.query("grown * sex").query.groups
-    single = pd.DataFrame(
-        release.variances.of_level(3, groups), index=release.spine.leaf_level.geocodes, columns=labels
-    )
+    single = pd.DataFrame(variances.level_variances(3, groups), index=release.spine.leaf_level.geocodes, columns=labels)
     proper, independent, covered = [], [], []
     for name, codes in areas.items():
         inside = release.leaves_of(codes, name)
         error = found.loc[name, labels].to_numpy(float) - exact.loc[codes, labels].sum().to_numpy()
-        proper.append(error / np.sqrt(release.variances.of_area(inside, groups)))
+        proper.append(error / np.sqrt(variances.area_variances(inside, groups)))
         independent.append(error / np.sqrt(single.loc[codes].sum().to_numpy()))
         margin = found.loc[name, [label + MARGIN_SUFFIX for label in labels]].to_numpy(float)
         covered.append(np.abs(error) <= margin)
@@ -155,11 +155,6 @@ def test_area_of_a_whole_geounit(country: Path) -> None:
     assert at.tolist() == by_leaves.tolist() == by_code.tolist()
     everywhere = release.query("total").over(["S"]).iloc[0]
     assert everywhere["total:moe90"] == 0, "the state's total is exact"
-
-
-def test_half_widths() -> None:
-    found = half_widths(np.array([0.0, 1e-12, 1.0, 100.0, np.nan]))
-    np.testing.assert_array_equal(found, [0, 0, 2, 17, np.nan])
 
 
 def test_notebooks(country: Path) -> None:
