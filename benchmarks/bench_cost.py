@@ -16,8 +16,21 @@ import tempfile
 from itertools import zip_longest
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from measured_run import measured_run
-from synthetic_spine import Shape, write_population
+from scipy.optimize import nnls
+from synthetic_spine import Shape, leaf_codes, spec_text, write_population
+
+from flows.plan import cost as cost_model
+from flows.plan.cost import Cost, cost_of
+from flows.plan.size import Size
+from pipeline.inputs.geography import read_spine
+from pipeline.spec.release_spec import load_spec
+
+#: The factor that foretold and used may be apart.
+ALLOWED = 1.5
 
 #: Runs that the model is fitted on, and their numbers of workers.
 FIT = (
@@ -66,13 +79,83 @@ def measure(path: Path, only: list[str]) -> None:
         print(row, flush=True)
 
 
+def foretold(shape: Shape, workers: int) -> tuple[Cost, Size]:
+    """What the model says of a run without an engine, and the size that it says it by."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        codes = leaf_codes(shape.geounits, np.random.default_rng([1, 1]))
+        pq.write_table(pa.table({"leaf": pa.array(codes, pa.string())}), folder / "leaves.parquet")
+        (folder / "release.toml").write_text(spec_text(shape), encoding="utf-8")
+        spec = load_spec(folder / "release.toml")
+        spine = read_spine(spec.geography)
+        return cost_of(spec, spine, workers, engine=False), Size.of(spec.universes()[0], spine)
+
+
+def compare(path: Path) -> float:
+    """Print foretold and used of every run; the largest factor between them in a run of the second grid."""
+    used = {row["name"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
+    worst = 1.0
+    for grid, runs in (("fit", FIT), ("test", TEST)):
+        for shape, workers in runs:
+            if shape.name not in used:
+                continue
+            cost, _ = foretold(shape, workers)
+            row = used[shape.name]
+            pairs = ((cost.core_seconds, row["core_seconds"]), (cost.peak_mb, row["peak_mb"]))
+            factors = [max(told / real, real / told) for told, real in pairs]
+            worst = max(worst, *factors) if grid == "test" else worst
+            numbers = ", ".join(f"{told:.1f} / {real:.1f}" for told, real in pairs)
+            print(f"{grid} {shape.name} {shape.geounits} x {shape.cells}, {workers} workers: {numbers} (s, MB)")
+    return worst
+
+
+def fit(path: Path) -> None:
+    """Print the constants that make the largest relative errors over the first grid small, none of them negative."""
+    used = {row["name"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
+    seconds, memory, core, peak = [], [], [], []
+    for shape, workers in FIT:
+        if shape.name not in used:
+            continue
+        size = foretold(shape, workers)[1]
+        passes = 1 + cost_model.REPLICATE * shape.replicates
+        work = [size.geounits, size.measured, size.squares, size.cubes]
+        seconds.append([1.0, *(passes * one for one in work), size.published])
+        core.append(used[shape.name]["core_seconds"])
+        memory.append(
+            [
+                1.0,
+                workers - 1.0,
+                size.geounits,
+                size.measured,
+                size.filled,
+                size.above,
+                size.matrices,
+                workers * size.batch,
+            ]
+        )
+        peak.append(used[shape.name]["peak_mb"])
+    for names, rows, values in (
+        ("START PER_GEOUNIT PER_NUMBER PER_SQUARE PER_CUBE PER_PUBLISHED", seconds, core),
+        ("MAIN WORKER GEOUNIT MEASURED FILLED ABOVE MATRIX BATCH (MB)", memory, peak),
+    ):
+        real = np.array(values)
+        constants = nnls(np.array(rows) / real[:, None], np.ones(len(real)))[0]
+        print(names, " ".join(f"{one:.3g}" for one in constants))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", type=Path)
     parser.add_argument("--only", nargs="*", default=[])
+    parser.add_argument("--fit", type=Path)
+    parser.add_argument("--test", type=Path)
     arguments = parser.parse_args()
     if arguments.measure is not None:
         measure(arguments.measure, arguments.only)
+    if arguments.fit is not None:
+        fit(arguments.fit)
+    if arguments.test is not None and (worst := compare(arguments.test)) > ALLOWED:
+        raise SystemExit(f"the model is off by a factor of {worst:.2f}; {ALLOWED} is allowed")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 Seconds of one core, of the calibrating machine, by the sizes of the work (`Size`):
 
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
-    run  = START + pass + PER_PUBLISHED published,    and each simulated run behind the margins  REPLICATE pass
+    run  = START + PER_PUBLISHED published + what cvxpy checks + pass + REPLICATE pass for each simulated run
 
 Memory is the most that all processes have at a time, pages that they share counted once (PSS):
 
@@ -26,20 +26,22 @@ from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ERROR_CLASSES, SIZE_CLASSES
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 
-#: Seconds of one core: a run of nothing, without and with the engine that records it.
-START, ENGINE = 3.0, 8.0
+#: Seconds of one core: a run of nothing, the engine that records it, and a worker that starts.
+START, ENGINE, WORKER_START = 5.0, 8.0, 2.5
 #: Seconds a geounit, a measured number, a published number, and of the sums of squares and cubes.
-PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 1.6e-4, 2.8e-7, 2.0e-7, 3.0e-7, 3.0e-9
+PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 1.3e-4, 1.0e-7, 2.0e-7, 3.4e-7, 1.0e-9
+#: Seconds that cvxpy takes for a square in the families that it solves again.
+PER_CHECKED = 1.8e-6
 #: A simulated run, in passes.
-REPLICATE = 0.6
+REPLICATE = 0.5
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
-MAIN_MB, ENGINE_MB, WORKER_MB = 260.0, 250.0, 110.0
+MAIN_MB, ENGINE_MB, WORKER_MB = 200.0, 250.0, 130.0
 #: Bytes a geounit, a measured number, a cell that is thought to be filled, a cell above the leaves, a number of the
-#: matrices, and a cell of the largest batch.
-GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 400.0, 4.0, 30.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES = 40.0, 60.0, 100.0
+#: matrices, a cell of the largest batch, and the square of the number of cells.
+GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 400.0, 6.0, 120.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 40.0, 150.0, 100.0, 54.0
 #: Of a spine that is cut into subtrees: bytes a geounit of the whole, and what the second upward pass adds to the time.
 CUT_GEOUNIT_BYTES, CUT_AGAIN = 2200.0, 1.2
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
@@ -98,7 +100,8 @@ def cost_of(
     sizes = sizes or sizes_of(spec, spine)
     replicates = spec.publish.replicates if spec.publish.margins else 0
     passes = sum(pass_seconds(one) for one in sizes)
-    start = START + (ENGINE if engine else 0.0) + PER_PUBLISHED * sum(one.published for one in sizes)
+    start = START + (ENGINE if engine else 0.0)
+    start += sum(PER_PUBLISHED * one.published + PER_CHECKED * one.checked for one in sizes)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
     cut = cut_of(spine, max(one.cells for one in sizes), most_cells, part_cells)
     if cut is not None and not replicates and not spec.publish.unbiased:
@@ -107,16 +110,20 @@ def cost_of(
         peak = main + CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
         share = _largest_share(spine, cut)
         peak += workers * (WORKER_MB + max(_held(one, share) for one in sizes) / 1e6)
-        return Cost(start + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
+        begun = WORKER_START * (workers if workers > 1 else 0)
+        return Cost(start + begun + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
     simulated = REPLICATE * passes
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
     used = workers if replicates or spine.n_leaves * max(one.cells for one in sizes) > SMALL else 1
     others = WORKER_MB * used if used > 1 else 0.0
     held = max(_held(one) for one in sizes) / 1e6
+    if replicates or spec.publish.unbiased:
+        held += 8.0 * max(one.final for one in sizes) / 1e6
     batches = used * max(one.batch for one in sizes) * BATCH_BYTES / 1e6
     simulating = min(used, replicates) * max(_simulated(one) for one in sizes) / 1e6 if replicates else 0.0
     peak = main + others + held + max(batches, simulating)
-    return Cost(start + passes + simulated * replicates, elapsed, peak, simulating, workers, 1)
+    begun = WORKER_START * (used if used > 1 else 0)
+    return Cost(start + begun + passes + simulated * replicates, elapsed, peak, simulating, workers, 1)
 
 
 def pass_seconds(size: Size) -> float:
@@ -135,7 +142,7 @@ def _held(size: Size, share: float = 1.0) -> float:
             + ABOVE_BYTES * size.above
             + MATRIX_BYTES * size.matrices
         )
-        + 8.0 * size.final
+        + SQUARE_BYTES * float(size.cells) ** 2
     )
 
 

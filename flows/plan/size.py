@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +12,13 @@ from flows.estimation.constraints import marginal_of
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
+from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
 from postprocess.linear.alike import ChildGroups
 
-#: Records in a leaf, and how many cells n records are thought to fill: `FILLED * sqrt(n)`. Neither is known.
-RECORDS, FILLED = 100.0, 5.0
+#: Records in a leaf, and the cells that those of an area fill at least where a schema has several attributes: not known
+#: to a plan, so typical ones are taken.
+RECORDS, FILLED = 40.0, 50.0
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Size:
         above: cells of the geounits above the leaves, dense.
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
         final: numbers of the covariances after both passes, of two levels at a time.
-        squares: squares of the cells of each geounit's family that are not empty, added up.
+        squares: squares of the cells of each geounit's family that are not empty, added up; those of few cells count less.
+        checked: of these, those of the families that cvxpy solves again.
         cubes: operations on the matrices.
         batch: cells of the largest batch of families.
         published: numbers in tables.
@@ -45,6 +49,7 @@ class Size:
     matrices: int
     final: int
     squares: float
+    checked: float
     cubes: float
     batch: float
     published: int
@@ -53,12 +58,13 @@ class Size:
     @classmethod
     def of(cls, universe: Universe, spine: Spine) -> Size:
         """The size of a universe's work."""
-        cells, counts = universe.schema.n_cells, [len(level) for level in spine.levels]
+        shape, cells = universe.schema.shape, universe.schema.n_cells
+        counts = [len(level) for level in spine.levels]
         basis = _basis(universe)
         block = basis.n_blocks * basis.n_asymmetric**2
         upward, final = _alike(spine, whole=not universe.bounds)
-        in_family = [float(cells), *(_filled(cells, spine.n_leaves / n) for n in counts[:-1])]
-        squares = [n * k * k for n, k in zip(counts, in_family, strict=True)]
+        in_family = [float(cells), *(_filled(shape, spine.n_leaves / n) for n in counts[:-1])]
+        squares = [n * k * k * min(k, 100.0) / 100.0 for n, k in zip(counts, in_family, strict=True)]
         at_once = [
             min(n * cells, BATCH_CELLS, max(1.0, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k))) * k)
             for n, k in zip(counts, in_family, strict=True)
@@ -66,7 +72,7 @@ class Size:
         return cls(
             geounits=sum(counts),
             cells=cells,
-            filled=sum(n * _filled(cells, spine.n_leaves / n) for n in counts),
+            filled=sum(n * _filled(shape, spine.n_leaves / n) for n in counts),
             measured=sum(
                 n * one.query.size
                 for n, strategy in zip(counts, universe.strategy.levels, strict=True)
@@ -76,6 +82,7 @@ class Size:
             matrices=sum(upward) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
             squares=sum(squares),
+            checked=_checked(counts, in_family, squares),
             cubes=float(sum(upward) * block * basis.n_asymmetric) + float(cells) ** 3,
             batch=max(at_once),
             published=sum(
@@ -85,9 +92,18 @@ class Size:
         )
 
 
-def _filled(cells: int, leaves: float) -> float:
-    """Cells that are thought not to be empty in an area of so many leaves."""
-    return min(float(cells), FILLED * math.sqrt(RECORDS * leaves))
+def _filled(shape: Sequence[int], leaves: float) -> float:
+    """Cells that are thought not to be empty in an area of so many leaves: all, or the root of the records."""
+    cells = float(math.prod(shape))
+    several = sum(size > 1 for size in shape) > 1
+    return min(cells, max(FILLED, math.sqrt(RECORDS * leaves))) if several else cells
+
+
+def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> float:
+    """The part of the squares in the sample that cvxpy solves again: not those of large families."""
+    parents = sum(counts[:-1])
+    small = sum(one for one, k in zip(squares[1:], in_family[1:], strict=True) if k * k < CHECKED_NUMBERS)
+    return small * min(1.0, CHECKED_LEAST / max(1, parents))
 
 
 def _basis(universe: Universe) -> Basis:
