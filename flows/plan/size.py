@@ -33,7 +33,7 @@ class Size:
         above: cells of the geounits above the leaves, dense.
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
         final: numbers of the covariances after both passes, of two levels at a time.
-        squares: squares of the cells of each geounit's family that are not empty, added up; those of few cells count less.
+        squares: squares of the cells of each geounit's family that are not empty, added up; few cells count less.
         checked: of these, those of the families that cvxpy solves again.
         cubes: operations on the matrices.
         batch: cells of the largest batch of families.
