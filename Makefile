@@ -75,9 +75,10 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The tables of docs/spec.md, from the models that check a spec.
+# The tables of docs/spec.md, from the models that check a spec, and the picture of docs/architecture.md.
 docs: $(STAMP)
 	$(BIN)/python tests/project/spec_reference.py
+	$(BIN)/python tests/project/architecture_picture.py
 
 # The pages of docs/ as a site, in site/; any warning is an error.
 site: $(STAMP)

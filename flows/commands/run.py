@@ -95,7 +95,8 @@ def run(
     asked_for = source is not None and source.name == "COMMANDLINE"
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
         error_console().print(f"Warning: {odd}")
-    from flows.orchestration.release_flow import key_of_run, progress_of_run, release
+    from flows.orchestration.release_flow import key_of_run, release
+    from flows.orchestration.tasks import progress_of_run
 
     tokens = progress_of_run.set(make_progress()), key_of_run.set(key)
     try:

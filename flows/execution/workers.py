@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from multiprocessing import connection, get_context, parent_process
 from typing import Protocol, TypeVar
 
@@ -88,12 +89,12 @@ class Workers:
                 "run the same again, with fewer --workers if memory is short"
             ) from None
 
-    def prepare(self) -> None:
-        """Start the processes now, without waiting for them: they import what they need while this one goes on."""
+    def prepare(self, *modules: str) -> None:
+        """Start the processes now, without waiting for them: they import `modules` while this one continues."""
         if self.count > 1:
             pool = self._start()
             for _ in range(self.count):
-                pool.submit(os.getpid)
+                pool.submit(_import, modules)
 
     def _start(self) -> ProcessPoolExecutor:
         if self._pool is None:
@@ -163,6 +164,11 @@ def in_order(
             handed.cancel()
 
 
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(module)
+
+
 def _begin_worker() -> None:
     """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
     limit_threads()
@@ -170,9 +176,6 @@ def _begin_worker() -> None:
     if starter is not None:
         threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
     from threadpoolctl import threadpool_limits
-
-    import postprocess.downward.level
-    import postprocess.downward.simulated_margins  # noqa: F401
 
     threadpool_limits(1)
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.confidential.custody import check_made_here
 from flows.confidential.steps import ConfidentialSteps
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
@@ -23,10 +21,8 @@ from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.open_public import open_published
-from flows.runs.request import with_data
-from flows.runs.verify import version_differences
-from pipeline.errors import InputError, RefusedError, ReleaseError
-from pipeline.model.record_source import RecordSource
+from flows.runs.versions import version_differences
+from pipeline.errors import InputError, RefusedError
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.published import open_finished
@@ -34,8 +30,6 @@ from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
-from pipeline.spec.input_section import InputSpec
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.storage.files import write_bytes
 
 
@@ -159,61 +153,3 @@ def _keeping_refusal(run: RunDirectory) -> Iterator[None]:
             shutil.copy(error.details, kept)
         stage = str(error).split(":")[0]
         raise RefusedError(stage, kept, error.exit_status) from None
-
-
-def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) -> tuple[Universe, ...]:
-    """The release's universes with their records.
-
-    How the records are read is not public, so it is taken from the spec file where one is given, and from what the run
-    kept in restricted/ otherwise.
-
-    Args:
-        data: records instead of those that the spec or the run name: a file, or a folder with files of the same names.
-
-    Raises:
-        InputError: the spec is of another release, or there is nothing that says how the records are read.
-    """
-    check_made_here(run)
-    manifest = read_manifest(run.manifest)
-    public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
-    if spec is None:
-        sources = _kept_inputs(run)
-        universes: tuple[Universe, ...] = tuple(replace(one, input=sources.get(one.name)) for one in public.universes())
-    else:
-        given = load_spec(spec)
-        found, wanted = json.loads(json.dumps(given.public_dict())), manifest.spec
-        differing = sorted(part for part in found.keys() | wanted.keys() if found.get(part) != wanted.get(part))
-        if differing:
-            raise InputError(
-                f"--spec {spec}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec that "
-                "the release was made with is needed"
-            )
-        universes = given.universes()
-    for universe in universes:
-        universe.require_input()
-    return with_data(universes, data)
-
-
-def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
-    """How the records are read, as JSON for restricted/: universe -> its section [input]."""
-    kept: dict[str, object] = {}
-    for universe in universes:
-        source = universe.require_input()
-        kept[universe.name] = {**asdict(source), "file": str(source.file.resolve())}
-    return kept
-
-
-def _kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
-    try:
-        content = json.loads(run.input.read_bytes())
-    except FileNotFoundError:
-        raise InputError(
-            f"{run.root}: nothing here says how the records are read, since that is not public; give the spec that the "
-            "release was made with, --spec SPEC"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ReleaseError(f"{run.input} cannot be read: {error}") from None
-    try:
-        return {name: InputSpec.model_validate(section).source() for name, section in content.items()}
-    except (ValueError, AttributeError):
-        raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None

@@ -15,7 +15,7 @@ class InputSpec(Section):
 
     file: File = Field(description="the CSV or Parquet file of records, relative to the spec")
     form: Form = Field(
-        description='"microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf)'
+        description='"microdata" (a row per record), "long" (a row per cell, with its count) or "wide" (a row per leaf)'
     )
     geocode: str = Field(description="the column of leaf codes")
     count: str | None = Field(default=None, description='the column of counts, form long only; default "count"')

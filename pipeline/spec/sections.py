@@ -95,16 +95,16 @@ class RegroupSection(Section):
     """Units above the leaves made anew, so that areas off the spine are unions of few of them."""
 
     file: File = Field(
-        description="the CSV or Parquet file of areas, one row an area and leaf: kind, code and the leaf's geocode"
+        description="the CSV or Parquet file of areas, one row per area and leaf: kind, code and the leaf's geocode"
     )
     leaf: str = Field(default="geocode", description="the file's column of leaf geocodes")
     kinds: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
         default=None, description="only areas of these kinds; default: all"
     )
     fan_out: Annotated[StrictInt, Field(ge=1)] = Field(
-        default=100, description="at most so many units in a geounit above, and leaves in a unit where both can be had"
+        default=100, description="at most this many units in a geounit above, and leaves in a unit if both are possible"
     )
-    keep: StrictBool = Field(default=True, description="the units of the list count as such areas too")
+    keep: StrictBool = Field(default=True, description="count the units of the list as such areas too")
 
 
 class GeographySection(Section):
@@ -124,7 +124,7 @@ class GeographySection(Section):
         description="measure a geounit without siblings once, with its parent's budget and its own; default: false",
     )
     regroup: RegroupSection | None = Field(
-        default=None, description="make the level above the leaves anew for areas off the spine"
+        default=None, description="rebuild the level above the leaves for areas off the spine"
     )
 
     @property
@@ -225,11 +225,11 @@ class BoundSection(Section):
 
     name: str = Field(min_length=1, description="what the bound is called in messages")
     level: str = Field(description="the level whose geounits are bounded")
-    file: File = Field(description="the CSV or Parquet file of facilities, one row a geounit, relative to the spec")
+    file: File = Field(description="the CSV or Parquet file of facilities, one row per geounit, relative to the spec")
     geocode: str = Field(description="the file's column of geocodes")
     query: str = Field(description="the query whose answers are bounded")
-    lower: WholeNumber = Field(default=0, description="at least so many persons a facility")
-    upper: WholeNumber = Field(description="the largest number of persons a facility; none without a facility")
+    lower: WholeNumber = Field(default=0, description="the smallest number of persons per facility")
+    upper: WholeNumber = Field(description="the largest number of persons per facility; without a facility nobody")
     columns: FilledTable[str] = Field(
         description="a table from the query's answers to the file's columns with the number of facilities"
     )
@@ -299,7 +299,7 @@ class PublishSection(Section):
     margins: StrictBool = Field(default=True, description="a margin of error beside every published number")
     replicates: WholeNumber = Field(default=20, description="simulated runs behind the margins of error")
     unbiased: StrictBool = Field(default=False, description="also publish the linear unbiased estimates")
-    microdata: StrictBool = Field(default=True, description="also publish one row a person")
+    microdata: StrictBool = Field(default=True, description="also publish one row per person")
 
     @model_validator(mode="after")
     def _margins_need_replicates(self) -> PublishSection:
@@ -324,7 +324,7 @@ class ReportSection(Section):
 
     title: str | None = Field(default=None, min_length=1, description="the report's title; default: the release's name")
     publisher: str | None = Field(
-        default=None, min_length=1, description="who publishes it and answers for it, as readers shall see it"
+        default=None, min_length=1, description="who publishes the release and answers for it, as shown to readers"
     )
     polygons: Table[PolygonSection] = Field(
         default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"

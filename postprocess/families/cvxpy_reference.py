@@ -15,9 +15,9 @@ import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
+from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution, one_hot, violation
-from postprocess.problem import FloatArray
 
 #: Persons: a solution that breaks a constraint by more is refused.
 FEASIBILITY = 1e-5

@@ -21,9 +21,9 @@ import scipy.sparse as sp
 from ortools.graph.python import min_cost_flow
 from scipy.optimize import Bounds, LinearConstraint, milp
 
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.errors import SolverError
 from postprocess.families.family import Family
-from postprocess.problem import FloatArray, IntArray
 
 #: Persons: distance to a whole number that counts as none; above the solvers' error.
 SNAP = 1e-3

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from postprocess.problem import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

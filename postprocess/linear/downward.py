@@ -15,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from postprocess.algebra import Basis, chunks
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import inverse_off, range_projector
 from postprocess.linear.known import common_known
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
 from postprocess.marginal import Marginal, MarginalKey
-from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import (
     Information,
@@ -37,7 +38,7 @@ from postprocess.linear.known import (
     zero_masks,
     zero_projector,
 )
-from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Measured, Problem
+from postprocess.problem import GroupBounds, Measured, Problem
 
 #: Cells of dense estimates held at once while a level is worked through.
 CHUNK_CELLS = 8_000_000

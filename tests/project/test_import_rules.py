@@ -21,14 +21,14 @@ PLANTED = {
     "postprocess imports geography only": ("postprocess", "pipeline.records.record_files"),
     "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
     "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
-    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
+    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
     "rooms of flows": ("flows.execution", "flows.estimation.problem"),
     "the wall: what is published is computed where no secret can be had": (
         "flows.publishing",
         "pipeline.privacy.keys",
     ),
     "Prefect is known in one room": ("flows.runs", "prefect"),
-    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
+    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
 }
 
 
@@ -78,7 +78,7 @@ def test_rules_can_fail(tmp_path: Path) -> None:
 
 def test_each_rule_has_an_import_that_breaks_it() -> None:
     rules = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    assert [rule["name"] for rule in rules] == list(PLANTED)
+    assert sorted(rule["name"] for rule in rules) == sorted(PLANTED)
 
 
 def test_privacy_stands_alone() -> None:
