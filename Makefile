@@ -66,8 +66,10 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# Who may import whom; modules of a folder, chains of imports, circles and lengths within their limits.
 imports: $(STAMP)
 	$(BIN)/lint-imports
+	$(BIN)/python tests/project/rooms.py
 
 check: lint types imports
 
@@ -79,6 +81,7 @@ format: $(STAMP)
 docs: $(STAMP)
 	$(BIN)/python tests/project/spec_reference.py
 	$(BIN)/python tests/project/architecture_picture.py
+	$(BIN)/python tests/project/reviewed_files.py
 
 # The pages of docs/ as a site, in site/; any warning is an error.
 site: $(STAMP)

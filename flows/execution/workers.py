@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, parent_process
 from typing import Protocol, TypeVar
 
+from flows.execution.spawn import WorkerContext
 from flows.execution.threads import limit_threads
 from geography.errors import InputError, SpinewiseError
 
@@ -98,7 +99,7 @@ class Workers:
 
     def _start(self) -> ProcessPoolExecutor:
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_worker)
+            self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=_begin_worker)
         return self._pool
 
     def close(self, *, at_once: bool = False) -> None:

@@ -18,8 +18,8 @@ from prefect.client.schemas.objects import State  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from flows.execution.progress import Progress  # noqa: E402
+from flows.execution.retries import may_be_retried, retry_delays  # noqa: E402
 from flows.execution.steps import Notes, Step  # noqa: E402
-from flows.orchestration.retries import may_be_retried, retry_delays  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
 
 #: Who is told how far the run is; not a parameter, which Prefect would store.

@@ -17,7 +17,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE
 
@@ -96,8 +96,8 @@ class Plan:
         }
 
 
-def plan_release(path: Path, estimator: str | None, workers: int) -> Plan:
-    """The plan of a spec file. Reads the list of leaves and public counts of facilities; no records.
+def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int) -> Plan:
+    """The plan of a spec, or of a spec file. Reads the list of leaves and public counts of facilities; no records.
 
     Args:
         estimator: instead of the spec's.
@@ -106,7 +106,7 @@ def plan_release(path: Path, estimator: str | None, workers: int) -> Plan:
     Raises:
         InputError: something in the spec or its public files is wrong.
     """
-    spec = load_spec(path)
+    spec = as_spec(stated)
     spine = read_spine(spec.geography)
     plans = []
     for universe in spec.universes():

@@ -21,8 +21,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_universe(universe_plan, console)
     console.print()
     console.print(REMARK)
-    console.print(_cost_line(plan.way.wanted))
-    console.print(_way_line(plan.way))
+    console.print(cost_line(plan.way.wanted))
+    console.print(way_line(plan.way))
 
 
 def _show_universe(plan: UniversePlan, console: Console) -> None:
@@ -96,14 +96,15 @@ def show_best(best: Best, console: Console) -> None:
     console.print(best.planned.statement.words)
 
 
-def _way_line(way: Fitting) -> str:
+def way_line(way: Fitting) -> str:
     """What `run` would do here and now."""
     if not way.fits:
         return f"It does not fit here: {way.words}; run would refuse it."
     return f"Here it would be done so: {way.words}."
 
 
-def _cost_line(cost: Cost) -> str:
+def cost_line(cost: Cost) -> str:
+    """What a run costs, in a sentence."""
     margins = f", {cost.margins_mb / 1000:.1f} GB of it for the margins of error" if cost.margins_mb else ""
     return (
         f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "

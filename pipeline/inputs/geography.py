@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ from geography.regroup import regroup
 from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError, SpineError
 from pipeline.inputs.public_file import open_public
+from pipeline.model.memory_table import Source
 from pipeline.records.geocodes import text_array
 from pipeline.spec.sections import GeographySection, RegroupSection
 
@@ -73,8 +73,8 @@ def read_listed_spine(geography: GeographySection) -> Spine:
         raise SpineError(f"{path}: {error}") from None
 
 
-def _text_columns(path: Path, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
-    """Columns of a CSV or Parquet file as text without nulls."""
+def _text_columns(path: Source, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
+    """Columns of a CSV or Parquet file, or of a table in memory, as text without nulls."""
     file = open_public(path, names, what)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:

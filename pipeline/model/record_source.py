@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Literal
+
+from pipeline.model.memory_table import Source
 
 Form = Literal["microdata", "long", "wide"]
 
@@ -15,7 +16,7 @@ class RecordSource:
     """A file of records; `pipeline.spec.input_section` checks that its parts fit each other.
 
     Attributes:
-        file: CSV or Parquet, absolute.
+        file: CSV or Parquet, absolute; or a table in memory.
         form: "microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf).
         geocode: the column of leaf codes.
         count: the column of counts, form long only.
@@ -25,7 +26,7 @@ class RecordSource:
         cells: form wide: `counts` = a column template, and the values of the other attributes.
     """
 
-    file: Path
+    file: Source
     form: Form
     geocode: str
     count: str | None = None

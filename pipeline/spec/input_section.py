@@ -7,13 +7,13 @@ from typing import Any
 from pydantic import Field, StrictBool, model_validator
 
 from pipeline.model.record_source import Form, RecordSource
-from pipeline.spec.fields import File, Misfit, Section, Table
+from pipeline.spec.fields import FileOrTable, Misfit, Section, Table
 
 
 class InputSpec(Section):
     """The confidential records."""
 
-    file: File = Field(description="the CSV or Parquet file of records, relative to the spec")
+    file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
     form: Form = Field(
         description='"microdata" (a row per record), "long" (a row per cell, with its count) or "wide" (a row per leaf)'
     )

@@ -38,7 +38,7 @@ TEXTS = (
     *("Makefile", "Dockerfile", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
     *("CITATION.cff", ".pre-commit-config.yaml", ".ci", ".github", "benchmarks", "docs", "examples", "tests"),
 )
-PACKAGES = ("geography", "pipeline", "postprocess", "flows")
+PACKAGES = ("geography", "pipeline", "postprocess", "flows", "spinewise")
 
 
 def name_of(path: Path) -> str:
