@@ -27,9 +27,11 @@ from pipeline.spec.sections import (
     BoundSection,
     CompanionPrivacySection,
     PrivacySection,
+    RecodeSection,
     SchemaSection,
     UniverseSections,
 )
+from pipeline.spec.value_ranges import expand_values
 
 #: The delta of zCDP's (epsilon, delta) statement where the spec gives none.
 DEFAULT_DELTA = Fraction(1, 10**10)
@@ -182,7 +184,10 @@ class _Stated(TypedDict):
 
 def _schema(section: SchemaSection, preset: Preset | None) -> Schema:
     attributes = tuple(Attribute(name, values) for name, values in section.attributes.items())
-    recodes = tuple(Recode(name, r.attribute, tuple(r.groups.items())) for name, r in section.recodes.items())
+    values_of = dict(section.attributes)
+    recodes = tuple(
+        Recode(name, r.attribute, _groups(name, r, values_of.get(r.attribute))) for name, r in section.recodes.items()
+    )
     for attribute in attributes:
         if attribute.name in TAKEN_COLUMNS:
             raise SpecError(
@@ -195,6 +200,14 @@ def _schema(section: SchemaSection, preset: Preset | None) -> Schema:
     if schema.n_cells > MOST_CELLS:
         raise SpecError(f"schema.attributes: they span {schema.n_cells:,} cells; at most {MOST_CELLS:,} are allowed")
     return schema
+
+
+def _groups(name: str, recode: RecodeSection, values: Sequence[str] | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The groups, with ranges written out; an attribute that is not there is told of elsewhere."""
+    if values is None:
+        return tuple(recode.groups.items())
+    key = dotted(["schema", "recodes", name, "groups"])
+    return tuple((label, expand_values(named, values, f"{key}.{label}")) for label, named in recode.groups.items())
 
 
 def _queries(texts: Sequence[str], schema: Schema, problems: Problems) -> tuple[Query, ...]:

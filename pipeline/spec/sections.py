@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
+from pipeline.model.text_format import TextFormat
 from pipeline.spec.fields import (
     Budget,
     Delta,
+    Encoding,
     File,
     FileOrTable,
     FilledTable,
@@ -19,6 +21,7 @@ from pipeline.spec.fields import (
     NamedTable,
     QueryShare,
     Section,
+    Separator,
     Share,
     Table,
     TableName,
@@ -122,6 +125,12 @@ class GeographySection(Section):
         default=None, description="the column of children, when the file holds child-parent pairs"
     )
     parent: str | None = Field(default=None, description="the column of parents (empty at the top), with `child`")
+    separator: Separator | None = Field(
+        default=None, description='what stands between the fields of a CSV file, such as ";" or "\\t"; default ","'
+    )
+    encoding: Encoding | None = Field(
+        default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
+    )
     bypass: StrictBool | None = Field(
         default=None,
         description="measure a geounit without siblings once, with its parent's budget and its own; default: false",
@@ -136,6 +145,11 @@ class GeographySection(Section):
         if isinstance(self.levels, dict):
             return "prefixes"
         return "table" if self.child is None else "pairs"
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How the file is written."""
+        return TextFormat(self.separator or ",", self.encoding or "utf-8")
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -178,8 +192,8 @@ class RecodeSection(Section):
     """A partition of an attribute's values into named groups."""
 
     attribute: str = Field(description="the attribute whose values are grouped")
-    groups: Table[Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(
-        description="label of each group -> its values; each value of the attribute in exactly one"
+    groups: Table[Annotated[Values, Field(min_length=1)]] = Field(
+        description='label of each group -> its values, or a range of them, "0..4"; each value in exactly one group'
     )
 
 

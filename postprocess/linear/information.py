@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.algebra import Basis
+from postprocess.algebra import CHUNK_NUMBERS, Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray
 from postprocess.marginal import Marginal
 
@@ -43,6 +43,16 @@ def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     Raises:
         numpy.linalg.LinAlgError: a matrix is singular outside `excluded`.
     """
+    if matrices.ndim == 4 and matrices.shape == excluded.shape and matrices.size > CHUNK_NUMBERS:
+        # Half a dozen arrays of this size are needed on the way.
+        out = np.empty_like(matrices)
+        for rows in chunks(len(matrices), matrices[0].size):
+            out[rows] = _inverse_off(matrices[rows], excluded[rows])
+        return out
+    return _inverse_off(matrices, excluded)
+
+
+def _inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     size = matrices.shape[-1]
     identity = np.eye(size)
     kept = identity - excluded
@@ -86,7 +96,7 @@ def known_with_family(known: FloatArray, known_above: FloatArray, unknown_of_fam
         unknown_of_family: the sums over the children of each parent of I - known; the same shape.
     """
     identity = np.eye(known.shape[-1])
-    further = np.trace(known_above @ (identity - known), axis1=-2, axis2=-1).max(axis=-1, initial=0.0) > RANK_TOLERANCE
+    further = learns_from_family(known, known_above)
     if not further.any():
         return known
     out = known.copy()
@@ -96,8 +106,17 @@ def known_with_family(known: FloatArray, known_above: FloatArray, unknown_of_fam
     return out
 
 
+def learns_from_family(known: FloatArray, known_above: FloatArray) -> BoolArray:
+    """`(n,)`: whether a parent knows directions exactly that its child by itself does not, from stacked projectors."""
+    further = np.einsum("...ij,...ji->...", known_above, np.eye(known.shape[-1]) - known)
+    return np.asarray(further.max(axis=-1, initial=0.0) > RANK_TOLERANCE)
+
+
 def off_known(unmeasured: FloatArray, known: FloatArray) -> FloatArray:
-    """What stays unmeasured of the `unmeasured` directions where `known` ones are fixed; stacked projectors."""
+    """What stays unmeasured of the `unmeasured` directions where `known` ones are fixed; stacked projectors, or one."""
+    if not unmeasured.any():
+        return unmeasured
+    known = np.broadcast_to(known, unmeasured.shape)
     touched = np.abs(unmeasured @ known).max(axis=(-3, -2, -1), initial=0.0) > BLIND
     if not touched.any():
         return unmeasured
@@ -108,9 +127,12 @@ def off_known(unmeasured: FloatArray, known: FloatArray) -> FloatArray:
 
 def fixed_answers(basis: Basis, known: FloatArray, marginal: Marginal) -> BoolArray:
     """Which answers `(n, size)` of a query the `known` directions `(n, n_blocks, a, a)` fix."""
-    free = basis.answer_variances(np.eye(known.shape[-1]) - known, marginal)
-    # An answer is a sum of cells: the part of it that is not fixed is 0, or far larger than rounding.
-    return np.asarray(free < FREE)
+    fixed = np.empty((len(known), marginal.size), dtype=bool)
+    for rows in chunks(len(known), known[0].size if len(known) else 1):
+        free = basis.answer_variances(np.eye(known.shape[-1]) - known[rows], marginal)
+        # An answer is a sum of cells: the part of it that is not fixed is 0, or far larger than rounding.
+        fixed[rows] = free < FREE
+    return fixed
 
 
 def range_projector(matrices: FloatArray) -> FloatArray:
