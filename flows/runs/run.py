@@ -25,8 +25,8 @@ from flows.plan.fitting import Fitting, check_memory, fitting
 from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import Publication, output_files, publications, report_steps
+from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.open_public import PublicSide, open_listed
-from flows.runs.record_sources import inputs_to_keep
 from flows.runs.request import CheckedRequest, key_identity, master_key
 from flows.settings import load_settings
 from geography.spine import Spine

@@ -14,8 +14,7 @@ import pytest
 from releases.browser import Opened, chromium, opened
 from releases.small import QUICK, run, write_town
 
-from pipeline import open_release
-from pipeline.reading.release import Release
+from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 
 #: A map of tracts, and detail that is measured in counties alone.

@@ -12,8 +12,7 @@ from releases.small import QUICK, run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline import open_release
-from pipeline.reading.release import Release
+from pipeline.reading.release import Release, open_release
 
 #: The detail is measured in counties alone, and below them totals.
 _COARSE = (
