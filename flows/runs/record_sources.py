@@ -80,7 +80,8 @@ def _as_published(
 
 
 def _without_tables(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A public spec as JSON, or a companion in it."""
     parts = {name: part for name, part in spec.items() if name != "tables"}
     if companions := parts.get("companions"):
-        parts["companions"] = {name: _without_tables(companion) for name, companion in companions.items()}
+        parts["companions"] = [[name, _without_tables(companion)] for name, companion in companions]
     return parts
