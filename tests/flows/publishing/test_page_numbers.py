@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ import pandas as pd
 import pytest
 from releases.browser import Opened, chromium, opened
 from releases.small import QUICK, run, write_town
+from typer.testing import CliRunner
 
+from flows.cli import app
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 
@@ -188,3 +191,20 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
     assert shown.complaints == []
     accuracy = opened(browser, RunDirectory(release.run.root).accuracy_page, ready=False)
     assert not _MISSING.findall(accuracy.page.locator("body").inner_text())
+
+
+def test_no_other_page_shows_it_either(browser: Any, release: Release, tmp_path: Path) -> None:
+    """The comparison of a release that has undetermined numbers, and the picture of its plan."""
+    compared, planned = tmp_path / "compared.html", tmp_path / "planned.html"
+    root = str(release.run.root)
+    (tmp_path / "spec").mkdir()
+    coarse = [change for change in _CHANGES if change[0].startswith("county = ")]
+    spec = write_town(tmp_path / "spec", *coarse)
+    for command in (["compare", root, root, "--html", str(compared)], ["plan", str(spec), "--chart", str(planned)]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        assert not _MISSING.findall(done.stdout), command
+    for page in (compared, planned):
+        text = opened(browser, page, ready=False).page.locator("body").inner_text()
+        assert text.strip()
+        assert not _MISSING.findall(text), page.name
