@@ -9,10 +9,10 @@ from contextlib import suppress
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from flows.confidential.refusals import RefusedError
 from flows.execution.memory import shown_memory
 from flows.execution.steps import Counted, Step, shown_time
 from geography.errors import SpinewiseError
+from pipeline.errors import RefusedError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, status
 

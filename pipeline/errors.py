@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from geography.errors import InputError, SpineError, SpinewiseError
 
 __all__ = [
     "BudgetRefusedError",
     "InputError",
     "RecordsError",
+    "RefusedError",
     "ReleaseError",
     "SpecError",
     "SpineError",
@@ -31,3 +34,17 @@ class BudgetRefusedError(SpinewiseError):
     """The budget does not allow what was asked for."""
 
     exit_status = 3
+
+
+class RefusedError(SpinewiseError):
+    """A step that sees the records has failed; why is in a file that only its owner can read.
+
+    Attributes:
+        details: the file.
+        exit_status: of the error that was raised.
+    """
+
+    def __init__(self, stage: str, details: Path, exit_status: int) -> None:
+        super().__init__(f"{stage}: stopped; the reason may show what is in the records and is in {details}")
+        self.details = details
+        self.exit_status = exit_status

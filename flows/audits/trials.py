@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.measure import true_histogram
+from flows.confidential.steps import ConfidentialSteps
 from flows.estimation.whole_spine import Estimation
 from flows.execution.job import Job
 from flows.execution.steps import Silent
 from flows.execution.workers import Workers
-from flows.publishing.steps import Records, perform_steps, public_steps
+from flows.publishing.steps import perform_public_steps, perform_steps
+from flows.runs.open_public import open_listed
 from flows.runs.request import CheckedRequest, Request, check_request
 from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio
 from pipeline.audit.release_reading import Expected, expected_measurements
@@ -122,12 +124,12 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
     with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder:
         run = RunDirectory(Path(folder) / "audited")
         make_run_folders(run)
-        spine = read_spine(checked.spec.geography)
-        job = Job(run, checked.spec, checked.universes, spine, Workers(1), Silent())
-        records = Records(job, key, {one.name: [] for one in job.universes})
-        perform_steps(job, [*records.before_measuring(), *records.measuring()])
+        public = open_listed(checked.spec, checked.universes)
+        job = public.job(run, Workers(1), Silent())
+        confidential = ConfidentialSteps(job, key, public.facilities)
+        perform_steps(job, [*confidential.counting(), *confidential.measuring()])
         if whole:
-            perform_steps(job, [step for step in public_steps(job) if step.stage != "report"])
+            perform_public_steps(job, report=False)
         yield job
 
 

@@ -11,10 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.confidential.charge import check_datasets
 from flows.estimation.constraints import broken_bound, check_constraints, declared_constraints
-from flows.publishing.manifest import statement_of
-from flows.runs.request import with_data
+from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.geography import read_facilities, read_spine
@@ -23,7 +21,6 @@ from pipeline.model.universe import Universe
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.problems import ProblemLog
 from pipeline.records.record_files import column_names
-from pipeline.release.tables import check_labels
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -164,11 +161,9 @@ def _check_statements(universe: Universe, spec_file: Path, result: Validation) -
     """What a run checks of the spec before it reads anything."""
     with result.noted("spec", f"{spec_file}: "):
         universe.require_input()
-    with result.noted("spec", f"{spec_file}: "):
-        statement_of(universe)
-    for table in universe.tables:
+    for check in universe_checks(universe):
         with result.noted("spec", f"{spec_file}: "):
-            check_labels(table.name, table.query.answer_labels())
+            check()
 
 
 def _check_universe(universe: Universe, spine: Spine | None, result: Validation) -> None:

@@ -78,12 +78,11 @@ def run(
     """
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
-    from flows.confidential.charge import check_ledger_is_used
     from flows.confidential.custody import KeySource, configured_key
     from flows.console import error_console, make_progress, tell_end
     from flows.execution.workers import default_workers
     from flows.orchestration.retries import TimedOutError
-    from flows.runs.request import Engine, Request, check_request
+    from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
     from flows.settings import load_settings
 
     settings = load_settings(out=out, workers=workers)

@@ -2,51 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from flows.execution.job import Job
 from flows.settings import load_settings
-from pipeline.errors import InputError
 from pipeline.model.allocation import allocations
-from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-
-
-def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
-    """What can be said of the charge before anything is read.
-
-    Raises:
-        InputError: some universes name a dataset and others do not, or a test key would be charged.
-    """
-    named = [universe for universe in universes if universe.dataset]
-    if not named:
-        return
-    for universe in universes:
-        if not universe.dataset:
-            where = f"companions.{universe.name}.privacy.dataset" if universe.name else "privacy.dataset"
-            raise InputError(f"{where}: missing; either every histogram of a run names its dataset, or none does")
-    if insecure_key:
-        raise InputError(
-            f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
-            "no release and cannot be charged to a ledger: remove one of the two"
-        )
-
-
-def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> str:
-    """What is odd about a ledger that is named for a run which would not be charged to it; "" if nothing is.
-
-    Args:
-        asked_for: it was named for this very run, and not for all.
-
-    Raises:
-        InputError: it was, and the spec names no dataset.
-    """
-    if any(universe.dataset for universe in universes):
-        return ""
-    found = "the spec names no dataset (privacy.dataset), so nothing is charged"
-    if asked_for:
-        raise InputError(f"--ledger: {found}; name a dataset in the spec, or leave --ledger out")
-    return f"SPINEWISE_LEDGER is set, but {found}"
 
 
 def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, drawn: bool = False) -> None:

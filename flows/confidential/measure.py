@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from flows.estimation.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
 from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
-from pipeline.inputs.geography import write_facilities, write_spine
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
@@ -26,7 +25,6 @@ from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
-from pipeline.report.polygons import Area, write_areas
 
 #: Answers with noise in memory at a time.
 _AT_ONCE = 1 << 22
@@ -72,25 +70,6 @@ def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     gaps = check_constraints(universe, job.spine, declared)
     return [*gaps, *broken_bounds(universe, job.spine, facilities, levels)]
-
-
-def write_public_inputs(
-    job: Job, facilities: Mapping[str, Sequence[NDArray[np.int64]]], polygons: Mapping[str, Sequence[Area]]
-) -> None:
-    """Publish what the release is computed from beside measurements and invariants: spine, polygons and bounds.
-
-    Args:
-        facilities: of each universe, of each of its bounds.
-        polygons: of each level that has some.
-    """
-    write_spine(job.run.spine, job.run.staging, job.spine)
-    for level, areas in polygons.items():
-        write_areas(job.run.polygons(level), job.run.staging, areas)
-    for universe in job.universes:
-        for number, bound in enumerate(universe.bounds):
-            geocodes = job.spine.levels[job.spine.index_of(bound.level)].geocodes
-            target = job.folder(universe).constraint(number)
-            write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])
 
 
 def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:

@@ -4,28 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import TypeVar
 
-from pipeline.errors import SpinewiseError
+from pipeline.errors import RefusedError, SpinewiseError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import write_bytes
 
 Result = TypeVar("Result")
-
-
-class RefusedError(SpinewiseError):
-    """A step that sees the records has failed; why is in a file that only its owner can read.
-
-    Attributes:
-        details: the file.
-        exit_status: of the error that was raised.
-    """
-
-    def __init__(self, stage: str, details: Path, exit_status: int) -> None:
-        super().__init__(f"{stage}: stopped; the reason may show what is in the records and is in {details}")
-        self.details = details
-        self.exit_status = exit_status
 
 
 def shielded(run: RunDirectory, stage: str, function: Callable[[], Result]) -> Result:

@@ -8,12 +8,11 @@ import numpy as np
 
 from flows.confidential.measure import true_histogram
 from flows.execution.job import Job
-from pipeline.errors import ReleaseError
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.release.selected import Selected, answered, read_selected, write_selected
+from pipeline.release.selected import Selected, answered, write_selected
 
 #: Answers with noise in memory at a time.
 _AT_ONCE = 1 << 22
@@ -53,21 +52,3 @@ def _parts(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selec
         values[~answered(selection, chosen)] = 0
         yield Selected(geocodes[start : start + step], chosen, values)
         job.progress.advance(n)
-
-
-def selected_problems(job: Job) -> list[str]:
-    """What of the public files of selections is not as the spec says, a sentence each."""
-    problems = []
-    for universe in job.universes:
-        for selection in universe.selections:
-            path = job.folder(universe).selected(selection.name, selection.level)
-            name = f"public/{path.relative_to(job.run.public).as_posix()}"
-            geocodes = job.spine.levels[job.spine.index_of(selection.level)].geocodes
-            try:
-                found = [part.geocodes for part in read_selected(path, selection)]
-            except ReleaseError as error:
-                problems.append(str(error).replace(str(path), name))
-                continue
-            if not found or not np.array_equal(np.concatenate(found), geocodes):
-                problems.append(f"{name} does not have the geounits of level {selection.level!r}, in the spine's order")
-    return problems

@@ -12,7 +12,6 @@ from flows.execution.job import Job
 from flows.execution.steps import Notes
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.privacy.keys import MasterKey
 from pipeline.release.manifest import (
     Manifest,
     PrivacyStatement,
@@ -54,14 +53,14 @@ def account_of(universe: Universe) -> PrivacyAccount:
 def manifest_of(
     job: Job,
     told: Mapping[str, Notes],
-    key: MasterKey | None,
+    key_commitment: str,
     input_fingerprints: Mapping[str, str],
 ) -> Manifest:
     """The manifest of the files that are under public/.
 
     Args:
         told: by the steps, name -> what the solvers report.
-        key: the run's; the manifest holds its commitment. None where another program drew the noise.
+        key_commitment: of the run's key; "" where another program drew the noise.
         input_fingerprints: of each universe's records, keyed.
     """
     return Manifest(
@@ -70,9 +69,9 @@ def manifest_of(
         status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
-        privacy=tuple(statement_of(one, made_elsewhere=key is None) for one in job.universes),
+        privacy=tuple(statement_of(one, made_elsewhere=not key_commitment) for one in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
-        key_commitment="" if key is None else key.commitment(),
+        key_commitment=key_commitment,
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(told)),
         files=public_files(job.run),

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.confidential.measure import write_public_inputs
 from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
 from flows.execution.steps import Progress
 from flows.execution.workers import Workers
-from flows.publishing.manifest import manifest_of, statement_of
-from flows.publishing.report import read_polygons
-from flows.publishing.steps import perform_steps, public_steps
+from flows.publishing.inputs import write_public_inputs
+from flows.publishing.manifest import manifest_of
+from flows.publishing.steps import perform_public_steps, public_steps
+from flows.runs.open_public import open_listed
+from flows.runs.request import universe_checks
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
-from pipeline.inputs.geography import read_facilities, read_spine
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.release.layout import file_name
 from pipeline.release.manifest import MADE_ELSEWHERE, write_manifest
 from pipeline.release.measurements import MeasurementWriter
 from pipeline.release.run_directory import open_run
-from pipeline.release.tables import check_labels
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 
@@ -48,25 +48,21 @@ def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: in
                 f"{spec_path}: {key}: choices of how detailed a table is are made from records, and there are none "
                 "here; leave the section out"
             )
-        statement_of(universe)
-        for table in universe.tables:
-            check_labels(table.name, table.query.answer_labels())
-    spine = read_spine(spec.geography)
-    facilities = {one.name: [read_facilities(bound, spine) for bound in one.bounds] for one in universes}
-    polygons = read_polygons(spec.report, spine)
+        for check in universe_checks(universe):
+            check()
+    public = open_listed(spec, universes)
     root = out / spec.name
     if root.exists() and any(root.iterdir()):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     _check_folder(measurements, spec, universes)
     try:
         with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": spec.name}) as run:
-            job = Job(run, spec, universes, spine, pool, progress, status=MADE_ELSEWHERE)
+            job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
             _take_in(job, measurements)
-            write_public_inputs(job, facilities, polygons)
-            steps = public_steps(job)
-            progress.begin(tuple(steps))
-            told = perform_steps(job, steps)
-            write_manifest(run, manifest_of(job, told, None, {}))
+            write_public_inputs(job, public.facilities, public.polygons)
+            progress.begin(tuple(public_steps(job)))
+            notes = perform_public_steps(job)
+            write_manifest(run, manifest_of(job, notes, "", {}))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise

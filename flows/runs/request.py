@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
-from flows.confidential.charge import check_datasets
 from flows.publishing.manifest import statement_of
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
@@ -94,9 +94,8 @@ def check_request(request: Request) -> CheckedRequest:
     universes = with_data(spec.universes(), request.data)
     for universe in universes:
         universe.require_input()
-        statement_of(universe)
-        for table in universe.tables:
-            check_labels(table.name, table.query.answer_labels())
+        for check in universe_checks(universe):
+            check()
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if request.key is not None or request.key_file is not None:
         if spec.privacy.key is not None:
@@ -109,6 +108,53 @@ def check_request(request: Request) -> CheckedRequest:
     elif spec.privacy.key is not None:
         MasterKey.from_text(spec.privacy.key)
     return CheckedRequest(request, spec, universes)
+
+
+def universe_checks(universe: Universe) -> list[Callable[[], object]]:
+    """What can be checked of a universe before any file is read.
+
+    Each check raises InputError where it fails: where there is no noise for the budget, or where columns of a table
+    would have the same name.
+    """
+    tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
+    return [partial(statement_of, universe), *tables]
+
+
+def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
+    """What can be said of the charge before anything is read.
+
+    Raises:
+        InputError: some universes name a dataset and others do not, or a test key would be charged.
+    """
+    named = [universe for universe in universes if universe.dataset]
+    if not named:
+        return
+    for universe in universes:
+        if not universe.dataset:
+            where = f"companions.{universe.name}.privacy.dataset" if universe.name else "privacy.dataset"
+            raise InputError(f"{where}: missing; either every histogram of a run names its dataset, or none does")
+    if insecure_key:
+        raise InputError(
+            f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
+            "no release and cannot be charged to a ledger: remove one of the two"
+        )
+
+
+def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> str:
+    """What is odd about a ledger that is named for a run which would not be charged to it; "" if nothing is.
+
+    Args:
+        asked_for: it was named for this very run, and not for all.
+
+    Raises:
+        InputError: it was, and the spec names no dataset.
+    """
+    if any(universe.dataset for universe in universes):
+        return ""
+    found = "the spec names no dataset (privacy.dataset), so nothing is charged"
+    if asked_for:
+        raise InputError(f"--ledger: {found}; name a dataset in the spec, or leave --ledger out")
+    return f"SPINEWISE_LEDGER is set, but {found}"
 
 
 def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Universe, ...]:

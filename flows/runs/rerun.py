@@ -14,23 +14,23 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.custody import check_made_here
-from flows.confidential.refusals import RefusedError
+from flows.confidential.steps import ConfidentialSteps
 from flows.execution.job import Job
 from flows.execution.steps import Perform, Progress, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
-from flows.publishing.steps import Records, perform_steps, public_steps
+from flows.publishing.steps import perform_public_steps, perform_steps, public_steps
+from flows.runs.open_public import open_published
 from flows.runs.request import with_data
 from flows.runs.verify import version_differences
-from pipeline.errors import InputError, ReleaseError
-from pipeline.inputs.geography import read_public_facilities, read_public_spine
+from pipeline.errors import InputError, RefusedError, ReleaseError
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
+from pipeline.published import read_published
 from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
-from pipeline.report.polygons import read_public_areas
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.storage.files import write_bytes
@@ -97,29 +97,18 @@ def _compute(
     progress: Progress,
     perform: Perform,
 ) -> Job:
-    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
-    spine = read_public_spine(run.spine, spec.geography.level_names)
+    public = open_published(read_published(run, check_hashes=False), universes)
     make_run_folders(again)
-    job = Job(again, spec, tuple(universes), spine, pool, progress, status=status(insecure_key=key.insecure))
-    facilities = {
-        one.name: [
-            read_public_facilities(
-                run.universe(one.name).constraint(number), bound, spine.levels[spine.index_of(bound.level)].geocodes
-            )
-            for number, bound in enumerate(one.bounds)
-        ]
-        for one in universes
-    }
-    polygons = {level: read_public_areas(run.polygons(level)) for level in spec.report.polygons}
-    records = Records(job, key, facilities, polygons)
-    counting, measuring, publishing = records.before_measuring(), records.measuring(), public_steps(job)
-    progress.begin((*counting, *measuring, *publishing))
+    job = replace(public.job(again, pool, progress), status=status(insecure_key=key.insecure))
+    confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
+    counting, measuring = confidential.counting(), confidential.measuring()
+    progress.begin((*counting, *measuring, *public_steps(job)))
     perform_steps(job, counting, perform)
-    _refuse_other_records(run, manifest, records.fingerprints)
+    _refuse_other_records(run, manifest, confidential.fingerprints)
     # Not charged: noise that is drawn again is the noise that was charged for.
     perform_steps(job, measuring, perform)
-    told = perform_steps(job, publishing, perform)
-    write_manifest(again, manifest_of(job, told, key, records.fingerprints))
+    notes = perform_public_steps(job, perform)
+    write_manifest(again, manifest_of(job, notes, key.commitment(), confidential.fingerprints))
     return job
 
 

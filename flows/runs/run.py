@@ -1,61 +1,163 @@
-"""A whole run, from the request to the manifest; the engine that performs the steps is a parameter."""
+"""A whole run, from the request to the manifest; who performs its steps is a parameter."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.accuracy import write_accuracy
+from flows.confidential.steps import ConfidentialSteps
 from flows.execution.checkpoints import Batches, Checkpoints
 from flows.execution.job import Job
 from flows.execution.run_log import Logged, RunLog
-from flows.execution.steps import Perform, Progress, Step, perform_here
+from flows.execution.steps import Notes, Perform, Progress, Step, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
-from flows.publishing.report import read_polygons
-from flows.publishing.steps import Records, input_files, output_files, perform_steps, public_steps
+from flows.publishing.steps import (
+    Publication,
+    input_files,
+    n_geounits,
+    output_files,
+    perform_steps,
+    publications,
+    report_steps,
+)
+from flows.runs.open_public import PublicSide, open_listed
 from flows.runs.request import CheckedRequest, key_identity, master_key
 from flows.runs.rerun import inputs_to_keep
-from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.privacy.keys import MasterKey
 from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
-from pipeline.report.polygons import Area, fingerprint
-from pipeline.storage.files import canonical_json, write_json
+from pipeline.storage.files import write_json
 
 #: Leaf cells from which a run is sure to have work for all its processes.
 _LARGE = 200_000
 
 
+class ReleaseRun:
+    """A run that is under way: its stages, each a method, to be performed in the order in which they stand here.
+
+    A stage that an interrupted run has completed is passed over, step by step.
+
+    Attributes:
+        publications: the stages of each universe after its measurements.
+    """
+
+    def __init__(self, job: Job, public: PublicSide, key: MasterKey, perform: Perform) -> None:
+        self.job = job
+        self.publications = publications(job)
+        self._key = key
+        self._perform = perform
+        self._confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
+        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=n_geounits(job), effort=0.2)
+        self._checkpoints: Checkpoints | None = None
+        self._notes: dict[str, Notes] = {}
+        job.progress.begin(tuple(self._steps()))
+
+    def _steps(self) -> Iterator[Step]:
+        confidential = self._confidential
+        yield from (*confidential.counting(), *confidential.charging())
+        yield from (*confidential.measuring(), *confidential.closing_charge())
+        for publication in self.publications:
+            yield from publication.steps()
+        yield from (*report_steps(self.job), self._accuracy)
+
+    def count(self) -> None:
+        """Count and check the records, and bind the directory to them."""
+        self._perform_steps(self._confidential.counting())
+        self._confidential.record()
+        write_json(self.job.run.input, inputs_to_keep(self.job.universes), self.job.run.staging, private=True)
+
+    def charge(self) -> None:
+        """Take the budget from the ledger, before anything is drawn."""
+        self._perform_steps(self._confidential.charging())
+
+    def measure(self) -> None:
+        """Draw the noise and publish the measurements; from here on no step needs the records but `accuracy`."""
+        # From here on the directory changes; without a manifest nobody takes it for a whole release.
+        self.job.run.manifest.unlink(missing_ok=True)
+        self._checkpoints = Checkpoints(self.job.run)
+        self._perform_steps([*self._confidential.measuring(), *self._confidential.closing_charge()])
+
+    def estimate(self, publication: Publication) -> None:
+        """Estimate and round the histograms of one universe."""
+        self._perform_steps(publication.estimating())
+
+    def simulate(self, publication: Publication) -> None:
+        """Simulate runs for the margins of error of one universe."""
+        self._perform_steps(publication.simulating())
+
+    def publish(self, publication: Publication) -> None:
+        """Write the tables, estimates and microdata of one universe."""
+        self._perform_steps(publication.publishing())
+
+    def report(self) -> None:
+        """Write the report, from all public files before it."""
+        self._perform_steps(report_steps(self.job))
+
+    def compare(self) -> None:
+        """Compare the release with the truth, for the agency alone."""
+        self._perform_steps([self._accuracy])
+
+    def finish(self) -> None:
+        """Write the manifest: the release is whole."""
+        fingerprints = self._confidential.fingerprints
+        write_manifest(self.job.run, manifest_of(self.job, self._notes, self._key.commitment(), fingerprints))
+        Batches(self.job.run).forget()
+
+    def _perform_steps(self, steps: Sequence[Step]) -> None:
+        self._notes |= perform_steps(self.job, steps, self._perform, self._checkpoints)
+
+
 def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = perform_here) -> Path:
-    """Run a release, or go on with one that was interrupted; the directory of the release.
+    """Run a release, or resume one that was interrupted; the directory of the release.
 
     Raises:
         SpinewiseError: something is wrong; nothing that looks like a whole release is left then.
     """
-    spine = read_spine(checked.spec.geography)
-    facilities = {one.name: [read_facilities(bound, spine) for bound in one.bounds] for one in checked.universes}
-    polygons = read_polygons(checked.spec.report, spine)
-    identity = identity_of(checked, spine, facilities, polygons)
+    with release_run(checked, progress, perform) as run:
+        run.count()
+        run.charge()
+        run.measure()
+        for publication in run.publications:
+            with publication:
+                run.estimate(publication)
+                run.simulate(publication)
+                run.publish(publication)
+        run.report()
+        run.compare()
+        run.finish()
+    return checked.run.root
+
+
+@contextmanager
+def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -> Iterator[ReleaseRun]:
+    """A run in its directory, with its public inputs read and its workers ready; nothing is performed yet.
+
+    Raises:
+        InputError: a public input is wrong, or the directory holds something else.
+    """
+    public = open_listed(checked.spec, checked.universes)
+    identity = public.identity() | {"the key": key_identity(checked)}
     with (
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
         RunLog.open(run) as log,
         _workers(checked) as workers,
     ):
-        if spine.n_leaves * max(universe.schema.n_cells for universe in checked.universes) > _LARGE:
+        if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
             workers.prepare()
-        job = Job(run, checked.spec, checked.universes, spine, workers, Logged(progress, log), Batches(run))
-        _run_in(job, checked, facilities, polygons, perform)
-    return checked.run.root
+        run.refusal.unlink(missing_ok=True)
+        job = public.job(run, workers, Logged(progress, log), Batches(run))
+        _refuse_other_files(job)
+        key = master_key(checked, run)
+        yield ReleaseRun(replace(job, status=status(insecure_key=key.insecure)), public, key, perform)
 
 
 def _workers(checked: CheckedRequest) -> Workers:
@@ -69,75 +171,13 @@ def _workers(checked: CheckedRequest) -> Workers:
     return ClusterWorkers(request.workers, engine.scheduler, scratch)
 
 
-def _run_in(
-    job: Job,
-    checked: CheckedRequest,
-    facilities: dict[str, list[NDArray[np.int64]]],
-    polygons: dict[str, list[Area]],
-    perform: Perform,
-) -> None:
-    run = job.run
-    run.refusal.unlink(missing_ok=True)
-    _refuse_other_files(job)
-    key = master_key(checked, run)
-    job = replace(job, status=status(insecure_key=key.insecure))
-    records = Records(job, key, facilities, polygons)
-    counting, charging = records.before_measuring(), records.charging()
-    measuring, publishing = [*records.measuring(), *records.charged()], public_steps(job)
-    ending = [Step("accuracy", partial(write_accuracy, job), geounits=spine_size(job), effort=0.2)]
-    job.progress.begin((*counting, *charging, *measuring, *publishing, *ending))
-    perform_steps(job, counting, perform)
-    records.record()
-    write_json(run.input, inputs_to_keep(job.universes), run.staging, private=True)
-    perform_steps(job, charging, perform)
-    # From here on the directory changes; without a manifest nobody takes it for a whole release.
-    run.manifest.unlink(missing_ok=True)
-    checkpoints = Checkpoints(run)
-    perform_steps(job, measuring, perform, checkpoints)
-    told = perform_steps(job, publishing, perform, checkpoints)
-    perform_steps(job, ending, perform)
-    write_manifest(run, manifest_of(job, told, key, records.fingerprints))
-    Batches(run).forget()
-
-
-def identity_of(
-    checked: CheckedRequest,
-    spine: Spine,
-    facilities: Mapping[str, Sequence[NDArray[np.int64]]],
-    polygons: Mapping[str, Sequence[Area]],
-) -> dict[str, str]:
-    """What makes it the same run: hashes of each part of the public spec, of spine, bounds, polygons, and of the key.
-
-    The names of the parts are what a refusal tells the user.
-    """
-    identity = {f"the spec's {part}": _hash(content) for part, content in checked.spec.public_dict().items()}
-    identity["the geography"] = spine.fingerprint()
-    identity["the facilities of the bounds"] = _hash(
-        [
-            [name, [hashlib.sha256(np.ascontiguousarray(one).data).hexdigest() for one in counts]]
-            for name, counts in sorted(facilities.items())
-        ]
-    )
-    identity["the polygons"] = _hash({level: fingerprint(areas) for level, areas in polygons.items()})
-    identity["the key"] = key_identity(checked)
-    return identity
-
-
-def _hash(content: object) -> str:
-    return hashlib.sha256(canonical_json(content)).hexdigest()
-
-
 def _refuse_other_files(job: Job) -> None:
     """Raises InputError where public/ holds a file that this run would not write."""
     expected = {job.run.manifest, *input_files(job), *output_files(job)}
-    found = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
-    if found:
-        names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(found)[:3])
+    others = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
+    if others:
+        names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(others)[:3])
         raise InputError(
-            f"{job.run.root}: {len(found)} files under public/ are not of this run: {names}; remove them, or name "
+            f"{job.run.root}: {len(others)} files under public/ are not of this run: {names}; remove them, or name "
             "another directory"
         )
-
-
-def spine_size(job: Job) -> int:
-    return sum(len(level) for level in job.spine.levels)

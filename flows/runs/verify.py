@@ -9,20 +9,19 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.confidential.select import selected_problems
 from flows.execution.checkpoints import Batches
 from flows.execution.job import Job
 from flows.execution.steps import Progress
 from flows.execution.workers import Workers
 from flows.publishing.manifest import statement_of
-from flows.publishing.steps import input_files, perform_steps, public_steps
+from flows.publishing.selected import selected_problems
+from flows.publishing.steps import input_files, perform_public_steps, public_steps
 from pipeline.errors import SpinewiseError
-from pipeline.inputs.geography import read_public_spine
+from pipeline.published import read_published
 from pipeline.published import release_at as release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
 from pipeline.release.run_directory import make_run_folders
-from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import make_folder, sha256_file
 
 
@@ -60,9 +59,7 @@ def version_differences(manifest: Manifest) -> list[str]:
 @contextmanager
 def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: Progress) -> Iterator[Job]:
     """A temporary run whose public/ has the inputs of `run` and everything else computed from them."""
-    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
-    universes = spec.universes()
-    spine = read_public_spine(run.spine, spec.geography.level_names)
+    release = read_published(run, check_hashes=False)
     with (
         tempfile.TemporaryDirectory(prefix="spinewise-verify-") as folder,
         Workers(workers) as pool,
@@ -71,12 +68,13 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
         again = RunDirectory(Path(folder) / "release")
         make_run_folders(again)
         batches = Batches(again, about="verify")
-        job = Job(again, spec, universes, spine, pool, progress, batches, status=manifest.status)
+        job = Job(
+            again, release.spec, release.universes, release.spine, pool, progress, batches, status=manifest.status
+        )
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))
-        steps = public_steps(job)
-        progress.begin(tuple(steps))
-        perform_steps(job, steps)
+        progress.begin(tuple(public_steps(job)))
+        perform_public_steps(job)
         yield job
 
 

@@ -145,6 +145,11 @@ def canonical_json(value: object) -> bytes:
     return text.encode() + b"\n"
 
 
+def json_sha256(value: object) -> str:
+    """SHA-256 of canonical JSON, in hexadecimal."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
 def write_json(target: Path, value: object, staging: Path, *, private: bool = False) -> None:
     """Write `value` as canonical JSON, whole or not at all."""
     write_bytes(target, canonical_json(value), staging, private=private)

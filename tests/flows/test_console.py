@@ -9,10 +9,9 @@ import pytest
 from rich.console import Console
 
 import flows.console
-from flows.confidential.refusals import RefusedError
 from flows.console import Bar, Lines, tell_error
 from flows.execution.steps import Step
-from pipeline.errors import InputError
+from pipeline.errors import InputError, RefusedError
 
 STEPS = (
     Step("tabulate", lambda: None, geounits=100),

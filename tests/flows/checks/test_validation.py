@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from flows.checks.validation import validate
 from flows.cli import app
-from flows.confidential.refusals import RefusedError
+from pipeline.errors import RefusedError
 from pipeline.records import record_files as records
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.confidential.refusals import RefusedError, shielded
-from pipeline.errors import RecordsError
+from flows.confidential.refusals import shielded
+from pipeline.errors import RecordsError, RefusedError
 from pipeline.release.layout import RunDirectory
 
 

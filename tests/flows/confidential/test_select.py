@@ -19,10 +19,11 @@ import pipeline.privacy.accounting.uses
 from flows.audits.audits import audit_release
 from flows.confidential.charge import charge_run
 from flows.confidential.custody import KeySource, key_of_release
-from flows.confidential.select import select_versions, selected_problems
+from flows.confidential.select import select_versions
 from flows.execution.job import Job
 from flows.execution.steps import Silent
 from flows.execution.workers import Workers
+from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release
 from flows.runs.rerun import rerun_release, universes_to_rerun
 from pipeline.audit.findings import Finding

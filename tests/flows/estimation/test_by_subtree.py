@@ -18,7 +18,7 @@ from flows.execution.checkpoints import Batches
 from flows.execution.job import Job
 from flows.execution.steps import Silent
 from flows.execution.workers import Workers
-from flows.publishing.steps import input_files, publish_from_measurements
+from flows.publishing.steps import input_files, perform_public_steps
 from pipeline.errors import ReleaseError
 from pipeline.inputs.geography import read_public_spine
 from pipeline.release.layout import RunDirectory
@@ -51,7 +51,7 @@ def test_the_public_files_do_not_show_the_cut(town: Path, tmp_path: Path, most: 
         estimation = estimation_of(job, job.universes[0])
         assert isinstance(estimation, SubtreeEstimation)
         assert len(estimation.cut.parts) > 1
-        told = publish_from_measurements(job)
+        told = perform_public_steps(job)
         # Done with, the parts are gone.
         assert not [path for path in job.run.main.checkpoints.rglob("*.npz") if "simulate" not in str(path)]
     expected = public_bytes(town)
@@ -74,7 +74,7 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
                     raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            publish_from_measurements(replace(job, progress=Killed()))
+            perform_public_steps(replace(job, progress=Killed()))
         folder = job.run.main.checkpoints / "batches"
         left = sorted(folder.glob("estimate-below-tract/block-*.npz"))
         assert left
@@ -89,7 +89,7 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
                 worked_on.extend(function.__name__ for _ in tasks)
                 return super().run(function, tasks, done)
 
-        publish_from_measurements(replace(job, workers=Counted(1)))
+        perform_public_steps(replace(job, workers=Counted(1)))
         parts = len(estimation_of(job, job.universes[0]).cut.parts)  # type: ignore[attr-defined]
         assert worked_on.count("estimate_top") < 2 * parts
         assert worked_on.count("estimate_below") < 2 * parts

@@ -15,7 +15,7 @@ from releases.small import public_bytes, run, write_town
 from flows.execution.job import Job
 from flows.execution.steps import Silent, Step
 from flows.execution.workers import Workers
-from flows.publishing.steps import input_files, output_files, publish_from_measurements
+from flows.publishing.steps import input_files, output_files, perform_public_steps
 from pipeline.inputs.geography import read_public_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
@@ -103,7 +103,7 @@ def test_public_files_follow_from_the_public_inputs(town: Path, tmp_path: Path) 
         for path in input_files(job):
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(published.root / path.relative_to(again.root), path)
-        told = publish_from_measurements(job)
+        told = perform_public_steps(job)
         computed = output_files(job)
     expected = public_bytes(town)
     assert public_bytes(again.root) == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}

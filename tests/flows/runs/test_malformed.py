@@ -25,10 +25,10 @@ from releases.small import request_of, write_town
 
 from flows.commands import imports
 from flows.commands.validate import validate
-from flows.confidential.refusals import RefusedError
 from flows.execution.steps import Silent
 from flows.runs.run import run_release
 from geography.errors import SpinewiseError
+from pipeline.errors import RefusedError
 
 #: Malformed inputs of each kind in the fast tests, and in the slow ones, together 20,000 there.
 FEW = {"spec": 150, "records": 60, "areas": 30, "table": 60, "summary": 60}

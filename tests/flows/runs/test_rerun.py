@@ -14,10 +14,9 @@ from releases.small import run, write_town
 import flows.publishing.steps
 import flows.runs.verify
 from flows.confidential.custody import KeySource, key_of_release
-from flows.confidential.refusals import RefusedError
 from flows.execution.steps import Silent
 from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun
-from pipeline.errors import InputError
+from pipeline.errors import InputError, RefusedError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory

@@ -11,9 +11,8 @@ import pandas as pd
 import pytest
 from releases.small import public_bytes, run, write_town
 
-from flows.confidential.refusals import RefusedError
 from flows.execution.steps import Silent, Step
-from pipeline.errors import BudgetRefusedError, InputError, SpecError
+from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files, read_manifest

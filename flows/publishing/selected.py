@@ -1,0 +1,27 @@
+"""The public files of private choices, checked against the spec."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flows.execution.job import Job
+from pipeline.errors import ReleaseError
+from pipeline.release.selected import read_selected
+
+
+def selected_problems(job: Job) -> list[str]:
+    """What of the public files of selections is not as the spec says, a sentence each."""
+    problems = []
+    for universe in job.universes:
+        for selection in universe.selections:
+            path = job.folder(universe).selected(selection.name, selection.level)
+            name = f"public/{path.relative_to(job.run.public).as_posix()}"
+            geocodes = job.spine.levels[job.spine.index_of(selection.level)].geocodes
+            try:
+                found = [part.geocodes for part in read_selected(path, selection)]
+            except ReleaseError as error:
+                problems.append(str(error).replace(str(path), name))
+                continue
+            if not found or not np.array_equal(np.concatenate(found), geocodes):
+                problems.append(f"{name} does not have the geounits of level {selection.level!r}, in the spine's order")
+    return problems

@@ -1,0 +1,96 @@
+"""The public side of a run, opened: spec, universes, spine, facilities of bounds and polygons."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flows.execution.checkpoints import Batches
+from flows.execution.job import Job
+from flows.execution.steps import Progress
+from flows.execution.workers import Workers
+from flows.publishing.inputs import Facilities, Polygons
+from flows.publishing.report import read_polygons
+from geography.spine import Spine
+from pipeline.inputs.geography import read_facilities, read_public_facilities, read_spine
+from pipeline.model.universe import Universe
+from pipeline.published import PublishedRelease
+from pipeline.release.layout import RunDirectory
+from pipeline.report.polygons import fingerprint, read_public_areas
+from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.storage.files import json_sha256
+
+
+@dataclass(frozen=True, eq=False)
+class PublicSide:
+    """What a run is computed from beside records and measurements; nothing confidential.
+
+    Attributes:
+        spec: the release spec.
+        universes: what it resolves to, the release's own first.
+        spine: the geography.
+        facilities: of each universe, of each of its bounds.
+        polygons: of each level that has some.
+    """
+
+    spec: ReleaseSpec
+    universes: tuple[Universe, ...]
+    spine: Spine
+    facilities: Facilities
+    polygons: Polygons
+
+    def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
+        """What the steps of a run have in common."""
+        return Job(run, self.spec, self.universes, self.spine, workers, progress, batches)
+
+    def identity(self) -> dict[str, str]:
+        """What makes it the same run, but for the key: hashes by the names that a refusal shows."""
+        identity = {f"the spec's {part}": json_sha256(content) for part, content in self.spec.public_dict().items()}
+        identity["the geography"] = self.spine.fingerprint()
+        identity["the facilities of the bounds"] = json_sha256(
+            [
+                [name, [hashlib.sha256(np.ascontiguousarray(bound).data).hexdigest() for bound in counts]]
+                for name, counts in sorted(self.facilities.items())
+            ]
+        )
+        identity["the polygons"] = json_sha256({level: fingerprint(areas) for level, areas in self.polygons.items()})
+        return identity
+
+
+def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
+    """The public side of a run, from the files that the spec names.
+
+    Raises:
+        InputError: a file cannot be read, or does not fit; SpineError: the areas are no tree.
+    """
+    spine = read_spine(spec.geography)
+    facilities = {universe.name: [read_facilities(bound, spine) for bound in universe.bounds] for universe in universes}
+    return PublicSide(spec, tuple(universes), spine, facilities, read_polygons(spec.report, spine))
+
+
+def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> PublicSide:
+    """The public side of a finished release, from its public files.
+
+    Args:
+        universes: the release's, with their records.
+
+    Raises:
+        ReleaseError: a file is missing or damaged, or is not what the spec says.
+    """
+    run, spine = release.run, release.spine
+    facilities = {
+        universe.name: [
+            read_public_facilities(
+                run.universe(universe.name).constraint(number),
+                bound,
+                spine.levels[spine.index_of(bound.level)].geocodes,
+            )
+            for number, bound in enumerate(universe.bounds)
+        ]
+        for universe in universes
+    }
+    polygons = {level: read_public_areas(run.polygons(level)) for level in release.spec.report.polygons}
+    return PublicSide(release.spec, tuple(universes), spine, facilities, polygons)
