@@ -29,6 +29,7 @@ from flows.commands import (
     validate,
     verify,
 )
+from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from flows.execution.threads import limit_threads
 from geography.errors import SpinewiseError
 
@@ -108,6 +109,7 @@ def main() -> None:
     """Run the command line; ends the process with the exit status."""
     limit_threads()
     signal.signal(signal.SIGTERM, _end)
+    end_on_interrupt()
     try:
         app()
     except SpinewiseError as error:
@@ -116,7 +118,8 @@ def main() -> None:
         tell_error(error)
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
-        sys.exit(130)
+        say_stopped()
+        sys.exit(STATUS)
 
 
 if __name__ == "__main__":

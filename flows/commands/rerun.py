@@ -16,6 +16,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def rerun(
+    context: typer.Context,
     release: Annotated[
         Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
     ],
@@ -45,6 +46,7 @@ def rerun(
     """
     from flows.confidential.custody import KeySource, key_of_release
     from flows.console import error_console, make_progress, tell_problems
+    from flows.orchestration.server import temporary_server
     from flows.runs.rerun import universes_to_rerun
     from flows.runs.verify import release_at
     from flows.settings import load_settings
@@ -52,6 +54,7 @@ def rerun(
     workers = load_settings(workers=workers).workers
     run = release_at(release)
     universes_to_rerun(run, data, spec)  # before an engine is started
+    context.with_resource(temporary_server())
     source = KeySource(key_file, key_fd, key_command)
     if source == KeySource() and not run.key.exists():
         settings = load_settings()

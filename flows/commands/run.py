@@ -80,12 +80,18 @@ def run(
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_key
     from flows.console import error_console, make_progress, tell_end
+    from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
     from flows.orchestration.retries import TimedOutError
+    from flows.orchestration.server import temporary_server
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
     from flows.settings import load_settings
+    from pipeline.spec.release_spec import load_spec
 
     settings = load_settings(out=out, workers=workers)
+    load_spec(spec)  # what is wrong with it is told before a server is started
+    stopping_loses_nothing()
+    context.with_resource(temporary_server())  # it starts while records are read, and before it could see any of them
     given = KeySource(key_file, key_fd, key_command)
     key = given.read() if given != KeySource() else configured_key(spec, settings)
     count = settings.workers or default_workers()

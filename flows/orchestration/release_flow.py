@@ -30,7 +30,7 @@ from flows.execution.steps import Notes, Progress, Silent, Step, Together  # noq
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import may_be_retried, on_crash, on_failure, retry_delays  # noqa: E402
-from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
+from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
@@ -92,7 +92,7 @@ def release(
         engine=Engine(engine, scheduler, scratch),
     )
     checked = check_request(request)
-    artifacts = ReleaseArtifacts(checked)
+    artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Together(progress_of_run.get(Silent()), artifacts)
     try:
         with (

@@ -34,6 +34,7 @@ from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 from pipeline.storage.files import write_bytes
+from pipeline.storage.temporary import temporary_folder
 
 
 @dataclass(frozen=True)
@@ -138,8 +139,8 @@ def _closed_folder(run: RunDirectory) -> Iterator[Path]:
             with tempfile.TemporaryDirectory(prefix="rerun-", dir=run.staging) as folder:
                 yield Path(folder)
     else:
-        with tempfile.TemporaryDirectory(prefix="spinewise-rerun-") as folder:
-            yield Path(folder)
+        with temporary_folder("rerun") as folder:
+            yield folder
 
 
 @contextmanager
