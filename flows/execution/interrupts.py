@@ -50,10 +50,10 @@ def stopping_loses_nothing() -> None:
 def say_stopped() -> None:
     """Say on stderr that the command was stopped; once, however often it is called."""
     if _said.acquire(blocking=False):
-        with suppress(OSError, ValueError, AttributeError):
-            # A bar may stand in this line, and the cursor may be hidden.
-            sys.stderr.write(f"\r\x1b[2K\x1b[?25h{_message}\n" if sys.stderr.isatty() else f"{_message}\n")
-            sys.stderr.flush()
+        with suppress(OSError):
+            # Past sys.stderr, which a bar may hold. The bar may stand in this line, and the cursor may be hidden.
+            text = f"\r\x1b[2K\x1b[?25h{_message}\n" if os.isatty(2) else f"{_message}\n"
+            os.write(2, text.encode())
 
 
 def end_on_interrupt() -> None:
