@@ -8,7 +8,6 @@ From the strongest to the weakest: a flag of the command line, a variable SPINEW
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from pipeline.errors import InputError
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 PREFIX: Final = "SPINEWISE_"
 #: Names the project's file.
@@ -103,13 +103,12 @@ def _check_files() -> None:
 def _content(path: Path) -> dict[str, Any]:
     """What a file of settings says; nothing where there is none."""
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return parse_toml(read_toml_text(path))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (TomlError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from None
 
 

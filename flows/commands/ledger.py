@@ -176,6 +176,7 @@ def verify(
 
         spinewise ledger verify --runs releases
     """
+    from flows.console import error_console
     from pipeline.privacy.ledger.notes import read_notes
     from pipeline.privacy.ledger.report import check_export
 
@@ -185,6 +186,10 @@ def verify(
         return
     with _opened(ledger) as opened:
         notes = read_notes(runs) if runs is not None else {}
+        if runs is not None and not notes:
+            error_console().print(
+                f"Warning: --runs {runs}: found no run with notes of its charges below it; nothing was compared"
+            )
         problems = list(opened.verify(notes.values()))
         compared = f", and the notes of {len(notes)} runs" if runs is not None else ""
         _judge(f"ledger {opened.place}", f"{len(opened.events())} events{compared}", problems)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
@@ -145,7 +145,7 @@ def load_spec(path: Path | str) -> ReleaseSpec:
     """
     path = Path(path)
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_toml_text(path)
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file; a spec in TOML is needed") from None
     except UnicodeDecodeError as error:
@@ -166,8 +166,8 @@ def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -
         SpecError: one line for each problem: source, key, what was found, what is allowed.
     """
     try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        content = parse_toml(text)
+    except TomlError as error:
         raise SpecError(f"{source_name}: {_toml_problem(str(error))}") from None
     return _validated(content, source_name, {"folder": Path(folder).resolve()})
 

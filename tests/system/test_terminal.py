@@ -30,7 +30,7 @@ signal.signal(signal.SIGINT, lambda *_: None)
 child = os.fork()
 if child == 0:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    os.execv(sys.executable, [sys.executable, "-m", "flows.cli", *sys.argv[1:]])
+    os.execv(sys.executable, [sys.executable, "-m", "flows.entry", *sys.argv[1:]])
 print(f"<child {child}>", flush=True)
 print(f"<status {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}>", flush=True)
 time.sleep(5)
