@@ -277,7 +277,7 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     checked = check_request(Request(spec, settings.out, None, workers, None))
     for universe in checked.universes:
         path = universe.require_input().file
-        if not os.access(path, os.R_OK):
+        if isinstance(path, Path) and not os.access(path, os.R_OK):
             yield Examined("records", "wrong", f"{path} cannot be read", "correct [input] in the spec, or give --data")
     spine = read_spine(checked.spec.geography)
     yield Examined("spec", "well", f"{checked.spec.name}: {spine.n_leaves:,} leaves, {spine.n_levels} levels")

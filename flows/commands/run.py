@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 if TYPE_CHECKING:
-    from flows.runs.request import EngineName
+    from flows.runs.request import CheckedRequest, EngineName
+    from pipeline.privacy.keys import MasterKey
 
 KeyFileOption = Annotated[
     Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
@@ -65,6 +66,9 @@ def run(
             "by default the release's own directory.",
         ),
     ] = None,
+    no_prefect: Annotated[
+        bool, typer.Option("--no-prefect", help="Without the engine: faster to start, and recorded on no server.")
+    ] = False,
 ) -> None:
     """Run a release, and print its directory.
 
@@ -82,7 +86,6 @@ def run(
     from flows.console import error_console, make_progress, tell_end
     from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
-    from flows.orchestration.retries import TimedOutError
     from flows.orchestration.server import temporary_server
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
     from flows.settings import load_settings
@@ -91,7 +94,9 @@ def run(
     settings = load_settings(out=out, workers=workers)
     load_spec(spec)  # what is wrong with it is told before a server is started
     stopping_loses_nothing()
-    context.with_resource(temporary_server())  # it starts while records are read, and before it could see any of them
+    if not no_prefect:
+        # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.
+        context.with_resource(temporary_server())
     given = KeySource(key_file, key_fd, key_command)
     key = given.read() if given != KeySource() else configured_key(spec, settings)
     count = settings.workers or default_workers()
@@ -101,27 +106,37 @@ def run(
     asked_for = source is not None and source.name == "COMMANDLINE"
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
         error_console().print(f"Warning: {odd}")
+    if no_prefect:
+        from flows.runs.run_here import run_here
+
+        run_here(checked, make_progress(), settings)
+    else:
+        _run_with_prefect(checked, key, settings.timeout)
+    tell_end(checked.run)
+    typer.echo(checked.run.root)
+
+
+def _run_with_prefect(checked: CheckedRequest, key: MasterKey | None, timeout: float | None) -> None:
+    """Run the release as a Prefect flow; key and progress are handed over beside it."""
+    from flows.console import make_progress
+    from flows.execution.retries import timed_out
     from flows.orchestration.release_flow import key_of_run, progress_of_run, release
 
+    request = checked.request
     tokens = progress_of_run.set(make_progress()), key_of_run.set(key)
     try:
-        root = release(
-            spec=spec,
+        release(
+            spec=request.spec,
             out=request.out,
-            data=data,
+            data=request.data,
             workers=request.workers,
-            key_file=key_file,
+            key_file=request.key_file,
             engine=cast("EngineName", request.engine.name),
-            scheduler=scheduler,
-            scratch=scratch,
+            scheduler=request.engine.scheduler,
+            scratch=request.engine.scratch,
         )
     except TimeoutError:
-        raise TimedOutError(
-            f"{checked.run.root}: stopped after {settings.timeout:g} s, the setting timeout; the same command again "
-            "goes on where it was"
-        ) from None
+        raise timed_out(checked.run.root, timeout) from None
     finally:
         progress_of_run.reset(tokens[0])
         key_of_run.reset(tokens[1])
-    tell_end(checked.run)
-    typer.echo(root)

@@ -18,7 +18,7 @@ from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.release.run_directory import held
-from pipeline.spec.release_spec import load_spec
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
 
 #: Seconds that a vault has to answer.
@@ -56,14 +56,14 @@ class KeySource:
         return None if self.command is None else _from_command(self.command)
 
 
-def configured_key(spec: Path, settings: Settings) -> MasterKey | None:
+def configured_key(spec: Path | ReleaseSpec, settings: Settings) -> MasterKey | None:
     """The key that the settings name; None where they name none, or the spec has a test key of its own.
 
     Raises:
         InputError: both settings are given, or there is no key there.
     """
     source = KeySource(file=settings.key_file, command=settings.key_command)
-    if source == KeySource() or load_spec(spec).privacy.key is not None:
+    if source == KeySource() or as_spec(spec).privacy.key is not None:
         return None
     return source.read()
 

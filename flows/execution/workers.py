@@ -14,10 +14,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection, get_context, parent_process
+from multiprocessing import connection, parent_process
 from typing import Protocol, TypeVar
 
 from flows.execution.interrupts import without_interrupts
+from flows.execution.spawn import WorkerContext
 from flows.execution.threads import limit_threads
 from geography.errors import InputError, SpinewiseError
 
@@ -109,7 +110,7 @@ class Workers:
     def _submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
-            self._pool = ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_begin_worker)
+            self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=_begin_worker)
         with without_interrupts():
             return self._pool.submit(function, task)
 

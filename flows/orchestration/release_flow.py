@@ -26,10 +26,11 @@ from prefect.client.schemas.objects import State  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from flows.confidential.custody import configured_key  # noqa: E402
+from flows.execution.retries import may_be_retried, retry_delays  # noqa: E402
 from flows.execution.steps import Notes, Progress, Silent, Step, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
-from flows.orchestration.retries import may_be_retried, on_crash, on_failure, retry_delays  # noqa: E402
+from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402

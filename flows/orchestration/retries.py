@@ -1,4 +1,4 @@
-"""What is tried again after a failure, and who is told when nothing more is tried."""
+"""A run that is lost is scheduled again, and the operator is told when nothing more is tried."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from flows.execution.retries import retry_delays
 from flows.settings import Settings, load_settings
-from geography.errors import SpinewiseError
-from postprocess.errors import SolverError
 
 if TYPE_CHECKING:
     from prefect import Flow
@@ -24,30 +23,8 @@ logger = logging.getLogger("spinewise.flows")
 
 #: Seconds that the operator's command or webhook may take.
 _PATIENCE = 60
-_LONGEST_DELAY = 3600.0
 #: Tag of a run that follows one whose process was lost, with the number of the try.
 _RETRY = "retry:"
-
-
-class TimedOutError(SpinewiseError):
-    """A run was stopped since it took longer than the setting `timeout` allows."""
-
-
-def may_be_retried(error: BaseException) -> bool:
-    """Whether the same step may do better the next time.
-
-    A full disk, a lost worker or a busy ledger may pass. What is wrong with the input, a refused budget and a refusal
-    of the records (exit status 2 and 3) is final; so is a solve that did not converge, since it is the same each time,
-    and a defect of the program.
-    """
-    if isinstance(error, SpinewiseError):
-        return error.exit_status == 1 and not isinstance(error, SolverError)
-    return isinstance(error, OSError)
-
-
-def retry_delays(settings: Settings) -> list[float]:
-    """Seconds before each retry: doubled from one to the next."""
-    return [min(_LONGEST_DELAY, settings.retry_delay * 2**number) for number in range(settings.retries)]
 
 
 def on_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:

@@ -15,7 +15,7 @@ from pipeline.inputs.geography import read_facilities, read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.manifest import PrivacyStatement
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.downward.simulated_margins import NORMAL_QUANTILE
 from postprocess.linear.expected import LevelCovariances
 
@@ -93,8 +93,8 @@ class Plan:
         }
 
 
-def plan_release(path: Path, estimator: str | None, workers: int) -> Plan:
-    """The plan of a spec file. Reads the list of leaves and public counts of facilities; no records.
+def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int) -> Plan:
+    """The plan of a spec, or of a spec file. Reads the list of leaves and public counts of facilities; no records.
 
     Args:
         estimator: instead of the spec's.
@@ -103,7 +103,7 @@ def plan_release(path: Path, estimator: str | None, workers: int) -> Plan:
     Raises:
         InputError: something in the spec or its public files is wrong.
     """
-    spec = load_spec(path)
+    spec = as_spec(stated)
     spine = read_spine(spec.geography)
     found = []
     for universe in spec.universes():

@@ -20,7 +20,7 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_universe(one, console)
     console.print()
     console.print(REMARK)
-    console.print(_cost_line(plan.cost))
+    console.print(cost_line(plan.cost))
 
 
 def _show_universe(one: UniversePlan, console: Console) -> None:
@@ -94,7 +94,8 @@ def show_best(best: Best, console: Console) -> None:
     console.print(best.planned.statement.words)
 
 
-def _cost_line(cost: Cost) -> str:
+def cost_line(cost: Cost) -> str:
+    """What a run costs, in a sentence."""
     return (
         f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
         f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "

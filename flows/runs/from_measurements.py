@@ -25,27 +25,29 @@ from pipeline.release.layout import file_name
 from pipeline.release.manifest import MADE_ELSEWHERE, write_manifest
 from pipeline.release.measurements import MeasurementWriter
 from pipeline.release.run_directory import open_run
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 
-def estimate_release(measurements: Path, spec_path: Path, out: Path, workers: int, progress: Progress) -> Path:
+def estimate_release(
+    measurements: Path, stated: Path | ReleaseSpec, out: Path, workers: int, progress: Progress
+) -> Path:
     """Post-process noisy measurement files to a whole public release directory; the directory.
 
     Args:
         measurements: folder in the layout of `pipeline.exchange.nmf`.
-        spec_path: the spec that says what was measured with which budget; its records are not read.
+        stated: the spec, or its file, that says what was measured with which budget; its records are not read.
         out: the folder that the release's directory is made in.
 
     Raises:
         InputError: the measurements are not those that the spec calls for; the message names file and place.
     """
-    spec = load_spec(spec_path)
+    spec = as_spec(stated)
     universes = spec.universes()
     for universe in universes:
         if universe.selections:
             key = f"companions.{universe.name}.select" if universe.name else "select"
             raise InputError(
-                f"{spec_path}: {key}: choices of how detailed a table is are made from records, and there are none "
+                f"{spec.source}: {key}: choices of how detailed a table is are made from records, and there are none "
                 "here; leave the section out"
             )
         for check in universe_checks(universe):

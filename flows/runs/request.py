@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
 from flows.publishing.manifest import statement_of
+from flows.runs.given_records import require_given, with_given
 from pipeline.errors import InputError
+from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
@@ -90,8 +92,17 @@ def check_request(request: Request) -> CheckedRequest:
     Raises:
         InputError: something is wrong; the message names the place, what was found and what is allowed.
     """
-    spec = load_spec(request.spec)
-    universes = with_data(spec.universes(), request.data)
+    return check_stated(request, load_spec(request.spec))
+
+
+def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Source] | None = None) -> CheckedRequest:
+    """The same of a spec that was read before, or was never in a file; `request.spec` is not looked at.
+
+    Args:
+        records: records of some universes, handed over; see `with_given`.
+    """
+    universes = with_given(with_data(spec.universes(), request.data), records or {})
+    require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
     for universe in universes:
         universe.require_input()
         for check in universe_checks(universe):
@@ -101,7 +112,7 @@ def check_request(request: Request) -> CheckedRequest:
         if spec.privacy.key is not None:
             given = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
             raise InputError(
-                f"{request.spec}: privacy.key: found {spec.privacy.key!r} and {given}; one key is allowed, remove one "
+                f"{spec.source}: privacy.key: found {spec.privacy.key!r} and {given}; one key is allowed, remove one "
                 "of the two"
             )
         given_key(request)
@@ -171,12 +182,13 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
     for universe in universes:
         records = universe.require_input()
         if data.is_dir():
-            path = data / records.file.name
-            if not path.is_file():
+            path: Source = data / records.file.name
+            if not (data / records.file.name).is_file():
                 raise InputError(f"--data {data}: the folder has no file {records.file.name}, which the spec names")
         else:
             path = records.file if universe.name else data
-        changed.append(replace(universe, input=records.model_copy(update={"file": path.resolve()})))
+        file = path.resolve() if isinstance(path, Path) else path
+        changed.append(replace(universe, input=records.model_copy(update={"file": file})))
     return tuple(changed)
 
 

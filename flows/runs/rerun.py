@@ -20,10 +20,12 @@ from flows.execution.steps import Perform, Progress, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, perform_steps, public_steps
+from flows.runs.given_records import require_given, with_given
 from flows.runs.open_public import open_published
 from flows.runs.request import with_data
 from flows.runs.verify import version_differences
 from pipeline.errors import InputError, RefusedError, ReleaseError
+from pipeline.model.memory_table import Source, records_place
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.published import read_published
@@ -32,7 +34,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.spec.input_section import InputSpec
-from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_bytes
 from pipeline.storage.temporary import temporary_folder
 
@@ -159,7 +161,9 @@ def _keeping_refusal(run: RunDirectory) -> Iterator[None]:
         raise RefusedError(stage, kept, error.exit_status) from None
 
 
-def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) -> tuple[Universe, ...]:
+def universes_to_rerun(
+    run: RunDirectory, data: Path | None, spec: Path | ReleaseSpec | None, records: Mapping[str, Source] | None = None
+) -> tuple[Universe, ...]:
     """The release's universes with their records.
 
     How the records are read is not public, so it is taken from the spec file where one is given, and from what the run
@@ -167,6 +171,7 @@ def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) 
 
     Args:
         data: records instead of those that the spec or the run name: a file, or a folder with files of the same names.
+        records: records of some universes, handed over; see `with_given`.
 
     Raises:
         InputError: the spec is of another release, or there is nothing that says how the records are read.
@@ -180,26 +185,33 @@ def universes_to_rerun(run: RunDirectory, data: Path | None, spec: Path | None) 
             replace(one, input=sections.get(one.name)) for one in public.universes()
         )
     else:
-        given = load_spec(spec)
+        given = as_spec(spec)
         found, wanted = json.loads(json.dumps(given.public_dict())), manifest.spec
         differing = sorted(part for part in found.keys() | wanted.keys() if found.get(part) != wanted.get(part))
         if differing:
             raise InputError(
-                f"--spec {spec}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec that "
-                "the release was made with is needed"
+                f"--spec {given.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec "
+                "that the release was made with is needed"
             )
         universes = given.universes()
     for universe in universes:
         universe.require_input()
-    return with_data(universes, data)
+    universes = with_given(with_data(universes, data), records or {})
+    require_given(
+        universes,
+        f"were a table in memory when {run.root} was made, and it keeps no copy; give them again, with "
+        "spinewise.rerun(..., records=...) or as a file with --data FILE",
+    )
+    return universes
 
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
-    """The [input] sections as JSON, for restricted/: universe -> section."""
+    """The [input] sections as JSON, for restricted/: universe -> section; without a file, what was in memory."""
     kept: dict[str, object] = {}
     for universe in universes:
         section = universe.require_input()
-        kept[universe.name] = {**section.model_dump(mode="json"), "file": str(section.file.resolve())}
+        file = str(section.file.resolve()) if isinstance(section.file, Path) else None
+        kept[universe.name] = {**section.model_dump(mode="json"), "file": file}
     return kept
 
 
@@ -214,6 +226,11 @@ def _kept_inputs(run: RunDirectory) -> Mapping[str, InputSpec]:
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
     try:
-        return {name: InputSpec.model_validate(section) for name, section in content.items()}
+        return {name: InputSpec.model_validate(_with_place(section, name)) for name, section in content.items()}
     except (ValueError, AttributeError):
         raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None
+
+
+def _with_place(section: dict[str, object], universe: str) -> dict[str, object]:
+    """The section with the place of a table, where the records were in memory and no file names them."""
+    return section if section["file"] is not None else {**section, "file": records_place(universe)}

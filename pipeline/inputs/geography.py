@@ -15,6 +15,7 @@ from geography.off_spine import OffSpineAreas
 from geography.regroup import regroup
 from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError, ReleaseError, SpineError
+from pipeline.model.memory_table import Source
 from pipeline.model.universe import Bound
 from pipeline.records.columns import CountReader
 from pipeline.records.geocodes import LeafReader, text_array
@@ -82,8 +83,8 @@ def read_listed_spine(geography: GeographySection) -> Spine:
         raise SpineError(f"{path}: {error}") from None
 
 
-def _text_columns(path: Path, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
-    """Columns of a CSV or Parquet file as text without nulls."""
+def _text_columns(path: Source, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
+    """Columns of a CSV or Parquet file, or of a table in memory, as text without nulls."""
     file = _open(path, names, what)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:
@@ -95,7 +96,7 @@ def _text_columns(path: Path, names: Sequence[str], what: str = "the file of the
     return [pa.concat_arrays(parts[name]) for name in names]
 
 
-def _open(path: Path, columns: Sequence[str], what: str) -> RecordsFile:
+def _open(path: Source, columns: Sequence[str], what: str) -> RecordsFile:
     """The file, which is public: what is wrong with it may be told to everyone."""
     try:
         return open_records(path, columns, _CHUNK_ROWS, what=what)

@@ -70,6 +70,16 @@ class Release:
         return self.manifest.release + (f", {self.universe.name}" if self.universe.name else "")
 
     @property
+    def directory(self) -> Path:
+        """The directory of the whole release."""
+        return self.run.root
+
+    @property
+    def report(self) -> Path:
+        """The report for readers, a page for any browser."""
+        return self.run.report
+
+    @property
     def schema(self) -> Schema:
         return self.universe.schema
 

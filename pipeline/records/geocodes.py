@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import RecordsError
+from pipeline.model.memory_table import Source
 from pipeline.records.columns import MISSING, OUTSIDE, Distinct
 from pipeline.records.problems import ProblemLog, quote
 
@@ -24,7 +24,7 @@ class LeafReader:
     geocodes are digits, and no two are the same number, so that leading zeros can be put back in one way.
     """
 
-    def __init__(self, spine: Spine, column: str, path: Path) -> None:
+    def __init__(self, spine: Spine, column: str, path: Source) -> None:
         self.spine = spine
         self.column = column
         self.path = path

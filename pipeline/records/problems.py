@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import RecordsError
+from pipeline.model.memory_table import Source
 
 #: How many row numbers, and how many distinct values, a message shows.
 SHOWN = 5
@@ -65,11 +65,11 @@ class ProblemLog:
     """Collects the problems of one file; rows are numbered from 1, the header of a CSV file not counted.
 
     Args:
-        file: the file that is read.
+        file: the file, or the table in memory, that is read.
         find_lines: gives the line of each row that a message names, for files that have lines.
     """
 
-    def __init__(self, file: Path, find_lines: Callable[[Sequence[int]], dict[int, int]] | None = None) -> None:
+    def __init__(self, file: Source, find_lines: Callable[[Sequence[int]], dict[int, int]] | None = None) -> None:
         self.file = file
         self._find_lines = find_lines
         self._problems: dict[tuple[str, str], Problem] = {}

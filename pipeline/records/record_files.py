@@ -1,4 +1,4 @@
-"""Reads the columns that are needed of a CSV or Parquet file, chunk by chunk."""
+"""Reads the columns that are needed of a CSV or Parquet file, or of a table in memory, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from pipeline.errors import MemoryShortError, RecordsError
+from pipeline.model.memory_table import MemoryTable, Source
+from pipeline.records.memory_tables import open_memory_table
 from pipeline.records.problems import list_allowed, quote
 
 #: Bytes of a CSV file read at a time; a row must fit in it.
@@ -42,30 +44,36 @@ class RecordsFile:
 
 
 def open_records(
-    path: Path, columns: Sequence[str], chunk_rows: int, *, what: str = "the file of the records"
+    path: Source, columns: Sequence[str], chunk_rows: int, *, what: str = "the file of the records"
 ) -> RecordsFile:
     """Check that `path` can be read and has the columns.
 
     Args:
-        path: a .csv, .csv.gz or .parquet file.
+        path: a .csv, .csv.gz or .parquet file, or a table in memory.
         columns: the columns that are needed; the others are not read.
-        chunk_rows: rows in a chunk of a Parquet file. CSV is cut by bytes.
+        chunk_rows: rows in a chunk of a Parquet file or a table. CSV is cut by bytes.
         what: what messages call the file.
 
     Raises:
         RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
     """
-    kind = _kind(path, what)
     needed = tuple(dict.fromkeys(columns))
+    if isinstance(path, MemoryTable):
+        _check_columns(path, path.columns, needed)
+        batches = open_memory_table(path, needed, chunk_rows)
+        return RecordsFile(needed, lambda: iter(batches), None)
+    kind = _kind(path, what)
     return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed)
 
 
-def column_names(path: Path, *, what: str = "the file of the records") -> tuple[str, ...]:
+def column_names(path: Source, *, what: str = "the file of the records") -> tuple[str, ...]:
     """The names of the columns that records can have: all of a CSV file, those of a Parquet file that are not nested.
 
     Raises:
         RecordsError: as `open_records` does.
     """
+    if isinstance(path, MemoryTable):
+        return path.columns
     if _kind(path, what) == "parquet":
         schema, _ = _parquet_schema(path)
         return tuple(field.name for field in schema if not pa.types.is_nested(field.type))
@@ -92,10 +100,11 @@ def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
     raise RecordsError(f"{path}: unknown type of file {quote(path.suffix)}; allowed are .csv, .csv.gz and .parquet")
 
 
-def _check_columns(path: Path, present: Sequence[str], needed: Sequence[str]) -> None:
+def _check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) -> None:
+    whose = "the table's" if isinstance(path, MemoryTable) else "the file's"
     if missing := [column for column in needed if column not in present]:
         raise RecordsError(
-            f"{path}: no column {', '.join(map(quote, missing))}; the file's columns are {list_allowed(present)}"
+            f"{path}: no column {', '.join(map(quote, missing))}; {whose} columns are {list_allowed(present)}"
         )
     if twice := [column for column in needed if present.count(column) > 1]:
         raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may be there once")

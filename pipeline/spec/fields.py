@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from pipeline.model.exact import EXACT_ALLOWED, parse_exact
+from pipeline.model.memory_table import MemoryTable, Source
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -217,6 +218,13 @@ File = Annotated[
     Path,
     PlainValidator(_file),
     PlainSerializer(lambda path: path.name, return_type=str),
+    WithJsonSchema({"type": "string"}),
+]
+#: A file, or a table in memory in its place.
+FileOrTable = Annotated[
+    Source,
+    PlainValidator(lambda value, info: value if isinstance(value, MemoryTable) else _file(value, info)),
+    PlainSerializer(lambda source: source.name, return_type=str),
     WithJsonSchema({"type": "string"}),
 ]
 #: Levels of the spine, top first: names with prefix lengths, or names alone.

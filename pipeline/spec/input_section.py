@@ -6,13 +6,13 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
-from pipeline.spec.fields import File, Misfit, Section, Table
+from pipeline.spec.fields import FileOrTable, Misfit, Section, Table
 
 
 class InputSpec(Section):
     """The confidential records."""
 
-    file: File = Field(description="the CSV or Parquet file of records, relative to the spec")
+    file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
     form: Literal["microdata", "long", "wide"] = Field(
         description='"microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf)'
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Universe
 from pipeline.spec.sections import UniverseSections
 
@@ -30,7 +31,7 @@ def encode(value: object, *, without: tuple[str, ...] = ()) -> Any:
         return [[key, encode(item)] for key, item in value.items()]
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
-    if isinstance(value, Path):
+    if isinstance(value, Path | MemoryTable):
         return value.name
     return str(value) if isinstance(value, Fraction) else value
 

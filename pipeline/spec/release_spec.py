@@ -144,6 +144,15 @@ def load_spec(path: Path | str) -> ReleaseSpec:
         SpecError: the file cannot be read or something in it is wrong; one line for each problem.
     """
     path = Path(path)
+    return _validated(read_toml(path), str(path), {"folder": path.parent.resolve()})
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of the TOML file at `path`, not checked any further.
+
+    Raises:
+        SpecError: the file cannot be read, or is not TOML.
+    """
     try:
         text = read_toml_text(path)
     except FileNotFoundError:
@@ -152,7 +161,12 @@ def load_spec(path: Path | str) -> ReleaseSpec:
         raise SpecError(f"{path}: byte {error.start:,} is not UTF-8; a spec is TOML text in UTF-8") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror or error}); a spec in TOML is needed") from None
-    return parse_spec(text, str(path), path.parent)
+    return _parsed(text, str(path))
+
+
+def as_spec(stated: Path | str | ReleaseSpec) -> ReleaseSpec:
+    """The spec itself, or that of the file at a path; errors as `load_spec`."""
+    return stated if isinstance(stated, ReleaseSpec) else load_spec(stated)
 
 
 def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -> ReleaseSpec:
@@ -165,10 +179,11 @@ def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -
     Raises:
         SpecError: one line for each problem: source, key, what was found, what is allowed.
     """
-    try:
-        content = parse_toml(text)
-    except TomlError as error:
-        raise SpecError(f"{source_name}: {_toml_problem(str(error))}") from None
+    return _validated(_parsed(text, source_name), source_name, {"folder": Path(folder).resolve()})
+
+
+def spec_of(content: Mapping[str, Any], source_name: str = "Spec", folder: Path | str = ".") -> ReleaseSpec:
+    """The spec of the tables that its TOML text would have; arguments and errors as those of `parse_spec`."""
     return _validated(content, source_name, {"folder": Path(folder).resolve()})
 
 
@@ -176,6 +191,13 @@ def spec_json_schema() -> dict[str, Any]:
     """The JSON schema of the spec file, for editors that complete and check TOML."""
     schema = ReleaseSpec.model_json_schema(by_alias=True, mode="validation")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Spinewise release spec"}
+
+
+def _parsed(text: str, source: str) -> dict[str, Any]:
+    try:
+        return parse_toml(text)
+    except TomlError as error:
+        raise SpecError(f"{source}: {_toml_problem(str(error))}") from None
 
 
 def _validated(content: Mapping[str, Any], source: str, context: Any) -> ReleaseSpec:

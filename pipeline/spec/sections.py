@@ -11,6 +11,7 @@ from pipeline.spec.fields import (
     Budget,
     Delta,
     File,
+    FileOrTable,
     FilledTable,
     Levels,
     Misfit,
@@ -110,7 +111,9 @@ class RegroupSection(Section):
 class GeographySection(Section):
     """The public list of leaves; never derived from the records."""
 
-    file: File = Field(description="the CSV or Parquet file with the public list of leaves, relative to the spec")
+    file: FileOrTable = Field(
+        description="the CSV or Parquet file with the public list of leaves, relative to the spec"
+    )
     levels: Levels = Field(
         description="the levels from top to bottom: names with prefix lengths if `column` holds leaf codes, else names"
     )

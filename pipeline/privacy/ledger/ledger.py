@@ -175,6 +175,20 @@ class Ledger:
         """The file or database, without a password."""
         return self._store.shown
 
+    def __repr__(self) -> str:
+        """The place, and what each dataset has left."""
+        lines = [f"Ledger {self.place}"]
+        try:
+            states = self.datasets().values()
+        except LedgerError:
+            return f"{lines[0]}\n  is damaged, see .verify()"
+        for state in states:
+            budget, left, runs = amount_text(state.budget), amount_text(state.left), len(state.runs)
+            closed = ", closed" if state.closed else ""
+            times = f"{runs} run{'' if runs == 1 else 's'}"
+            lines.append(f"  {state.name}: {state.unit} = {left} left of {budget}, {times}{closed}")
+        return "\n".join(lines if len(lines) > 1 else [*lines, "  no dataset yet"])
+
     def open_dataset(self, name: str, *, population: str, framework: str, budget: Fraction, neighbours: str) -> Head:
         """Give a dataset its budget, once and for all.
 

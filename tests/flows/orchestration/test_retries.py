@@ -17,8 +17,9 @@ from releases.command import spinewise
 from releases.small import write_town
 
 import flows.orchestration.retries
+from flows.execution.retries import may_be_retried, retry_delays
 from flows.execution.workers import WorkerError
-from flows.orchestration.retries import may_be_retried, on_crash, on_failure, retry_delays, tries_before
+from flows.orchestration.retries import on_crash, on_failure, tries_before
 from flows.settings import Settings, load_settings
 from pipeline.errors import BudgetRefusedError, InputError, RecordsError, RefusedError, ReleaseError
 from pipeline.privacy.ledger.events import LedgerError

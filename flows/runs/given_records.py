@@ -1,0 +1,43 @@
+"""Records that the caller hands over, in memory or as files, in the place of those that a spec names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pipeline.errors import InputError
+from pipeline.model.memory_table import MemoryTable, Source
+from pipeline.model.universe import Universe
+
+
+def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> tuple[Universe, ...]:
+    """The universes with the records that were handed over for them.
+
+    Args:
+        records: universe ("" for the release's own) -> its records; those that are not here stay as they are.
+
+    Raises:
+        InputError: a name is no universe's, or the spec does not say how the records are read.
+    """
+    names = [universe.name for universe in universes]
+    if unknown := [name for name in records if name not in names]:
+        raise InputError(
+            f'records: {unknown[0]!r} is no companion; allowed are "" for the release\'s own records'
+            f"{''.join(f', {name!r}' for name in names if name)}"
+        )
+    changed = []
+    for universe in universes:
+        source = records.get(universe.name)
+        if source is not None:
+            stated = universe.require_input()
+            universe = replace(universe, input=stated.model_copy(update={"file": source}))
+        changed.append(universe)
+    return tuple(changed)
+
+
+def require_given(universes: Sequence[Universe], why: str) -> None:
+    """Raises InputError, with `why`, where a universe has the place of a table in memory and no table."""
+    for universe in universes:
+        source = universe.require_input().file
+        if isinstance(source, MemoryTable) and not source.given:
+            raise InputError(f"{source}: {why}")

@@ -1,0 +1,50 @@
+"""A table that the caller holds in memory, in the place of a file that a spec names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryTable:
+    """Columns in memory, read where a CSV or Parquet file of the same columns would be; never written to a file.
+
+    Attributes:
+        name: what the public spec calls it, like a file's name.
+        label: what messages call it.
+        columns: the names of its columns.
+        read: some of its columns, by name, as an Arrow table; None where the table is still to be given. It is not
+            shown, since the columns may be confidential.
+    """
+
+    name: str
+    label: str
+    columns: tuple[str, ...] = ()
+    read: Callable[[Sequence[str]], pa.Table] | None = field(default=None, repr=False)
+
+    @property
+    def given(self) -> bool:
+        """Whether there is a table, or only the place of one."""
+        return self.read is not None
+
+    def __str__(self) -> str:
+        return self.label
+
+
+#: Where rows with columns come from.
+Source = Path | MemoryTable
+
+
+def records_place(universe: str) -> MemoryTable:
+    """The place of the confidential records of a universe ("" for the release's own), which are still to be given."""
+    name = f"records of {universe}" if universe else "records"
+    return MemoryTable(name, name)
+
+
+def areas_place() -> MemoryTable:
+    """The place of the public list of areas, which is still to be given."""
+    return MemoryTable("areas", "areas")

@@ -1,0 +1,91 @@
+"""Spinewise from Python: from confidential records to a protected release, in a script or a notebook.
+
+    import spinewise as sw
+
+    spec = sw.Spec.read("release.toml")
+    sw.plan(spec)                                           # errors and cost, before anything is spent
+    release = sw.run(spec, records=persons, areas=blocks)   # pandas, polars or Arrow tables, or paths
+    release.table("race", level="county")                   # counts with their margins of error
+    sw.verify(release.directory)
+
+This package is all that a user imports. It is thin: each name is imported from where it is defined when it is first
+asked for, so that importing it costs next to nothing and brings neither Prefect nor a solver.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from spinewise.own_packages import check_own_packages
+
+if TYPE_CHECKING:
+    from pipeline.errors import BudgetRefusedError, InputError, RecordsError, ReleaseError, SpecError, SpinewiseError
+    from pipeline.privacy.ledger.ledger import Ledger
+    from pipeline.reading.release import Release, open_release
+    from spinewise.ledgers import open_ledger
+    from spinewise.plans import ReleasePlan, plan
+    from spinewise.runs import estimate, rerun, run
+    from spinewise.specs import Spec
+    from spinewise.verification import RerunResult, Verification, verify
+
+__all__ = [
+    "BudgetRefusedError",
+    "InputError",
+    "Ledger",
+    "RecordsError",
+    "Release",
+    "ReleaseError",
+    "ReleasePlan",
+    "RerunResult",
+    "Spec",
+    "SpecError",
+    "SpinewiseError",
+    "Verification",
+    "estimate",
+    "open_ledger",
+    "open_release",
+    "plan",
+    "rerun",
+    "run",
+    "verify",
+]
+
+#: Where each public name is defined.
+_HOMES = {
+    "pipeline.errors": (
+        "BudgetRefusedError",
+        "InputError",
+        "RecordsError",
+        "ReleaseError",
+        "SpecError",
+        "SpinewiseError",
+    ),
+    "pipeline.privacy.ledger.ledger": ("Ledger",),
+    "pipeline.reading.release": ("Release", "open_release"),
+    "spinewise.ledgers": ("open_ledger",),
+    "spinewise.plans": ("ReleasePlan", "plan"),
+    "spinewise.runs": ("estimate", "rerun", "run"),
+    "spinewise.specs": ("Spec",),
+    "spinewise.verification": ("RerunResult", "Verification", "verify"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+check_own_packages()
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("spinewise")
+    if name not in _HOME_OF:
+        raise AttributeError(f"module 'spinewise' has no attribute {name!r}; it has {', '.join(__all__)}")
+    value = getattr(import_module(_HOME_OF[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

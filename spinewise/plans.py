@@ -1,0 +1,99 @@
+"""What a release will promise, get wrong and cost, before anything is spent."""
+
+from __future__ import annotations
+
+import html
+import io
+from pathlib import Path
+
+import pandas as pd
+
+from flows.execution.workers import default_workers
+from flows.plan.cost import Cost
+from flows.plan.release_plan import REMARK, Plan, plan_release
+from flows.plan.show import cost_line, show_plan
+from flows.settings import load_settings
+from pipeline.errors import InputError
+from spinewise.specs import Spec, as_spec, with_areas
+
+_WIDTH = 120
+_ESTIMATORS = ("full", "topdown")
+
+
+class ReleasePlan:
+    """The plan of a release; it shows itself in a terminal and in a notebook."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @property
+    def errors(self) -> pd.DataFrame:
+        """The errors to expect, one row a universe, level and query.
+
+        Columns: universe ("" is the release's own), level, query, geounits, numbers (of the query in a geounit), share
+        (of the whole budget, exact text; empty where the query is not measured), sigma (of the noise on a number),
+        per_number and per_geounit (expected absolute error of a number, and added up over the numbers of a geounit) and
+        margin90 (half the width of a 90 % interval). Persons; NaN where the measurements do not determine a number.
+        """
+        rows = [{"universe": one.universe.name, **vars(row)} for one in self._plan.universes for row in one.rows]
+        frame = pd.DataFrame(rows)
+        return frame.astype(dict.fromkeys(("sigma", "per_number", "per_geounit", "margin90"), float))
+
+    @property
+    def cost(self) -> Cost:
+        """Seconds and memory of a run."""
+        return self._plan.cost
+
+    @property
+    def promise(self) -> dict[str, str]:
+        """What is guaranteed of each universe, in words."""
+        return {one.universe.name: one.statement.words for one in self._plan.universes}
+
+    def write_chart(self, path: Path | str) -> None:
+        """Write a picture of the errors: .html, .svg or .png (these two need the extra `charts`).
+
+        Raises:
+            InputError: the file's type is unknown, or it cannot be written.
+        """
+        from flows.plan.chart import check_chart, write_chart
+
+        check_chart(Path(path))
+        write_chart(Path(path), self._plan, None)
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+
+        text = io.StringIO()
+        show_plan(self._plan, Console(file=text, width=_WIDTH, highlight=False, markup=False))
+        return text.getvalue().rstrip()
+
+    def _repr_html_(self) -> str:
+        name = html.escape(self._plan.spec.name)
+        promises = "".join(
+            f"<p>{html.escape(f'Companion {universe}. ' if universe else '')}{html.escape(words)}</p>"
+            for universe, words in self.promise.items()
+        )
+        columns = [name for name in self.errors.columns if name != "universe" or len(self._plan.universes) > 1]
+        table = self.errors[columns].to_html(index=False, na_rep="", float_format="{:,.2f}".format, border=0)
+        notes = f"<p>{html.escape(REMARK)}</p><p>{html.escape(cost_line(self.cost))}</p>"
+        return f"<p><strong>Plan of {name}</strong></p>{promises}{table}{notes}"
+
+
+def plan(
+    spec: Spec | Path | str, areas: object = None, *, estimator: str | None = None, workers: int | None = None
+) -> ReleasePlan:
+    """What a release will promise, how wrong its numbers will be, and what it will cost. No records are read.
+
+    Args:
+        spec: the spec, or the path of its file.
+        areas: the public list of areas, in memory or as a path; by default the file that the spec names.
+        estimator: "full" or "topdown"; by default the spec's.
+        workers: processes of the run whose cost is told; by default that of the settings, or all cores.
+
+    Raises:
+        InputError: something in the spec or its public files is wrong.
+    """
+    if estimator not in (None, *_ESTIMATORS):
+        raise InputError(f"estimator: found {estimator!r}; allowed are {' and '.join(_ESTIMATORS)}")
+    count = load_settings(workers=workers).workers or default_workers()
+    return ReleasePlan(plan_release(with_areas(as_spec(spec), areas), estimator, count))

@@ -1,0 +1,80 @@
+"""How far a run is: a bar in a terminal or a notebook, nothing elsewhere."""
+
+from __future__ import annotations
+
+import html
+import sys
+import time
+from importlib import import_module
+from typing import Any
+
+from flows.execution.steps import Counted, Progress, Silent, Step, shown_time
+
+#: Seconds between two pictures of one step.
+_PAUSE = 0.2
+
+
+def progress_for(*, shown: bool) -> Progress:
+    """Who is to be told how far a run is, here and now."""
+    if not shown:
+        return Silent()
+    display = _notebook_display()
+    if display is not None:
+        return NotebookBar(display)
+    from flows.console import Bar, error_console
+
+    console = error_console()
+    return Bar(console) if console.is_terminal else Silent()
+
+
+def _notebook_display() -> Any | None:
+    """IPython's `display`, where the code runs in a notebook; None elsewhere."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    if shell is None or getattr(shell, "kernel", None) is None:
+        return None
+    return import_module("IPython.display").display
+
+
+class NotebookBar:
+    """One bar for the whole run in the output of a cell, which is made empty in the end; it needs no widgets."""
+
+    def __init__(self, display: Any) -> None:
+        self._count = Counted()
+        self._display = display
+        self._handle: Any = None
+        self._drawn = 0.0
+
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        self._count.begin(steps)
+        self._handle = self._display({"text/html": self._picture("")}, raw=True, display_id=True)
+
+    def start(self, step: Step) -> None:
+        self._count.start(step)
+        self._draw(step.name)
+
+    def advance(self, geounits: int) -> None:
+        self._count.advance(geounits)
+        if self._count.step is not None and time.monotonic() - self._drawn > _PAUSE:
+            self._draw(self._count.step.name)
+
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        self._count.finish(skipped=skipped)
+        self._draw(step.name)
+
+    def close(self) -> None:
+        if self._handle is not None:
+            self._handle.update({"text/html": ""}, raw=True)
+            self._handle = None
+
+    def _draw(self, name: str) -> None:
+        self._drawn = time.monotonic()
+        if self._handle is not None:
+            self._handle.update({"text/html": self._picture(name)}, raw=True)
+
+    def _picture(self, name: str) -> str:
+        left = self._count.seconds_left
+        facts = [name, self._count.shown, "" if left is None else f"about {shown_time(left)} left"]
+        text = html.escape(", ".join(fact for fact in facts if fact))
+        share = self._count.share
+        return f'<progress max="1" value="{share:.4f}" style="width:20em"></progress> {share:.0%} {text}'

@@ -1,0 +1,198 @@
+"""Releases from records, or from noisy measurements: in this process, without a Prefect server."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.confidential.custody import KeySource, configured_key, key_of_release
+from flows.execution.workers import default_workers
+from flows.runs.from_measurements import estimate_release
+from flows.runs.request import Request, check_ledger_is_used, check_stated
+from flows.runs.rerun import rerun_release, universes_to_rerun
+from flows.runs.run_here import retrying, run_here
+from flows.settings import load_settings
+from pipeline.errors import RecordsError, RefusedError
+from pipeline.published import release_at
+from pipeline.reading.release import Release, open_release
+from spinewise.frames import records_of
+from spinewise.progress import progress_for
+from spinewise.specs import Spec, as_spec, with_areas
+from spinewise.verification import RerunResult
+
+_INPUT_WRONG = 2
+
+
+def run(
+    spec: Spec | Path | str,
+    records: object = None,
+    areas: object = None,
+    *,
+    out: Path | str | None = None,
+    workers: int | None = None,
+    key_file: Path | str | None = None,
+    ledger: str | None = None,
+    progress: bool = True,
+) -> Release:
+    """Make a release, and open it; the same call again resumes a run that was interrupted.
+
+    Records in memory are counted there: they are never written to a file. What a run keeps in restricted/ is the same
+    as with files.
+
+    Args:
+        spec: the spec, or the path of its file.
+        records: the confidential records: a pandas or polars DataFrame, an Arrow table, a file's or folder's path, or a
+            dict of these, "" for the release's own and the names of companions for theirs; by default the files that
+            the spec names. The spec's `input` says how they are read.
+        areas: the public list of areas, in memory or as a path; by default the file that the spec names.
+        out: the folder in which the release's directory is made; by default that of the settings, `releases`.
+        workers: number of processes; by default that of the settings, or all cores.
+        key_file: file with the master key; by default that of the settings, or the run draws and keeps its own.
+        ledger: where the budget is charged, if the spec names a dataset; by default that of the settings.
+        progress: show a bar in a terminal or a notebook.
+
+    Returns:
+        The release, opened.
+
+    Raises:
+        RecordsError: the records cannot be counted; the message names column and rows and shows what was found there,
+            so it is as confidential as they are.
+        SpecError, InputError: something else that was given is wrong.
+        BudgetRefusedError: the budget does not allow it; nothing was drawn.
+        SpinewiseError: the run failed; the same call resumes it.
+    """
+    stated = as_spec(spec)
+    settings = load_settings(out=_path(out), workers=workers)
+    resolved = with_areas(stated, areas)
+    given = KeySource(_path(key_file)).read()
+    key = configured_key(resolved, settings) if given is None else given
+    folder = _path(records) if isinstance(records, str | Path) else None
+    tables = {} if folder is not None or records is None else records_of(records)
+    count = settings.workers or default_workers()
+    request = Request(Path(resolved.source), settings.out, folder, count, _path(key_file), key)
+    checked = check_stated(request, resolved, tables)
+    if ledger is not None:
+        check_ledger_is_used(checked.universes, asked_for=True)
+    with _ledger(ledger), _reasons():
+        run_here(checked, progress_for(shown=progress), settings)
+    if checked.run.warnings.exists():
+        warnings.warn(
+            f"there are remarks on the records and the spec's constraints, see {checked.run.warnings}", stacklevel=2
+        )
+    return open_release(checked.run.root)
+
+
+def rerun(
+    release: Release | Path | str,
+    records: object = None,
+    *,
+    spec: Spec | Path | str | None = None,
+    workers: int | None = None,
+    key_file: Path | str | None = None,
+    progress: bool = True,
+) -> RerunResult:
+    """Compute a release again from its records and its key, and compare every public file.
+
+    The noise is drawn as before, so it costs no budget; other records are refused before any is drawn.
+
+    Args:
+        release: the release, or its directory.
+        records: as in `run`; they must be given again where they were in memory.
+        spec: needed only where the release's restricted/ folder is not there; its path if it was read from a file.
+        workers: number of processes.
+        key_file: the release's key, where the run did not keep it.
+        progress: show a bar in a terminal or a notebook.
+
+    Raises:
+        InputError: the records or the key are not those of the release, or are not there.
+        RecordsError: the records cannot be counted.
+    """
+    directory = release.directory if isinstance(release, Release) else Path(release)
+    run_directory = release_at(directory)
+    folder = _path(records) if isinstance(records, str | Path) else None
+    tables = {} if folder is not None or records is None else records_of(records)
+    settings = load_settings(workers=workers)
+    stated = None if spec is None else as_spec(spec).resolved
+    universes = universes_to_rerun(run_directory, folder, stated, tables)
+    source = KeySource(_path(key_file))
+    if source == KeySource() and not run_directory.key.exists():
+        source = KeySource(settings.key_file, command=settings.key_command)
+    key = key_of_release(run_directory, source)
+    bar = progress_for(shown=progress)
+    try:
+        with _reasons():
+            done = rerun_release(
+                run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
+            )
+    finally:
+        bar.close()
+    return RerunResult(directory, done.files, tuple(map(str, done.differences)), done.remarks)
+
+
+def estimate(
+    measurements: Path | str,
+    spec: Spec | Path | str,
+    areas: object = None,
+    *,
+    out: Path | str | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> Release:
+    """Compute a release from noisy measurements that were made elsewhere, and open it; no records and no key.
+
+    Args:
+        measurements: folder of noisy measurement files ([the layout](../formats.md)).
+        spec: says what was measured with which budget.
+        areas: as in `run`.
+        out: the folder in which the release's directory is made; by default that of the settings, `releases`.
+        workers: number of processes.
+        progress: show a bar in a terminal or a notebook.
+
+    Raises:
+        InputError: the measurements are not those that the spec calls for.
+    """
+    settings = load_settings(out=_path(out), workers=workers)
+    resolved = with_areas(as_spec(spec), areas)
+    bar = progress_for(shown=progress)
+    count = settings.workers or default_workers()
+    try:
+        root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, count, bar)
+    finally:
+        bar.close()
+    return open_release(root)
+
+
+def _path(given: object) -> Path | None:
+    return None if given is None else Path(str(given)).expanduser()
+
+
+@contextmanager
+def _ledger(url: str | None) -> Iterator[None]:
+    """The ledger as the setting of this process: it may hold a password, so it is no argument of any step."""
+    before = os.environ.get("SPINEWISE_LEDGER")
+    if url is not None:
+        os.environ["SPINEWISE_LEDGER"] = url
+    try:
+        yield
+    finally:
+        if url is not None and before is None:
+            del os.environ["SPINEWISE_LEDGER"]
+        elif before is not None:
+            os.environ["SPINEWISE_LEDGER"] = before
+
+
+@contextmanager
+def _reasons() -> Iterator[None]:
+    """Tell the caller, who has the records, what is wrong with them; all other reasons stay in restricted/."""
+    try:
+        yield
+        return
+    except RefusedError as error:
+        stage, _, _ = str(error).partition(":")
+        if stage != "tabulate" or error.exit_status != _INPUT_WRONG:
+            raise
+        reason = error.details.read_text("utf-8").rstrip()
+    raise RecordsError(reason)

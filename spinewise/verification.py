@@ -1,0 +1,95 @@
+"""Whether a release is what it says: from its public files alone, or again from its records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.execution.workers import default_workers
+from flows.runs.verify import verify_release
+from flows.settings import load_settings
+from pipeline.published import release_at
+from pipeline.reading.release import Release
+from pipeline.release.manifest import read_manifest
+from spinewise.progress import progress_for
+
+#: Problems that are shown.
+_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What verifying a release has found; true where it is whole.
+
+    Attributes:
+        directory: the release's.
+        files: how many public files were compared, the manifest not counted.
+        problems: what is wrong, a sentence each; empty if nothing is.
+    """
+
+    directory: Path
+    files: int
+    problems: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return not self.problems
+
+    def __repr__(self) -> str:
+        if self.problems:
+            return "\n".join([f"{self.directory} does not verify:", *_lines(self.problems)])
+        return (
+            f"{self.directory} is whole: each of {self.files} public files has the hash that the manifest states, and "
+            "all that follows from the noisy measurements was computed again, the same to the last byte"
+        )
+
+
+@dataclass(frozen=True)
+class RerunResult:
+    """What a rerun has found; true where every public file came out the same to the last byte.
+
+    Attributes:
+        directory: the release's.
+        files: how many public files were compared.
+        differences: where files differ, one text a file; empty if none does.
+        remarks: what a reader of the differences has to know, such as other versions.
+    """
+
+    directory: Path
+    files: int
+    differences: tuple[str, ...]
+    remarks: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return not self.differences
+
+    def __repr__(self) -> str:
+        if not self.differences:
+            return f"{self.directory}: rerun from its records; all {self.files} public files are the same"
+        first = f"{self.directory}: rerun; {len(self.differences)} of {self.files} public files differ:"
+        return "\n".join([first, *_lines(self.differences), *self.remarks])
+
+
+def verify(release: Release | Path | str, *, workers: int | None = None, progress: bool = True) -> Verification:
+    """Compute a release again from its noisy measurements, and compare; nothing under restricted/ is read.
+
+    Args:
+        release: the release, its directory, or the public/ folder of it.
+        workers: number of processes; by default that of the settings, or all cores.
+        progress: show a bar in a terminal or a notebook.
+
+    Raises:
+        InputError: there is no finished release.
+    """
+    run = release_at(release.directory if isinstance(release, Release) else Path(release).expanduser())
+    count = load_settings(workers=workers).workers or default_workers()
+    bar = progress_for(shown=progress)
+    try:
+        problems = verify_release(run, count, bar)
+    finally:
+        bar.close()
+    return Verification(run.root, len(read_manifest(run.manifest).files), tuple(problems))
+
+
+def _lines(texts: tuple[str, ...]) -> list[str]:
+    more = [f"  and {len(texts) - _SHOWN} more"] if len(texts) > _SHOWN else []
+    return [*(f"  {text}" for text in texts[:_SHOWN]), *more]
