@@ -27,9 +27,9 @@ def open_standard_streams() -> None:
             os.fstat(descriptor)
         except OSError:
             os.open(os.devnull, mode)  # takes the least number that is free
-    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115, PTH123
-    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115, PTH123
-    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115, PTH123
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def fault_of(error: BaseException) -> tuple[str, int] | None:

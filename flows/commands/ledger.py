@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.options import LedgerOption
+
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.ledger import Ledger
 
@@ -28,15 +30,6 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
-LedgerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        metavar="URL",
-        envvar="SPINEWISE_LEDGER",
-        help="A file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: a file in the user's state folder.",
-    ),
-]
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
 SomeDataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this dataset.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.options import JsonOption, Output, QuietOption, SpecArgument, VerboseOption
+
 if TYPE_CHECKING:
     from flows.plan.best import Best
     from flows.plan.release_plan import Plan, UniversePlan
@@ -21,7 +23,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def plan(
-    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
+    spec: SpecArgument,
     target: Annotated[
         str | None,
         typer.Option(
@@ -55,7 +57,9 @@ def plan(
     solver: Annotated[
         str, typer.Option(help="descent, or cvxpy: the whole programme stated in cvxpy, for small spines.")
     ] = "descent",
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Tell what a release will promise, how wrong its numbers will be, and what it will cost. Spends nothing.
 
@@ -78,6 +82,7 @@ def plan(
     from flows.execution.workers import default_workers
     from flows.plan.release_plan import plan_release
 
+    output = Output(quiet, verbose, json)
     _check(target, weights, rho, estimator, solver, write, chart)
     found = plan_release(spec, estimator, default_workers() if workers is None else workers)
     best = None
@@ -106,7 +111,7 @@ def plan(
         show_best(best, console)
     for path, what in ((write, "spec"), (chart, "picture")):
         if path is not None:
-            console.print(f"The {what} is written: {path}", soft_wrap=True)
+            output.remark(f"The {what} is written: {path}")
 
 
 def _check(

@@ -7,7 +7,13 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.run import KeyCommandOption, KeyDescriptorOption, KeyFileOption
+from flows.commands.options import (
+    KeyCommandOption,
+    KeyDescriptorOption,
+    KeyFileOption,
+    ReleaseArgument,
+    WorkersOption,
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -17,9 +23,7 @@ def add_to(app: typer.Typer) -> None:
 
 def rerun(
     context: typer.Context,
-    release: Annotated[
-        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
-    ],
+    release: ReleaseArgument,
     data: Annotated[
         Path | None,
         typer.Option(help="The records: a file, or a folder with files of the same names; by default where they were."),
@@ -28,7 +32,7 @@ def rerun(
         Path | None,
         typer.Option(help="The release's spec, needed only where its restricted/ folder is not."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    workers: WorkersOption = None,
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.release.layout import RunDirectory
 from pipeline.errors import MemoryShortError
+from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import sha256_file
 
 #: Folders of public/ in the order in which a run writes them.

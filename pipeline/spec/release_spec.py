@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
-from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
@@ -25,6 +24,7 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")

@@ -131,7 +131,9 @@ WAYS = [pytest.param([], id="prefect"), pytest.param(["--no-prefect"], id="no-pr
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_in_the_middle_of_a_batch(way: list[str], begin: Callable[..., Terminal], example: Path, tmp_path: Path) -> None:
+def test_in_the_middle_of_a_batch(
+    way: list[str], begin: Callable[..., Terminal], example: Path, tmp_path: Path
+) -> None:
     """Workers are at work: the status is 130 within two seconds, with one line, and no process and file is left."""
     terminal = begin("run", str(example), "--out", str(tmp_path / "out"), "--workers", "2", *way)
     terminal.wait_for(lambda: len(terminal.workers()) == 2)

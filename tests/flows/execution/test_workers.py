@@ -74,7 +74,10 @@ def test_one_task_needs_no_process() -> None:
 
 def test_a_killed_worker_is_a_clear_error() -> None:
     began = time.monotonic()
-    with Workers(2, start_after=0) as workers, pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"):
+    with (
+        Workers(2, start_after=0) as workers,
+        pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"),
+    ):
         list(workers.run(die, range(8)))
     assert time.monotonic() - began < 30
 
