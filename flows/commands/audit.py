@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("audit")(audit)
+    app.command("audit", short_help="Test the installed samplers, or a finished release.")(audit)
 
 
 def audit(

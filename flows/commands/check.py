@@ -9,7 +9,7 @@ from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgum
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check")(check)
+    app.command("check", short_help="Check that a release keeps every constraint of its spec.")(check)
 
 
 def check(

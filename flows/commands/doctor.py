@@ -13,7 +13,7 @@ from flows.commands.options import JsonOption, Output, QuietOption, VerboseOptio
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor")(doctor)
+    app.command("doctor", short_help="Say what is missing or wrong on this machine.")(doctor)
 
 
 def doctor(

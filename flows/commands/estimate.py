@@ -12,7 +12,7 @@ from flows.commands.options import WorkersOption
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("estimate")(estimate)
+    app.command("estimate", short_help="Compute a release from measurements made elsewhere.")(estimate)
 
 
 def estimate(

@@ -24,6 +24,7 @@ Example:
 """
 
 app = typer.Typer(
+    short_help="The privacy-loss budgets of datasets.",
     name="ledger",
     help=_HELP,
     no_args_is_help=True,

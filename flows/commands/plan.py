@@ -19,7 +19,7 @@ _PLAIN_WIDTH = 120
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("plan")(plan)
+    app.command("plan", short_help="Tell the errors and the cost of a release before it is run.")(plan)
 
 
 def plan(

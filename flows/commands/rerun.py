@@ -18,7 +18,7 @@ from flows.commands.options import (
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("rerun")(rerun)
+    app.command("rerun", short_help="Compute a release again from its records and its key.")(rerun)
 
 
 def rerun(

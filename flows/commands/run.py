@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("run")(run)
+    app.command("run", short_help="Run a release from its spec.")(run)
 
 
 def run(

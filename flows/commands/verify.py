@@ -9,7 +9,7 @@ from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgum
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("verify")(verify)
+    app.command("verify", short_help="Compute a release again from its measurements.")(verify)
 
 
 def verify(

@@ -92,7 +92,7 @@ class Workers:
             return
         try:
             yield from in_order(
-                rest, lambda task: self._submit(function, task), Future.result, AHEAD * self.count, done
+                rest, lambda task: self._hand_out(function, task), Future.result, AHEAD * self.count, done
             )
         except BrokenProcessPool:
             self.close()
@@ -105,9 +105,9 @@ class Workers:
         """Start the processes now, without waiting for them: they import what they need while this one goes on."""
         if self.count > 1:
             for _ in range(self.count):
-                self._submit(_nothing, None)
+                self._hand_out(_nothing, None)
 
-    def _submit(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
+    def _hand_out(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
             self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=_begin_worker)
