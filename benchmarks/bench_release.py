@@ -115,13 +115,14 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
 
     from flows.estimation import problem as flows_problem
     from flows.execution.job import Job
-    from flows.execution.steps import Silent
+    from flows.execution.progress import Silent
     from flows.execution.workers import Workers
     from flows.runs.request import Request, check_request
     from pipeline.inputs.geography import read_spine
-    from postprocess.downward.level import downward_level, solve_families
+    from postprocess.downward.level import downward_level
     from postprocess.downward.level import level as downward
     from postprocess.families.cvxpy_reference import solve_with_cvxpy
+    from postprocess.families.solve import solve_families
     from postprocess.linear.upward import basis_of, upward_pass
 
     with tempfile.TemporaryDirectory() as place:
@@ -132,7 +133,9 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
             checked.run, checked.spec, checked.universes, read_spine(checked.spec.geography), Workers(1), Silent()
         )
         with threadpool_limits(1):
-            problem = flows_problem.problem_of(job, checked.universes[0])
+            problem = flows_problem.with_values(
+                flows_problem.stated_problem(job, checked.universes[0]), job, checked.universes[0]
+            )
             basis = basis_of(problem)
             estimates = upward_pass(problem, basis)
             kept: list[tuple[int, list[object]]] = []

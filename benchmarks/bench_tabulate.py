@@ -67,13 +67,13 @@ def peak_mb() -> float:
 
 def count_with_spinewise(path: Path, n_blocks: int) -> tuple[int, int]:
     from geography.build import spine_from_prefixes
+    from pipeline.model.record_source import RecordSource
     from pipeline.model.schema import Attribute, Schema
     from pipeline.records.tabulate import tabulate
-    from pipeline.spec.input_section import InputSpec
 
     schema = Schema(tuple(Attribute(name, tuple(f"v{i}" for i in range(size))) for name, size in SIZES.items()))
     spine = spine_from_prefixes(block_codes(n_blocks), LEVELS)
-    counts = tabulate(InputSpec(file=path, form="microdata", geocode="block", coded=True), schema, spine)
+    counts = tabulate(RecordSource(file=path, form="microdata", geocode="block", coded=True), schema, spine)
     return int(counts.nnz), int(counts.sum())
 
 

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from flows.execution.memory import shown_memory
-from flows.execution.steps import Counted, Step, shown_time
+from flows.execution.progress import Counted, shown_time
+from flows.execution.steps import Step
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
 from pipeline.release.layout import RunDirectory

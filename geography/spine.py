@@ -91,6 +91,10 @@ class Spine:
             raise SpineError(f"level {name!r} is not in the spine; its levels are {', '.join(self.level_names)}")
         return self.level_names.index(name)
 
+    def level(self, name: str) -> Level:
+        """The level called `name`; `index_of` says what it raises."""
+        return self.levels[self.index_of(name)]
+
     def child_offsets(self, level: int) -> NDArray[np.int64]:
         """`(n_level + 1,)`: the children of geounit i, one level down, are `offsets[i]:offsets[i + 1]`.
 

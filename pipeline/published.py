@@ -1,4 +1,4 @@
-"""A finished release as its readers have it: from public files alone, checked against their hashes first."""
+"""A finished release as its readers have it, from public files alone: the one way in which one is opened."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import scipy.sparse as sp
 
 from geography.spine import Level, Spine
 from pipeline.errors import InputError, ReleaseError
-from pipeline.inputs.geography import read_public_spine
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -36,22 +36,6 @@ class PublishedRelease:
         return read_histogram(self.run.universe(universe.name).histogram(level.name), level.geocodes, universe.schema)
 
 
-def read_published(run: RunDirectory, *, check_hashes: bool = True) -> PublishedRelease:
-    """The release in a run's directory.
-
-    Raises:
-        ReleaseError: a public file is missing, changed or too much; the message names the first.
-    """
-    if check_hashes and (problems := check_public_files(run)):
-        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-        raise ReleaseError(f"{run.root}: {problems[0]}{more}")
-    manifest = read_manifest(run.manifest)
-    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
-    return PublishedRelease(
-        run, manifest, spec, spec.universes(), read_public_spine(run.spine, spec.geography.level_names)
-    )
-
-
 def release_at(folder: Path) -> RunDirectory:
     """The release in `folder`, which is a run's directory or the public/ folder of one.
 
@@ -65,3 +49,23 @@ def release_at(folder: Path) -> RunDirectory:
     if not run.manifest.is_file():
         raise InputError(f"{folder}: no finished release is here; {run.manifest} is missing")
     return run
+
+
+def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
+    """The finished release in `folder`, see `release_at`; its spec and spine are read, the rest when it is asked for.
+
+    Args:
+        check_hashes: compare every public file with its hash in the manifest first.
+
+    Raises:
+        InputError: there is no finished release.
+        ReleaseError: a file is damaged; of hashes that differ, the message names the first file.
+    """
+    run = release_at(folder)
+    if check_hashes and (problems := check_public_files(run)):
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise ReleaseError(f"{run.root}: {problems[0]}{more}")
+    manifest = read_manifest(run.manifest)
+    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
+    spine = read_public_spine(run.spine, spec.geography.level_names)
+    return PublishedRelease(run, manifest, spec, spec.universes(), spine)

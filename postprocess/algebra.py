@@ -22,7 +22,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.problem import FloatArray, IntArray, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

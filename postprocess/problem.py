@@ -4,54 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from postprocess.marginal import Marginal
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
-
-
-@dataclass(frozen=True, eq=False)
-class Marginal:
-    """A query as plain arrays: for each attribute, the group that each of its values is summed into.
-
-    Attributes:
-        name: how messages and files call it.
-        groups: one array per attribute, value -> group number; zeros where the attribute is summed out.
-    """
-
-    name: str
-    groups: tuple[IntArray, ...]
-
-    @cached_property
-    def sizes(self) -> tuple[int, ...]:
-        return tuple(int(group.max()) + 1 for group in self.groups)
-
-    @property
-    def size(self) -> int:
-        return math.prod(self.sizes)
-
-    @cached_property
-    def cell_answer(self) -> IntArray:
-        """The answer that each cell falls in, `(n_cells,)`."""
-        index = np.zeros(1, dtype=np.int64)
-        for group, size in zip(self.groups, self.sizes, strict=True):
-            index = (index[:, None] * size + group[None, :]).ravel()
-        return index
-
-    def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
-        """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""
-        out = np.zeros((histograms.shape[0], self.size), dtype=histograms.dtype)
-        order = np.argsort(self.cell_answer, kind="stable")
-        starts = np.searchsorted(self.cell_answer[order], np.arange(self.size))
-        out[:] = np.add.reduceat(histograms[:, order], starts, axis=1)
-        return out
 
 
 @dataclass(frozen=True, eq=False)

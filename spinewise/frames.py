@@ -33,12 +33,15 @@ def as_source(given: object, what: str, name: str | None = None) -> Source:
         name: what the public spec calls it; by default the same.
 
     Raises:
-        InputError: it is neither.
+        InputError: it is neither, or there is no such file.
     """
     if isinstance(given, MemoryTable):
         return given
     if isinstance(given, str | Path):
-        return Path(given).expanduser().resolve()
+        path = Path(given).expanduser()
+        if not path.exists():
+            raise InputError(f"{what}: {path}: no such file; allowed is {ALLOWED}")
+        return path.resolve()
     kind = f"a {type(given).__module__.partition('.')[0]} {type(given).__name__}"
     label = f"{what} ({kind}, rows counted from 1)"
     if _is_pandas(given):
@@ -54,12 +57,22 @@ def as_source(given: object, what: str, name: str | None = None) -> Source:
     raise InputError(f"{what}: found {kind}; {hint}allowed is {ALLOWED}")
 
 
+def folder_of(given: object) -> Path | None:
+    """The folder that is given, with files of the names that the spec has; None if it is something else."""
+    if not isinstance(given, str | Path):
+        return None
+    path = Path(given).expanduser()
+    return path if path.is_dir() else None
+
+
 def records_of(given: object) -> dict[str, Source]:
-    """Records by universe: a table or path is the release's own; a dict has some for companions too.
+    """Records by universe: a table or file is the release's own; a dict has some for companions too; a folder none.
 
     Raises:
         InputError: a value is neither a table nor a path.
     """
+    if given is None or folder_of(given) is not None:
+        return {}
     if not isinstance(given, Mapping):
         return {"": as_source(given, "records")}
     wrong = [name for name, value in given.items() if not isinstance(name, str) or isinstance(value, Mapping | list)]

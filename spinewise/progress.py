@@ -8,7 +8,8 @@ import time
 from importlib import import_module
 from typing import Any
 
-from flows.execution.steps import Counted, Progress, Silent, Step, shown_time
+from flows.execution.progress import Counted, Progress, Silent, shown_time
+from flows.execution.steps import Step
 
 #: Seconds between two pictures of one step.
 _PAUSE = 0.2

@@ -18,7 +18,7 @@ from flows.settings import load_settings
 from pipeline.errors import RecordsError, RefusedError
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
-from spinewise.frames import records_of
+from spinewise.frames import folder_of, records_of
 from spinewise.progress import progress_for
 from spinewise.specs import Spec, as_spec, with_areas
 from spinewise.verification import RerunResult
@@ -69,8 +69,7 @@ def run(
     resolved = with_areas(stated, areas)
     given = KeySource(_path(key_file)).read()
     key = configured_key(resolved, settings) if given is None else given
-    folder = _path(records) if isinstance(records, str | Path) else None
-    tables = {} if folder is not None or records is None else records_of(records)
+    folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
     request = Request(Path(resolved.source), settings.out, folder, count, _path(key_file), key)
     checked = check_stated(request, resolved, tables)
@@ -112,8 +111,7 @@ def rerun(
     """
     directory = release.directory if isinstance(release, Release) else Path(release)
     run_directory = release_at(directory)
-    folder = _path(records) if isinstance(records, str | Path) else None
-    tables = {} if folder is not None or records is None else records_of(records)
+    folder, tables = folder_of(records), records_of(records)
     settings = load_settings(workers=workers)
     stated = None if spec is None else as_spec(spec).resolved
     universes = universes_to_rerun(run_directory, folder, stated, tables)

@@ -6,18 +6,19 @@ from collections.abc import Callable, Iterable
 
 from flows.audits.end_to_end import pipeline_findings
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.runs.verify import verify_release
 from pipeline.audit.findings import Audit, Finding, certain
 from pipeline.audit.release_checks import release_findings
-from pipeline.audit.release_reading import FinishedRelease, read_release
+from pipeline.audit.release_reading import open_audited
 from pipeline.audit.samplers import FULL, QUICK, sampler_findings
 from pipeline.audit.streams import stream_findings
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Event
 from pipeline.privacy.ledger.ledger import Ledger, RunFingerprint
+from pipeline.published import PublishedRelease
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import software
 
@@ -59,7 +60,7 @@ def audit_release(run: RunDirectory, source: KeySource, ledger: str | None, work
     Raises:
         InputError: there is no finished release, its true counts were not kept, or the key is another.
     """
-    release = read_release(run)
+    release = open_audited(run.root)
     if not run.restricted.is_dir():
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
     given = source != KeySource() or run.key.exists()
@@ -79,7 +80,7 @@ def audit_release(run: RunDirectory, source: KeySource, ledger: str | None, work
     return Audit(f"Audit of the release {release.spec.name}", tuple(findings), about)
 
 
-def _charged(url: str, release: FinishedRelease, key: MasterKey | None) -> list[Event]:
+def _charged(url: str, release: PublishedRelease, key: MasterKey | None) -> list[Event]:
     """What a ledger was charged for the noise of this release: of its key, records, spine and privacy spec.
 
     Raises:

@@ -21,9 +21,10 @@ from flows.confidential.measure import true_histogram
 from flows.confidential.steps import ConfidentialSteps
 from flows.estimation.whole_spine import Estimation
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
-from flows.publishing.steps import perform_public_steps, perform_steps
+from flows.publishing.steps import perform_public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.request import CheckedRequest, Request, check_request
 from pipeline.audit.divergence import LowerBound, divergence_bounds, log_likelihood_ratio

@@ -208,15 +208,9 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
 
 def _prefect(settings: Settings) -> Iterator[Examined]:
     """The server that is named answers, in the same version, and a worker of the pool is at work."""
-    from flows.orchestration.environment import set_up_prefect
+    from flows.orchestration.probe import installed_version, server_url, workers_online
 
-    set_up_prefect()
-    import asyncio
-
-    import prefect
-    from prefect.settings import get_current_settings
-
-    url = get_current_settings().api.url
+    url = server_url()
     if not url:
         yield Examined(
             "Prefect", "note", "no server is named; each run starts one of its own and ends it",
@@ -232,13 +226,13 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
             "start it: prefect server start; or correct PREFECT_API_URL",
         )  # fmt: skip
         return
-    if version != prefect.__version__:
+    if version != installed_version():
         yield Examined(
-            "Prefect", "wrong", f"{url} is version {version}, here is {prefect.__version__}",
+            "Prefect", "wrong", f"{url} is version {version}, here is {installed_version()}",
             f"install the same on both: pip install prefect=={version}",
         )  # fmt: skip
         return
-    workers = asyncio.run(_workers_online(settings.work_pool))
+    workers = workers_online(settings.work_pool)
     if workers is None:
         yield Examined(
             "Prefect", "note", f"{url} answers; there is no work pool {settings.work_pool!r}",
@@ -251,19 +245,6 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
         )  # fmt: skip
     else:
         yield Examined("Prefect", "well", f"{url} answers, {workers} workers online")
-
-
-async def _workers_online(pool: str) -> int | None:
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
-
-    async with get_client() as client:
-        try:
-            await client.read_work_pool(pool)
-        except ObjectNotFound:
-            return None
-        workers = await client.read_workers_for_work_pool(pool)
-    return sum(str(worker.status).upper().endswith("ONLINE") for worker in workers)
 
 
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:

@@ -15,13 +15,14 @@ from flows.estimation.constraints import broken_bound, check_constraints, declar
 from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
+from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
-from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
@@ -179,7 +180,7 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
     records = universe.input
     missing = _missing_columns(universe, records)
     answers = None if spine is None or missing else _Answers.of(universe, spine)
-    log: ProblemLog | None = None
+    log: MistakeLog | None = None
     if missing:
         with result.noted("records"):
             open_cells(records, universe.schema, spine)
@@ -204,7 +205,7 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
     _check_constraints(universe, spine, facilities, answers, result)
 
 
-def _missing_columns(universe: Universe, records: InputSpec) -> frozenset[str]:
+def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:
     """The needed columns that a readable file of rows does not have; the others can be looked at all the same."""
     if records.form == "wide":
         return frozenset()
@@ -218,7 +219,7 @@ def _called(universe: Universe) -> str:
     return f"companions.{universe.name}" if universe.name else "the release"
 
 
-def _note_impossible(universe: Universe, chunk: CellChunk, log: ProblemLog) -> None:
+def _note_impossible(universe: Universe, chunk: CellChunk, log: MistakeLog) -> None:
     """Note records in cells that the spec says are impossible."""
     if not universe.structural_zeros.any():
         return
@@ -232,7 +233,7 @@ def _note_impossible(universe: Universe, chunk: CellChunk, log: ProblemLog) -> N
     rows = places if chunk.rows is None else chunk.rows[places]
     labels = universe.schema.cell_labels()
     log.add(
-        f"companions.{universe.name}.structural_zeros" if universe.name else "structural_zeros",
+        universe.key("structural_zeros"),
         "a combination that the spec says is impossible",
         chunk.first_row + np.unique(rows) + 1,
         (labels[cell] for cell in dict.fromkeys(cells[places].tolist())),
@@ -240,7 +241,7 @@ def _note_impossible(universe: Universe, chunk: CellChunk, log: ProblemLog) -> N
     )
 
 
-def _findings(log: ProblemLog) -> list[Finding]:
+def _findings(log: MistakeLog) -> list[Finding]:
     lines = log.lines()
     return [
         Finding(
@@ -255,7 +256,7 @@ def _findings(log: ProblemLog) -> list[Finding]:
             tuple(problem.found),
             problem.allowed,
         )
-        for problem in log.problems
+        for problem in log.mistakes
     ]
 
 
@@ -305,6 +306,6 @@ def _check_constraints(
         declared = declared_constraints(universe, spine, facilities, invariants)
         result.remarks += check_constraints(universe, spine, declared)
     for bound, counts in zip(universe.bounds, facilities, strict=True):
-        geocodes = spine.levels[spine.index_of(bound.level)].geocodes
+        geocodes = spine.level(bound.level).geocodes
         if told := broken_bound(bound, counts, answers.sums[bound.level, bound.query], geocodes):
             result.remarks.append(told)

@@ -63,9 +63,9 @@ def audit(
     from flows.confidential.custody import KeySource
     from flows.console import error_console
     from flows.execution.workers import default_workers
-    from flows.runs.verify import release_at
     from flows.settings import load_settings
     from pipeline.audit.report import write_audit
+    from pipeline.published import release_at
 
     output = Output(quiet, verbose, json)
     counts = {True: 0, False: 0}

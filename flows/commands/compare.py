@@ -32,9 +32,9 @@ def compare(
 
         spinewise compare releases/rhode-island releases/rhode-island-topdown --html comparison.html
     """
-    from pipeline import open_release
     from pipeline.reading.compare import compare as compare_releases
     from pipeline.reading.compare_page import write_page
+    from pipeline.reading.release import open_release
 
     found = compare_releases(open_release(first), open_release(second))
     if html is not None:

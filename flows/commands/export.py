@@ -50,8 +50,8 @@ def export(
 
         spinewise export releases/rhode-island --format csv --out rhode-island-csv
     """
-    from flows.runs.verify import release_at
     from pipeline.export.release import export_release
-    from pipeline.published import read_published
+    from pipeline.published import open_finished
 
-    typer.echo(export_release(read_published(release_at(release)), layout, out, tables=table or (), levels=level or ()))
+    finished = open_finished(release, check_hashes=True)
+    typer.echo(export_release(finished, layout, out, tables=table or (), levels=level or ()))

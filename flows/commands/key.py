@@ -62,7 +62,7 @@ def show_commitment(release: ReleaseArgument) -> None:
         spinewise key show-commitment releases/little-state
     """
     from flows.confidential.custody import KeySource, key_of_release
-    from flows.runs.verify import release_at
+    from pipeline.published import release_at
     from pipeline.release.manifest import read_manifest
 
     run = release_at(release)
@@ -86,7 +86,7 @@ def destroy(
         spinewise key destroy releases/little-state --yes
     """
     from flows.confidential.custody import destroy_key
-    from flows.runs.verify import release_at
+    from pipeline.published import release_at
 
     run = release_at(release)
     if not yes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,8 @@ import typer
 from flows.commands.options import JsonOption, Output, QuietOption, SpecArgument, VerboseOption
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from flows.plan.best import Best
     from flows.plan.release_plan import Plan, UniversePlan
 
@@ -77,19 +80,28 @@ def plan(
 
         spinewise plan examples/rhode_island.toml --rho 2.56 --weights "tract: race = 1; block: total = 2"
     """
-    from rich.console import Console
-
     from flows.execution.workers import default_workers
     from flows.plan.release_plan import plan_release
 
     output = Output(quiet, verbose, json)
-    _check(target, weights, rho, estimator, solver, write, chart)
-    found = plan_release(spec, estimator, default_workers() if workers is None else workers)
+    options = PlanOptions(
+        target=target,
+        weights=weights,
+        rho=rho,
+        least=least,
+        universe=universe,
+        estimator=estimator,
+        write=write,
+        chart=chart,
+        solver=solver,
+    )
+    _check(options)
+    planned = plan_release(spec, estimator, default_workers() if workers is None else workers)
     best = None
-    if target is not None or weights is not None:
-        best = _best(found, universe, target, weights, rho, least, solver)
+    if options.divides:
+        best = _best(planned, options)
     elif universe:
-        _universe_plan(found, universe)
+        _universe_plan(planned, universe)
     if write is not None and best is not None:
         from flows.plan.write_spec import write_divided
 
@@ -97,93 +109,113 @@ def plan(
     if chart is not None:
         from flows.plan.chart import write_chart
 
-        write_chart(chart, found, best)
+        write_chart(chart, planned, best)
     if json:
-        _echo_json(found, best)
-        return
+        _echo_json(planned, best)
+    else:
+        _print(planned, best, options)
+
+
+@dataclass(frozen=True)
+class PlanOptions:
+    """What is asked for beside the plan itself; see the options of the command."""
+
+    target: str | None
+    weights: str | None
+    rho: str | None
+    least: float
+    universe: str
+    estimator: str | None
+    write: Path | None
+    chart: Path | None
+    solver: str
+
+    @property
+    def divides(self) -> bool:
+        """Whether a division of the budget is to be found."""
+        return self.target is not None or self.weights is not None
+
+
+def _check(options: PlanOptions) -> None:
+    """Refuse what does not fit together, before anything is read."""
+    from pipeline.errors import InputError
+
+    if options.target is not None and options.weights is not None:
+        raise InputError("found --target and --weights; one of the two is allowed")
+    if options.weights is not None and options.rho is None:
+        raise InputError("--weights needs --rho, the budget that is to be divided")
+    if options.rho is not None and not options.divides:
+        raise InputError("--rho needs what the budget is to be divided for: --target or --weights")
+    if options.write is not None and not options.divides:
+        raise InputError("--write needs something to write: a division, found for --target or --weights")
+    if options.write is not None and options.write.exists():
+        raise InputError(f"--write {options.write}: there is a file already; name another, nothing is overwritten")
+    for option, value, allowed in (
+        ("--estimator", options.estimator or "full", ("full", "topdown")),
+        ("--solver", options.solver, ("descent", "cvxpy")),
+    ):
+        if value not in allowed:
+            raise InputError(f"{option}: found {value!r}; allowed are {' and '.join(allowed)}")
+    if options.chart is not None:
+        from flows.plan.chart import check_chart
+
+        check_chart(options.chart)
+
+
+def _best(planned: Plan, options: PlanOptions) -> Best:
+    from flows.plan.best import find_best
+    from flows.plan.targets import parse_targets, parse_weights
+
+    expectation = _universe_plan(planned, options.universe).expectation
+    budget = None if options.rho is None else _budget(options.rho)
+    if options.target is not None:
+        aims = parse_targets(options.target, expectation.universe)
+        return find_best(expectation, aims, "largest", budget, options.least, options.solver)
+    aims = parse_weights(options.weights or "", expectation.universe)
+    return find_best(expectation, aims, "sum", budget, options.least, options.solver)
+
+
+def _budget(rho: str) -> Fraction:
+    from pipeline.errors import InputError
+    from pipeline.model.exact import parse_exact
+
+    try:
+        budget = parse_exact(rho)
+    except ValueError as error:
+        raise InputError(f"--rho: {error}") from None
+    if budget <= 0:
+        raise InputError(f"--rho: found {rho}; it must be above 0")
+    return budget
+
+
+def _universe_plan(planned: Plan, name: str) -> UniversePlan:
+    from pipeline.errors import InputError
+
+    names = [plan.universe.name for plan in planned.universes]
+    if name not in names:
+        companions = ", ".join(repr(companion) for companion in names if companion) or "none"
+        raise InputError(f"--universe: no companion {name!r}; the companions are {companions}")
+    return planned.universes[names.index(name)]
+
+
+def _print(planned: Plan, best: Best | None, options: PlanOptions) -> None:
+    from rich.console import Console
+
     from flows.plan.show import show_best, show_plan
 
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = max(console.width, _PLAIN_WIDTH)
-    show_plan(found, console)
+    show_plan(planned, console)
     if best is not None:
         show_best(best, console)
-    for path, what in ((write, "spec"), (chart, "picture")):
+    for path, what in ((options.write, "spec"), (options.chart, "picture")):
         if path is not None:
             output.remark(f"The {what} is written: {path}")
 
 
-def _check(
-    target: str | None,
-    weights: str | None,
-    rho: str | None,
-    estimator: str | None,
-    solver: str,
-    write: Path | None,
-    chart: Path | None,
-) -> None:
-    """Refuse what does not fit together, before anything is read."""
-    from pipeline.errors import InputError
-
-    if target is not None and weights is not None:
-        raise InputError("found --target and --weights; one of the two is allowed")
-    if weights is not None and rho is None:
-        raise InputError("--weights needs --rho, the budget that is to be divided")
-    if rho is not None and target is None and weights is None:
-        raise InputError("--rho needs what the budget is to be divided for: --target or --weights")
-    if write is not None and target is None and weights is None:
-        raise InputError("--write needs something to write: a division, found for --target or --weights")
-    if write is not None and write.exists():
-        raise InputError(f"--write {write}: there is a file already; name another, nothing is overwritten")
-    for option, value, allowed in (
-        ("--estimator", estimator or "full", ("full", "topdown")),
-        ("--solver", solver, ("descent", "cvxpy")),
-    ):
-        if value not in allowed:
-            raise InputError(f"{option}: found {value!r}; allowed are {' and '.join(allowed)}")
-    if chart is not None:
-        from flows.plan.chart import check_chart
-
-        check_chart(chart)
-
-
-def _best(
-    found: Plan, universe: str, target: str | None, weights: str | None, rho: str | None, least: float, solver: str
-) -> Best:
-    from flows.plan.best import find_best
-    from flows.plan.targets import parse_targets, parse_weights
-    from pipeline.errors import InputError
-    from pipeline.model.exact import parse_exact
-
-    expectation = _universe_plan(found, universe).expectation
-    budget = None
-    if rho is not None:
-        try:
-            budget = parse_exact(rho)
-        except ValueError as error:
-            raise InputError(f"--rho: {error}") from None
-        if budget <= 0:
-            raise InputError(f"--rho: found {rho}; it must be above 0")
-    if target is not None:
-        aims = parse_targets(target, expectation.universe)
-        return find_best(expectation, aims, "largest", budget, least, solver)
-    aims = parse_weights(weights or "", expectation.universe)
-    return find_best(expectation, aims, "sum", budget, least, solver)
-
-
-def _universe_plan(found: Plan, name: str) -> UniversePlan:
-    from pipeline.errors import InputError
-
-    names = [one.universe.name for one in found.universes]
-    if name not in names:
-        companions = ", ".join(repr(one) for one in names if one) or "none"
-        raise InputError(f"--universe: no companion {name!r}; the companions are {companions}")
-    return found.universes[names.index(name)]
-
-
-def _echo_json(found: Plan, best: Best | None) -> None:
+def _echo_json(planned: Plan, best: Best | None) -> None:
     import json
 
-    content = found.data() | ({} if best is None else {"best": best.data()})
+    content = planned.data() | ({} if best is None else {"best": best.data()})
     typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -64,7 +64,7 @@ def query(
 
         spinewise query releases/example race --area north=99001,99003
     """
-    from pipeline import open_release
+    from pipeline.reading.release import open_release
 
     opened = open_release(release)
     if companion:

@@ -52,8 +52,8 @@ def rerun(
     from flows.console import error_console, make_progress, tell_problems
     from flows.orchestration.server import temporary_server
     from flows.runs.rerun import universes_to_rerun
-    from flows.runs.verify import release_at
     from flows.settings import load_settings
+    from pipeline.published import release_at
 
     workers = load_settings(workers=workers).workers
     run = release_at(release)

@@ -30,8 +30,9 @@ def verify(
     """
     from flows.console import tell_problems
     from flows.execution.workers import default_workers
-    from flows.runs.verify import release_at, verify_release
+    from flows.runs.verify import verify_release
     from flows.settings import load_settings
+    from pipeline.published import release_at
 
     output = Output(quiet, verbose, json)
     run = release_at(release)

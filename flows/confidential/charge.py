@@ -26,7 +26,7 @@ def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, dra
     """
     if not job.universes[0].dataset:
         return
-    from pipeline.privacy.accounting.uses import charge_for
+    from pipeline.privacy.ledger.charge import charge_for
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
-from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.query import Query
@@ -24,7 +23,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.release.histograms import read_histogram, write_histogram
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter
+from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
 
 #: Answers with noise in memory at a time.
 _AT_ONCE = 1 << 22
@@ -49,7 +48,7 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> str:
 
 def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     """The confidential histogram of a level, `(n, n_cells)` int64."""
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
 
 
@@ -149,7 +148,7 @@ class _Answers:
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
     """Write the answers of all geounits of a level, some geounits at a time, and as many files as there are workers."""
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     step = max(1, _AT_ONCE // max([1, *(one.query.size for one in answers)]))
     with ExitStack() as stack:
         writers = [

@@ -39,7 +39,7 @@ def _parts(job: Job, key: MasterKey, fingerprint: str, universe: Universe, selec
     measuring = key.stream_key(context, level, select.measured_name)
     sampler = sampler_for(selection.noise)
     counts = true_histogram(job, universe, level)
-    geocodes = job.spine.levels[job.spine.index_of(level)].geocodes
+    geocodes = job.spine.level(level).geocodes
     step = max(1, _AT_ONCE // size)
     for start in range(0, len(geocodes), step):
         part = counts[start : start + step]

@@ -10,8 +10,8 @@ from flows.confidential.refusals import shielded
 from flows.confidential.select import select_versions
 from flows.execution.job import Job
 from flows.execution.steps import Step
+from flows.publishing.files import answer_paths, public_input_files, selected_path
 from flows.publishing.inputs import Facilities, Polygons, write_public_inputs
-from flows.publishing.steps import answer_paths, n_geounits, public_input_files, selected_path
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -39,7 +39,7 @@ class ConfidentialSteps:
         """Count and check the records; nothing is published by these steps, and nothing is spent."""
         job = self.job
         tabulated = [
-            Step("tabulate", partial(self._tabulate, universe), universe.name, geounits=n_geounits(job), effort=1.0)
+            Step("tabulate", partial(self._tabulate, universe), universe.name, geounits=job.n_geounits, effort=1.0)
             for universe in job.universes
         ]
         checked = [
@@ -70,7 +70,7 @@ class ConfidentialSteps:
 
     def _selecting(self, universe: Universe, selection: Selection) -> Step:
         spine, stage = self.job.spine, f"select {selection.name}"
-        geounits = len(spine.levels[spine.index_of(selection.level)])
+        geounits = len(spine.level(selection.level))
         select = partial(self._select, universe, selection)
         files = (selected_path(self.job, universe, selection),)
         return Step(stage, select, universe.name, selection.level, geounits, files=files)

@@ -11,27 +11,19 @@ from functools import cached_property
 
 import scipy.sparse as sp
 
-from flows.estimation.measurement_files import MeasuredFile
-from flows.estimation.part_tasks import (
-    BelowTask,
-    PartTask,
-    estimate_below,
-    estimate_top,
-    top_from_arrays,
-    top_to_arrays,
-)
-from flows.estimation.problem import measured_files, with_values
-from flows.estimation.whole_spine import Estimation
-from flows.execution.batch_store import Parts
-from flows.execution.batches import packed_level, unpacked_level
-from flows.execution.checkpoints import Arrays
+from flows.estimation.measurement_files import MeasurementSource
+from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
+from flows.estimation.part_tasks import BelowTask, PartTask, estimate_below, estimate_top
+from flows.estimation.problem import measurement_files, with_values
+from flows.estimation.whole_spine import Computed, Estimation
+from flows.execution.batch_store import Arrays
 from flows.execution.job import Job
 from flows.execution.steps import Notes, Step
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
 from postprocess.downward.level import SolverReport
-from postprocess.downward.subtrees import Cut, above_cut, cut_of, joined, part_of
+from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, above_cut, cut_of, joined, part_of
 from postprocess.linear.upward import LevelEstimate, silent_of, upward_pass
 from postprocess.problem import Problem
 
@@ -43,7 +35,8 @@ LEAST_SHARED = 8
 
 def estimation_of(job: Job, universe: Universe) -> Estimation:
     """The estimation of one universe: at once, or by subtrees where the spine is too large for that."""
-    most, part = job.most_cells, job.part_cells
+    most = MOST_CELLS if job.most_cells is None else job.most_cells
+    part = PART_CELLS if job.part_cells is None else job.part_cells
     if job.workers.shares_parts:
         whole = job.spine.n_leaves * universe.schema.n_cells
         most = part = min(SHARED_CELLS, max(1, whole // LEAST_SHARED))
@@ -51,25 +44,56 @@ def estimation_of(job: Job, universe: Universe) -> Estimation:
     return Estimation(job, universe) if cut is None else SubtreeEstimation(job, universe, cut)
 
 
+class ComputedBySubtree(Computed):
+    """What is computed on the way where the spine is cut at a level.
+
+    Args:
+        step: name of the step that combines, by which the parts are kept.
+    """
+
+    def __init__(self, job: Job, universe: Universe, cut: Cut, step: str) -> None:
+        super().__init__(job, universe)
+        self.cut = cut
+        self.step = step
+
+    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels down to the cut, and the upward pass of these levels, top level first."""
+        return self._above
+
+    @cached_property
+    def _above(self) -> tuple[Problem, list[LevelEstimate]]:
+        at_cut = joined([unpacked_top(arrays) for arrays in self._estimated_tops()])
+        problem = with_values(above_cut(self.stated, self.cut), self.job, self.universe)
+        return problem, upward_pass(problem, self.basis, at_cut, silent_of(self.stated))
+
+    def part(self, number: int) -> tuple[Problem, tuple[tuple[MeasurementSource, ...], ...], Basis]:
+        """A part's problem without values, the files of its measurements, and the basis of the release."""
+        files = measurement_files(self.job, self.universe)[self.cut.level :]
+        return part_of(self.stated, self.cut, number), files, self.basis
+
+    def part_done(self, task: PartTask) -> None:
+        """Tell the progress that a part was worked on."""
+        self.job.progress.advance(sum(len(level) for level in task.part.spine.levels[1:]))
+
+    def _estimated_tops(self) -> Iterator[Arrays]:
+        """What each part's measurements say of its geounits at the cut."""
+        batches, numbers = self.job.batches, range(len(self.cut.parts))
+        missing = [number for number in numbers if not batches.has(self.step, str(number))]
+        tasks = [PartTask(number, *self.part(number)) for number in missing]
+        for task, estimate in zip(tasks, self.job.workers.run(estimate_top, tasks, self.part_done), strict=True):
+            batches.put(self.step, str(task.number), packed_top(estimate))
+        for number in numbers:
+            yield batches.needed(self.step, str(number))
+
+
 class SubtreeEstimation(Estimation):
     """The estimation of one universe whose spine is cut at a level."""
 
+    _computed: ComputedBySubtree
+
     def __init__(self, job: Job, universe: Universe, cut: Cut) -> None:
-        super().__init__(job, universe)
         self.cut = cut
-        combine, *_, below = self.steps()
-        self._tops, self._below = Parts(job.batches, combine.name), Parts(job.batches, below.name)
-
-    @cached_property
-    def above(self) -> Problem:
-        """The problem of the levels down to the cut."""
-        return with_values(above_cut(self.stated, self.cut), self.job, self.universe)
-
-    @cached_property
-    def above_estimates(self) -> list[LevelEstimate]:
-        """The upward pass of these levels, top level first."""
-        at_cut = joined([top_from_arrays(one) for one in self._estimated_tops()])
-        return upward_pass(self.above, self.basis, at_cut, silent_of(self.stated))
+        super().__init__(job, universe)
 
     def steps(self) -> list[Step]:
         """The steps of the levels down to the cut, and one for all below it."""
@@ -89,11 +113,8 @@ class SubtreeEstimation(Estimation):
 
     def combine(self) -> None:
         """The upward pass of all parts, and of the levels down to the cut."""
-        if self.above_estimates:
-            self.job.progress.advance(self.cut.level + 1)
-
-    def _levels(self) -> tuple[Problem, list[LevelEstimate]]:
-        return self.above, self.above_estimates
+        self._computed.combined()
+        self.job.progress.advance(self.cut.level + 1)
 
     def estimate_below(self) -> Notes:
         """Solve and round all levels below the cut, part by part; writes their histograms.
@@ -101,61 +122,51 @@ class SubtreeEstimation(Estimation):
         Returns:
             What the solvers did, by the names of the steps of these levels.
         """
-        levels = list(enumerate(self.job.spine.levels))[self.cut.level + 1 :]
+        levels = self.job.spine.levels[self.cut.level + 1 :]
         counts = self.released(self.cut.level)
-        names = [level.name for _, level in levels]
-        missing = [n for n in self._numbers if not all(self._below.has(f"{name}-{n}") for name in names)]
+        batches, step = self.job.batches, self._step_below
+        missing = [
+            number
+            for number in range(len(self.cut.parts))
+            if not all(batches.has(step, f"{level.name}-{number}") for level in levels)
+        ]
         tasks = [self._below_task(number, counts) for number in missing]
-        for task, found in zip(tasks, self.job.workers.run(estimate_below, tasks, self._part_done), strict=True):
-            for name, one in zip(names, found, strict=True):
-                self._below.put(f"{name}-{task.number}", packed_level(one))
+        results = self.job.workers.run(estimate_below, tasks, self._computed.part_done)
+        for task, solved in zip(tasks, results, strict=True):
+            for level, result in zip(levels, solved, strict=True):
+                batches.put(step, f"{level.name}-{task.number}", packed_level(result))
         notes: Notes = {}
-        for _, level in levels:
+        for level in levels:
             report = SolverReport()
             target = self.job.folder(self.universe).histogram(level.name)
-            batches = self._histograms(level.name, report)
-            write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, batches)
+            histograms = self._histograms(level.name, report)
+            write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, histograms)
             notes[Step("estimate", self.estimate_below, self.universe.name, level.name).name] = report.public()
         return notes
 
-    @property
-    def _numbers(self) -> range:
-        return range(len(self.cut.parts))
-
     def _histograms(self, level: str, report: SolverReport) -> Iterator[sp.csr_array]:
         """The histograms of one level, part by part; adds what the solvers did to `report`."""
-        for number in self._numbers:
-            counts, one = unpacked_level(self._below.get(f"{level}-{number}"))
-            report.merge(one)
+        for number in range(len(self.cut.parts)):
+            counts, part = unpacked_level(self.job.batches.needed(self._step_below, f"{level}-{number}"))
+            report.merge(part)
             yield counts
-
-    def _estimated_tops(self) -> Iterator[Arrays]:
-        """What each part's measurements say of its geounits at the cut."""
-        missing = [n for n in self._numbers if not self._tops.has(str(n))]
-        tasks = [PartTask(number, *self._part(number)) for number in missing]
-        for task, found in zip(tasks, self.job.workers.run(estimate_top, tasks, self._part_done), strict=True):
-            self._tops.put(str(task.number), top_to_arrays(found))
-        for number in self._numbers:
-            yield self._tops.get(str(number))
-
-    def _part(self, number: int) -> tuple[Problem, tuple[tuple[MeasuredFile, ...], ...], Basis]:
-        files = measured_files(self.job, self.universe)[self.cut.level :]
-        return part_of(self.stated, self.cut, number), files, self.basis
 
     def _below_task(self, number: int, counts: sp.csr_array) -> BelowTask:
         first, last = self.cut.parts[number]
         rows = self.job.spine.rows_below(self.cut.level, first, last)
-        flags = self.checked[self.cut.level + 1 :]
+        flags = self._computed.checked[self.cut.level + 1 :]
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
-        return BelowTask(number, *self._part(number), counts[first:last], checked, self.passes)
-
-    def _part_done(self, task: PartTask) -> None:
-        self.job.progress.advance(sum(len(level) for level in task.part.spine.levels[1:]))
+        return BelowTask(number, *self._computed.part(number), counts[first:last], checked, self._computed.passes)
 
     def close(self) -> None:
-        """Forget what was computed, and the parts: the files are written."""
+        """Free what was computed, and the parts: the files are written."""
         super().close()
-        for name in ("above", "above_estimates"):
-            self.__dict__.pop(name, None)
-        self._tops.clear()
-        self._below.clear()
+        for step in (self._computed.step, self._step_below):
+            self.job.batches.forget(step)
+
+    @property
+    def _step_below(self) -> str:
+        return self.steps()[-1].name
+
+    def _nothing_computed(self) -> ComputedBySubtree:
+        return ComputedBySubtree(self.job, self.universe, self.cut, self.steps()[0].name)

@@ -16,7 +16,8 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Bound, Universe
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.problem import Constraints, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints
 
 
 def marginal_of(query: Query) -> Marginal:
@@ -84,10 +85,9 @@ def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
     if not impossible.any():
         return
     labels = np.array(universe.schema.cell_labels())[np.unique(leaves.indices[impossible])]
-    where = f"companions.{universe.name}.structural_zeros" if universe.name else "structural_zeros"
     raise RecordsError(
-        f"{where}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations that are said to be "
-        f"impossible: {first_few(labels)}; correct the records or the spec"
+        f"{universe.key('structural_zeros')}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations "
+        f"that are said to be impossible: {first_few(labels)}; correct the records or the spec"
     )
 
 
@@ -102,12 +102,12 @@ def broken_bounds(
         facilities: as in `declared_constraints`.
         levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
     """
-    found = []
+    sentences = []
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         level = spine.index_of(bound.level)
-        told = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
-        found += [told] if told else []
-    return found
+        sentence = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
+        sentences += [sentence] if sentence else []
+    return sentences
 
 
 def broken_bound(

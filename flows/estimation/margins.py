@@ -17,8 +17,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
+from flows.estimation.packing import packed_errors, unpacked_errors
 from flows.estimation.whole_spine import Estimation
-from flows.execution.batches import packed_errors, run_kept, unpacked_errors
+from flows.execution.batches import run_kept
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
@@ -82,6 +83,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
+        self._variances: tuple[LevelVariances, ...] | None = None
 
     @property
     def replicates(self) -> int:
@@ -99,9 +101,12 @@ class Margins:
             for level in table.levels
         )
 
-    @cached_property
+    @property
     def variances(self) -> tuple[LevelVariances, ...]:
-        return tuple(variances_of(self.estimation.problem, self.estimation.upward))
+        """Of each level, those of the linear estimate; computed at first use."""
+        if self._variances is None:
+            self._variances = tuple(variances_of(self.estimation.problem, self.estimation.upward))
+        return self._variances
 
     def simulate(self) -> None:
         """Simulate all runs, and add up their errors."""
@@ -152,9 +157,9 @@ class Margins:
         return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
 
     def close(self) -> None:
-        """Forget what was computed."""
+        """Free what was computed."""
         self.errors.clear()
-        self.__dict__.pop("variances", None)
+        self._variances = None
 
 
 def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
 from pipeline.storage.files import VALUES_PER_ROW_GROUP, rows_per_group
-from postprocess.problem import Marginal, Measured
+from postprocess.marginal import Marginal
+from postprocess.problem import Measured
 
 #: Answers read at a time, as int64, before they are kept in the smallest type that holds them.
 _READ_AT_ONCE = 1 << 22
@@ -20,7 +21,7 @@ _NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
 
 
 @dataclass(frozen=True, eq=False)
-class MeasuredFile:
+class MeasurementSource:
     """The file of one query's noisy answers at one level.
 
     Attributes:
@@ -57,8 +58,8 @@ class MeasuredFile:
             if (wrong := differing(file.header, self.header)) is not None:
                 raise ReleaseError(f"{self.path} is not what the spec says: {wrong}")
             stop = min(start + len(expected), len(file))
-            values, variances, found = read_compact(file, min(start, stop), stop)
-            if (whole and len(file) != stop) or not np.array_equal(found, expected):
+            values, variances, present = read_compact(file, min(start, stop), stop)
+            if (whole and len(file) != stop) or not np.array_equal(present, expected):
                 raise ReleaseError(
                     f"{self.path} does not have the geounits of level {self.header.level!r}, in the spine's order"
                 )
@@ -78,12 +79,12 @@ class MeasuredFile:
         return out
 
 
-def differing(found: MeasurementHeader, expected: MeasurementHeader) -> str | None:
+def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | None:
     """What differs between two headers but the variance, which follows from the scale."""
     for field in ("level", "query", "size", "mechanism", "scale"):
-        if getattr(found, field) != getattr(expected, field):
-            return f"its {field} is {getattr(found, field)}, and {getattr(expected, field)} is expected"
-    scales = [[str(scale) for scale, _ in header.others] for header in (found, expected)]
+        if getattr(header, field) != getattr(expected, field):
+            return f"its {field} is {getattr(header, field)}, and {getattr(expected, field)} is expected"
+    scales = [[str(scale) for scale, _ in side.others] for side in (header, expected)]
     if scales[0] != scales[1]:
         return (
             f"its scales where levels are bypassed are {', '.join(scales[0])}, and {', '.join(scales[1])} are expected"

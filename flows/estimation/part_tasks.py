@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
 import scipy.sparse as sp
 
-from flows.estimation.measurement_files import MeasuredFile
-from flows.execution.checkpoints import Arrays
+from flows.estimation.measurement_files import MeasurementSource
 from postprocess.algebra import Basis
 from postprocess.downward.level import SolverReport
 from postprocess.downward.passes import Pass
 from postprocess.downward.subtrees import downward_part, top_estimate
-from postprocess.linear.information import Information
-from postprocess.linear.upward import ChildrenSum, LevelEstimate
+from postprocess.linear.upward import LevelEstimate
 from postprocess.problem import BoolArray, Measured, Problem
 
 #: Histograms and solver reports of the levels below the cut, top down.
@@ -34,7 +31,7 @@ class PartTask:
 
     number: int
     part: Problem
-    files: tuple[tuple[MeasuredFile, ...], ...] | None
+    files: tuple[tuple[MeasurementSource, ...], ...] | None
     basis: Basis
 
     def problem(self) -> Problem:
@@ -45,10 +42,10 @@ class PartTask:
         """The same with all values, so that it can be worked on where the release's files are not."""
         return replace(self, part=self.problem(), files=None)
 
-    def _read(self, files: tuple[tuple[MeasuredFile, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
+    def _read(self, files: tuple[tuple[MeasurementSource, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
         spine = self.part.spine
         return tuple(
-            tuple(one.read(level.geocodes, self.part.first_row(i)) for one in queries)
+            tuple(file.read(level.geocodes, self.part.first_row(i)) for file in queries)
             for i, (level, queries) in enumerate(zip(spine.levels, files, strict=True))
         )
 
@@ -76,32 +73,3 @@ def estimate_top(task: PartTask) -> LevelEstimate:
 def estimate_below(task: BelowTask) -> Below:
     """The part's levels below the cut; SolverError names a parent that could not be solved."""
     return downward_part(task.problem(), task.basis, task.counts, task.checked, task.passes)
-
-
-_INFORMATION = ("precision", "known", "unmeasured", "covariance")
-_CHILDREN = ("mean", "precision", "term")
-
-
-def top_to_arrays(estimate: LevelEstimate) -> Arrays:
-    """An estimate as named arrays, from which `top_from_arrays` makes the same."""
-    arrays: dict[str, np.ndarray] = {"classes": estimate.classes, "own": estimate.own}
-    arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
-    if estimate.fixed is not None:
-        arrays["fixed"] = estimate.fixed
-    if estimate.children is not None:
-        arrays |= {f"children_{name}": getattr(estimate.children, name) for name in _CHILDREN}
-    return arrays
-
-
-def top_from_arrays(arrays: Arrays) -> LevelEstimate:
-    """The estimate of which `top_to_arrays` made the arrays."""
-    children = None
-    if "children_mean" in arrays:
-        children = ChildrenSum(*(arrays[f"children_{name}"] for name in _CHILDREN))
-    return LevelEstimate(
-        classes=arrays["classes"],
-        own=arrays["own"],
-        info=Information(*(arrays[f"info_{name}"] for name in _INFORMATION)),
-        fixed=arrays.get("fixed"),
-        children=children,
-    )

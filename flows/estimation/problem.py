@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import carried_constraints, declared_constraints, marginal_of
-from flows.estimation.measurement_files import MeasuredFile, differing
+from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds, marginal_of
+from flows.estimation.measurement_files import MeasurementSource, differing
 from flows.execution.job import Job
-from geography.spine import Level
+from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
-from pipeline.inputs.geography import read_public_facilities
-from pipeline.model.allocation import Allocation, allocations
+from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
-from pipeline.model.strategy import MeasuredQuery
 from pipeline.model.universe import Universe
+from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
-from pipeline.release.measurements import MeasurementHeader, open_measurement
-from postprocess.problem import Problem
-
-
-def problem_of(job: Job, universe: Universe) -> Problem:
-    """The problem that the public files of one universe state; as `stated_problem`, with all measurements."""
-    return with_values(stated_problem(job, universe), job, universe)
+from pipeline.release.measurements import exact_header, header_of, open_measurement
+from postprocess.bounds.declare import declare
+from postprocess.problem import Constraints, GroupBounds, IntArray, Measured, Problem
 
 
 def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:
@@ -34,9 +29,9 @@ def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:
     Raises:
         ReleaseError: a file is missing or damaged, or is not what the spec says.
     """
-    files = measured_files(job, universe)[: problem.spine.n_levels]
+    files = measurement_files(job, universe)[: problem.spine.n_levels]
     measured = tuple(
-        tuple(one.read(level.geocodes) for one in queries)
+        tuple(file.read(level.geocodes) for file in queries)
         for level, queries in zip(problem.spine.levels, files, strict=True)
     )
     return replace(problem, measured=measured)
@@ -50,14 +45,11 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
     """
     folder = job.folder(universe)
     facilities = [
-        read_public_facilities(
-            folder.constraint(number), bound, job.spine.levels[job.spine.index_of(bound.level)].geocodes
-        )
+        read_public_facilities(folder.constraint(number), bound, job.spine.level(bound.level).geocodes)
         for number, bound in enumerate(universe.bounds)
     ]
     invariants = {
-        (name, query.name): _exact(folder, job.spine.levels[job.spine.index_of(name)], query)
-        for name, query in universe.invariants
+        (name, query.name): _exact(folder, job.spine.level(name), query) for name, query in universe.invariants
     }
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     settings = job.spec.postprocess
@@ -65,49 +57,60 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
     return Problem(
         spine=job.spine,
         shape=universe.schema.shape,
-        measured=tuple(tuple(one.without_values() for one in files) for files in measured_files(job, universe)),
+        measured=tuple(tuple(file.without_values() for file in files) for files in measurement_files(job, universe)),
         constraints=carried_constraints(job.spine, declared),
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=settings.estimator,
         solver=settings.solver,
         seed=settings.seed,
         rounding=tuple(marginal_of(query) for query in bounded.values()),
-        kinds=tuple(one.kinds for one in allocations(universe, job.spine)),
+        kinds=tuple(allocation.kinds for allocation in allocations(universe, job.spine)),
     )
 
 
-def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
-    """What the file of one measurement says of itself."""
-    noise, *others = allocation.noises(universe, measured)
-    query, level = measured.query, allocation.strategy.level
-    return MeasurementHeader(
-        level,
-        query.name,
-        query.size,
-        noise.mechanism,
-        noise.scale,
-        noise.variance,
-        tuple((other.scale, other.variance) for other in others),
+def unmeasured_problem(
+    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
+) -> Problem:
+    """The problem of a release without answers: what is measured, what is known, and where.
+
+    Invariants stand for what is known exactly at their level and above; their values, which only the records have, are
+    not needed for any variance.
+    """
+    nothing = np.zeros((0, 0), dtype=np.int8)
+    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
+    carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
+    bounds = [list(level) for level in carried.bounds]
+    for name, query in universe.invariants:
+        marginal = marginal_of(query)
+        for number in range(spine.index_of(name) + 1):
+            known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
+            bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
+    return Problem(
+        spine=spine,
+        shape=universe.schema.shape,
+        measured=tuple(
+            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in level.queries)
+            for level in universe.strategy.levels
+        ),
+        constraints=Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds)),
+        passes=tuple(marginal_of(query) for query in universe.passes),
+        estimator=estimator,
+        kinds=tuple(allocation.kinds for allocation in allocations(universe, spine)),
     )
 
 
-def exact_header(level: str, query: Query) -> MeasurementHeader:
-    """What the file of an invariant says of itself."""
-    return MeasurementHeader(level, query.name, query.size, "exact", Fraction(0), 0.0)
-
-
-def measured_files(job: Job, universe: Universe) -> tuple[tuple[MeasuredFile, ...], ...]:
+def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSource, ...], ...]:
     """The files of all measurements of a universe, per level."""
     folder = job.folder(universe)
     return tuple(
         tuple(
-            MeasuredFile(
-                folder.measurement(level.name, one.query.name),
-                header_of(universe, allocation, one),
-                marginal_of(one.query),
+            MeasurementSource(
+                folder.measurement(level.name, measured.query.name),
+                header_of(universe, allocation, measured),
+                marginal_of(measured.query),
                 allocation.kinds,
             )
-            for one in allocation.strategy.queries
+            for measured in allocation.strategy.queries
         )
         for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
     )
@@ -118,9 +121,9 @@ def _exact(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.
     with open_measurement(path) as file:
         if (wrong := differing(file.header, exact_header(level.name, query))) is not None:
             raise ReleaseError(f"{path} is not what the spec says: {wrong}")
-        found = file.read()
-    if not np.array_equal(found.geocodes, level.geocodes):
+        measurement = file.read()
+    if not np.array_equal(measurement.geocodes, level.geocodes):
         raise ReleaseError(f"{path} does not have the geounits of level {level.name!r}, in the spine's order")
-    if (found.values < 0).any():
+    if (measurement.values < 0).any():
         raise ReleaseError(f"{path} is damaged: it has a negative count")
-    return found.values
+    return measurement.values

@@ -1,60 +1,38 @@
 """Unbiased estimates beside the release: what the measurements say, without non-negativity and rounding.
 
-They are real numbers and may be negative, but sums and differences of them are unbiased, with known variances. One file
-a level, one row a geounit; for each table two columns of lists, "<table>" and "<table>:variance", whose entries stand
-in the order of the table's columns.
+They are real numbers and may be negative, but sums and differences of them are unbiased, with known variances.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
 from flows.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table
-from pipeline.storage.files import RowGroups, parquet_sink, rows_per_group, strings
+from pipeline.release.estimates import write_estimates
 from postprocess.linear.downward import LevelVariances, unbiased_estimates, variances_of
 from postprocess.linear.upward import LevelEstimate, upward_pass
-from postprocess.problem import FloatArray, Marginal, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, Problem
 
-VARIANCE_SUFFIX = ":variance"
 #: Decimals of estimates (persons) and significant digits of variances: more than the noise leaves meaning in, and few
 #: enough that the last bits of a computation, which differ between processors, do not show.
 _DECIMALS, _DIGITS = 3, 6
-_LIST = pa.list_(pa.field("element", pa.float64(), nullable=False))
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Unbiased:
     """The unbiased estimates of one universe, level by level from the top."""
 
     estimation: Estimation
-    #: Estimates `(n, n_cells)` of the level done last.
-    above: FloatArray | None = None
-
-    @cached_property
-    def problem(self) -> Problem:
-        """The problem with all measurements together, whichever way the release was made."""
-        return replace(self.estimation.problem, estimator="full")
-
-    @cached_property
-    def upward(self) -> list[LevelEstimate]:
-        if self.estimation.problem.estimator == "full":
-            return self.estimation.upward
-        return upward_pass(self.problem, self.estimation.basis)
-
-    @cached_property
-    def variances(self) -> list[LevelVariances]:
-        return variances_of(self.problem, self.upward)
 
     def tables(self, level: str) -> list[Table]:
+        """The tables that are published at a level."""
         return [table for table in self.estimation.universe.tables if level in table.levels]
 
     def files(self) -> tuple[Path, ...]:
@@ -65,44 +43,48 @@ class Unbiased:
     def publish(self) -> None:
         """Write the estimates of all levels that tables are published for."""
         job = self.estimation.job
+        computed = self._computed()
+        above: FloatArray | None = None
         for number, level in enumerate(job.spine.levels):
-            tables = self.tables(level.name)
-            chunks = self._estimates(number)
-            if tables:
+            is_leaf = number == job.spine.n_levels - 1
+            kept = None if is_leaf else np.empty((len(level), computed.problem.n_cells))
+            chunks = self._chunks(computed, number, above, kept)
+            if tables := self.tables(level.name):
                 target = job.folder(self.estimation.universe).estimates(level.name)
-                _write(target, job.run.staging, level.name, level.geocodes, tables, self._answers(number, chunks))
+                answers = self._answers(computed, number, tables, chunks)
+                write_estimates(target, job.run.staging, level.name, level.geocodes, tables, answers)
             else:
-                for _ in chunks:
+                for _ in chunks:  # what is kept of them is needed below
                     pass
+            above = kept
 
-    def close(self) -> None:
-        """Forget what was computed."""
-        self.above = None
-        for name in ("problem", "upward", "variances"):
-            self.__dict__.pop(name, None)
+    def _computed(self) -> _Computed:
+        """With all measurements together, whichever way the release was made."""
+        problem = replace(self.estimation.problem, estimator="full")
+        upward = self.estimation.upward
+        if self.estimation.problem.estimator != "full":
+            upward = upward_pass(problem, self.estimation.basis)
+        return _Computed(problem, upward, variances_of(problem, upward))
 
-    def _estimates(self, level: int) -> Iterator[tuple[slice, FloatArray]]:
-        """Estimates of a level in chunks of geounits; those of all but the leaves are kept for the level below."""
-        job = self.estimation.job
-        is_leaf = level == job.spine.n_levels - 1
-        shape = (len(job.spine.levels[level]), self.problem.n_cells)
-        kept = None if is_leaf else np.empty(shape)
-        for rows, best in unbiased_estimates(self.problem, self.estimation.basis, self.upward, level, self.above):
+    def _chunks(
+        self, computed: _Computed, level: int, above: FloatArray | None, kept: FloatArray | None
+    ) -> Iterator[tuple[slice, FloatArray]]:
+        """Estimates of a level, some geounits at a time, from those of the level above; all are put into `kept`."""
+        basis = self.estimation.basis
+        for rows, best in unbiased_estimates(computed.problem, basis, computed.upward, level, above):
             if kept is not None:
                 kept[rows] = best
             yield rows, best
-            job.progress.advance(len(best))
-        self.above = kept
+            self.estimation.job.progress.advance(len(best))
 
     def _answers(
-        self, level: int, chunks: Iterator[tuple[slice, FloatArray]]
+        self, computed: _Computed, level: int, tables: list[Table], chunks: Iterator[tuple[slice, FloatArray]]
     ) -> Iterator[tuple[slice, list[FloatArray]]]:
         """For each chunk: estimates and variances of each table, rounded; NaN where nothing was measured."""
-        tables = self.tables(self.estimation.job.spine.level_names[level])
         marginals = [marginal_of(table.query) for table in tables]
-        variances = [self._class_variances(level, marginal) for marginal in marginals]
+        variances = [self._class_variances(computed.variances[level], marginal) for marginal in marginals]
         for rows, best in chunks:
-            classes = self.variances[level].classes[rows]
+            classes = computed.variances[level].classes[rows]
             columns = []
             for marginal, by_class in zip(marginals, variances, strict=True):
                 variance = by_class[classes]
@@ -110,11 +92,19 @@ class Unbiased:
                 columns += [estimate + 0.0, variance]  # + 0.0: no negative zeros
             yield rows, columns
 
-    def _class_variances(self, level: int, marginal: Marginal) -> FloatArray:
+    def _class_variances(self, level: LevelVariances, marginal: Marginal) -> FloatArray:
         """Variances `(n_classes, size)` of a query's answers, rounded."""
-        found = self.variances[level]
-        every = replace(found, classes=np.arange(len(found.covariance)))
+        every = replace(level, classes=np.arange(len(level.covariance)))
         return _significant(every.of_answers(self.estimation.basis, marginal))
+
+
+@dataclass(frozen=True, eq=False)
+class _Computed:
+    """What the estimates of all levels are computed from."""
+
+    problem: Problem
+    upward: list[LevelEstimate]
+    variances: list[LevelVariances]
 
 
 def _significant(values: FloatArray) -> FloatArray:
@@ -123,36 +113,3 @@ def _significant(values: FloatArray) -> FloatArray:
         places = _DIGITS - 1 - np.floor(np.log10(values))
     scale = 10.0 ** np.where(np.isfinite(places), places, 0.0)
     return np.asarray(np.round(values * scale) / scale)
-
-
-def _write(
-    target: Path,
-    staging: Path,
-    level: str,
-    geocodes: NDArray[np.str_],
-    tables: Sequence[Table],
-    chunks: Iterator[tuple[slice, list[FloatArray]]],
-) -> None:
-    names = [name for table in tables for name in (table.name, table.name + VARIANCE_SUFFIX)]
-    fields = [
-        pa.field("geocode", pa.string(), nullable=False),
-        *(pa.field(name, _LIST, nullable=False) for name in names),
-    ]
-    header = {"kind": "estimates", "level": level, "queries": {table.name: table.query.name for table in tables}}
-    groups = RowGroups(rows_per_group(2 * sum(table.query.size for table in tables)))
-    with parquet_sink(target, staging, pa.schema(fields), header) as sink:
-        for rows, columns in chunks:
-            for part in groups.add(geocodes[rows], *columns):
-                sink.write(*_arrays(part))
-        for part in groups.rest():
-            sink.write(*_arrays(part))
-
-
-def _arrays(columns: Sequence[NDArray[np.generic]]) -> list[pa.Array]:
-    """Geocodes `(n,)` and values `(n, size)` as columns of text and of lists."""
-    arrays: list[pa.Array] = [strings(columns[0])]
-    for values in columns[1:]:
-        n, size = values.shape
-        offsets = pa.array(np.arange(0, n * size + 1, size, dtype=np.int32))
-        arrays.append(pa.ListArray.from_arrays(offsets, pa.array(values.reshape(-1)), type=_LIST))
-    return arrays

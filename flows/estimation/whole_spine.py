@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property, partial
+from typing import Self
 
 import scipy.sparse as sp
 
+from flows.estimation.packing import packed_level, unpacked_level
 from flows.estimation.problem import stated_problem, with_values
-from flows.execution.batches import packed_level, run_kept, unpacked_level
+from flows.execution.batches import run_kept
 from flows.execution.job import Job
 from flows.execution.steps import Notes, Step
 from geography.spine import Level
@@ -27,8 +29,8 @@ def batch_name(task: LevelTask) -> str:
     return f"{task.first_parent}-{task.first_parent + len(task.offsets) - 2}"
 
 
-class Estimation:
-    """The estimation of one universe from public files; what is computed on the way is kept until `close`."""
+class Computed:
+    """What the estimation of one universe computes on the way, each value at its first use."""
 
     def __init__(self, job: Job, universe: Universe) -> None:
         self.job = job
@@ -41,7 +43,7 @@ class Estimation:
 
     @cached_property
     def problem(self) -> Problem:
-        """Read from public/ at first use; ReleaseError where a file is not what the spec says."""
+        """Read from public/; ReleaseError where a file is not what the spec says."""
         return with_values(self.stated, self.job, self.universe)
 
     @cached_property
@@ -50,7 +52,7 @@ class Estimation:
 
     @cached_property
     def upward(self) -> list[LevelEstimate]:
-        """The upward pass, top level first."""
+        """The upward pass of the whole spine, top level first."""
         return upward_pass(self.problem, self.basis)
 
     @cached_property
@@ -61,6 +63,38 @@ class Estimation:
     def checked(self) -> list[BoolArray]:
         """Per level, which parents cvxpy solves again."""
         return checked_parents(self.job.spine, self.stated.seed)
+
+    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels that are solved one by one, and what the upward pass knows of them."""
+        return self.problem, self.upward
+
+
+class Estimation:
+    """The estimation of one universe from public files.
+
+    What is computed on the way is kept for the steps that follow, until the estimation is closed: use it as a context
+    manager around all steps of its universe.
+    """
+
+    def __init__(self, job: Job, universe: Universe) -> None:
+        self.job = job
+        self.universe = universe
+        self._computed = self._nothing_computed()
+
+    @property
+    def problem(self) -> Problem:
+        """Read from public/ at first use; ReleaseError where a file is not what the spec says."""
+        return self._computed.problem
+
+    @property
+    def basis(self) -> Basis:
+        """The basis that the problem is stated in."""
+        return self._computed.basis
+
+    @property
+    def upward(self) -> list[LevelEstimate]:
+        """The upward pass of the whole spine, top level first; computed at first use."""
+        return self._computed.upward
 
     def steps(self) -> list[Step]:
         """The steps that write the histograms of all levels."""
@@ -75,14 +109,14 @@ class Estimation:
 
     def combine(self) -> None:
         """The upward pass, as a step of its own."""
-        if self.upward:
-            self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
+        self._computed.combined()
+        self.job.progress.advance(sum(len(level) for level in self.job.spine.levels))
 
     def released(self, level: int) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)` int64; ReleaseError where its file is not there."""
-        found = self.job.spine.levels[level]
-        path = self.job.folder(self.universe).histogram(found.name)
-        return read_histogram(path, found.geocodes, self.universe.schema)
+        geounits = self.job.spine.levels[level]
+        path = self.job.folder(self.universe).histogram(geounits.name)
+        return read_histogram(path, geounits.geocodes, self.universe.schema)
 
     def estimate_level(self, level: int) -> Notes:
         """Solve and round one level, given the released level above; writes its histogram.
@@ -93,7 +127,7 @@ class Estimation:
         Raises:
             SolverError: a family was not solved to its tolerance; the message names its parent.
         """
-        problem, estimates = self._levels()
+        problem, estimates = self._computed.combined()
         counts, report = downward_level(
             problem,
             self.basis,
@@ -101,15 +135,11 @@ class Estimation:
             estimates[level],
             self.released(level - 1) if level else None,
             self._runner(level),
-            checked=self.checked[level],
-            passes=self.passes,
+            checked=self._computed.checked[level],
+            passes=self._computed.passes,
         )
         self._write(self.job.spine.levels[level], counts)
         return report.public()
-
-    def _levels(self) -> tuple[Problem, list[LevelEstimate]]:
-        """The problem of the levels that are solved one by one, and what the upward pass knows of them."""
-        return self.problem, self.upward
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
         """Works on the batches of a level, and keeps their results for a run that goes on."""
@@ -131,7 +161,22 @@ class Estimation:
         target = self.job.folder(self.universe).histogram(level.name)
         write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, counts)
 
+    def free(self) -> None:
+        """Free what was computed; it is computed again where it is needed."""
+        self._computed = self._nothing_computed()
+
     def close(self) -> None:
-        """Forget what was computed."""
-        for name in ("stated", "problem", "basis", "upward", "passes", "checked"):
-            self.__dict__.pop(name, None)
+        """Free what was computed, and what was kept for a run that goes on: all files of the universe are written."""
+        self.free()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is None:
+            self.close()
+        else:
+            self.free()
+
+    def _nothing_computed(self) -> Computed:
+        return Computed(self.job, self.universe)

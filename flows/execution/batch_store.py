@@ -1,51 +1,129 @@
-"""Results of the parts of a spine that is cut into subtrees: kept for a run that goes on, and until all are there."""
+"""Results of the batches of steps that take long: kept for a run that goes on, or until the step has them all."""
 
 from __future__ import annotations
 
-from flows.execution.checkpoints import Arrays, Batches
+import hashlib
+import io
+import shutil
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.errors import ReleaseError
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import software
+from pipeline.release.run_directory import recorded_identity, recorded_input
+from pipeline.storage.files import canonical_json, make_restricted, write_bytes
+
+#: The arrays of one batch's result, by name.
+Arrays = Mapping[str, NDArray[Any]]
 
 
-class Parts:
-    """The parts of one step, by name; each is there once it was put.
+def fingerprint_of(run: RunDirectory) -> str:
+    """What results are bound to: the run, its records, and the versions of all that decides on a published number."""
+    about = [recorded_identity(run), recorded_input(run), software().model_dump(mode="json")]
+    return hashlib.sha256(canonical_json(about)).hexdigest()
+
+
+class Batches:
+    """Results by step and batch: each in a file of its own under restricted/checkpoints/, or all in memory.
+
+    A file is the SHA-256 of what it is of (run, records, software, step, batch) and of its arrays, then the arrays in
+    numpy's npz form. It is written whole or not at all.
 
     Args:
-        batches: where they are kept; None for memory.
-        step: its name.
+        run: whose folder they are in; None for memory, where no other run finds them.
+        about: what they are of; by default the run on its records, which are to be recorded before the first batch.
     """
 
-    def __init__(self, batches: Batches | None, step: str) -> None:
-        self._batches = batches
-        self._step = step
-        self._kept: dict[str, Arrays] = {}
+    def __init__(self, run: RunDirectory | None = None, about: str | None = None) -> None:
+        self._run = run
+        self._about = about
+        self._in_memory: dict[tuple[str, str], Arrays] = {}
 
-    def has(self, name: str) -> bool:
-        """Whether the part is kept whole."""
-        return self._find(name) is not None
+    @property
+    def lasting(self) -> bool:
+        """Whether the same run finds them after it was killed."""
+        return self._run is not None
 
-    def get(self, name: str) -> Arrays:
-        """A part that was put.
+    def has(self, step: str, batch: str) -> bool:
+        """Whether the result of a batch is kept whole."""
+        return self.get(step, batch) is not None
+
+    def get(self, step: str, batch: str) -> Arrays | None:
+        """The arrays that were put for a batch; None if there are none, or the file is damaged or of another run."""
+        if self._run is None:
+            return self._in_memory.get((step, batch))
+        try:
+            content = _path(self._run, step, batch).read_bytes()
+        except OSError:
+            return None
+        seal, body = content[:32], content[32:]
+        if seal != self._seal(self._run, step, batch, body):
+            return None
+        try:
+            with np.load(io.BytesIO(body), allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        except (OSError, ValueError, zipfile.BadZipFile):  # pragma: no cover - the hash was right
+            return None
+
+    def needed(self, step: str, batch: str) -> Arrays:
+        """The arrays of a batch that was put.
 
         Raises:
-            ReleaseError: it was damaged since.
+            ReleaseError: they were damaged since.
         """
-        found = self._find(name)
-        if found is None:
-            raise ReleaseError(f"{self._step}: part {name} among the run's checkpoints was damaged; run the same again")
-        return found
+        arrays = self.get(step, batch)
+        if arrays is None:
+            raise ReleaseError(f"{step}: part {batch} among the run's checkpoints was damaged; run the same again")
+        return arrays
 
-    def put(self, name: str, arrays: Arrays) -> None:
-        """Keep a part; ReleaseError where it cannot be written."""
-        if self._batches is None:
-            self._kept[name] = arrays
-        else:
-            self._batches.put(self._step, name, arrays)
+    def put(self, step: str, batch: str, arrays: Arrays) -> None:
+        """Keep the result of a batch; where it is a file, it is on the disk when this returns.
 
-    def clear(self) -> None:
-        """Forget all parts: what they were for is done."""
-        self._kept.clear()
-        if self._batches is not None:
-            self._batches.forget(self._step)
+        Raises:
+            ReleaseError: it cannot be written.
+        """
+        if self._run is None:
+            self._in_memory[step, batch] = arrays
+            return
+        body = io.BytesIO()
+        np.savez(body, allow_pickle=False, **arrays)
+        content = self._seal(self._run, step, batch, body.getvalue()) + body.getvalue()
+        path = _path(self._run, step, batch)
+        for folder in (path.parents[2], path.parents[1], path.parent):
+            make_restricted(folder)
+        write_bytes(path, content, self._run.staging, private=True)
 
-    def _find(self, name: str) -> Arrays | None:
-        return self._kept.get(name) if self._batches is None else self._batches.get(self._step, name)
+    def forget(self, step: str | None = None) -> None:
+        """Remove what was kept of a step, or of all: its files are whole now.
+
+        Raises:
+            ReleaseError: it cannot be removed.
+        """
+        if self._run is None:
+            self._in_memory = {key: arrays for key, arrays in self._in_memory.items() if step not in (None, key[0])}
+            return
+        folder = _folder(self._run) if step is None else _path(self._run, step, "").parent
+        try:
+            if folder.is_dir():
+                shutil.rmtree(folder)
+        except OSError as error:
+            raise ReleaseError(f"cannot remove {folder}: {error.strerror}") from error
+
+    def _seal(self, run: RunDirectory, step: str, batch: str, body: bytes) -> bytes:
+        if self._about is None:
+            self._about = fingerprint_of(run)
+        return hashlib.sha256(canonical_json([self._about, step, batch]) + body).digest()
+
+
+def _folder(run: RunDirectory) -> Path:
+    return run.main.checkpoints / "batches"
+
+
+def _path(run: RunDirectory, step: str, batch: str) -> Path:
+    return _folder(run) / step.replace(" ", "-") / f"{batch}.npz"

@@ -12,9 +12,8 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
-from flows.estimation.part_tasks import PartTask
 from flows.execution.workers import AHEAD, WorkerError, Workers, in_order
 from geography.errors import InputError
 from pipeline.release.manifest import software
@@ -29,6 +28,14 @@ Result = TypeVar("Result")
 _LOST = 3
 #: Seconds to wait for the scheduler, and for its first worker.
 _CONNECT, _FIRST_WORKER = 30, 60
+
+
+@runtime_checkable
+class Portable(Protocol):
+    """A task that can be worked on by another machine."""
+
+    def packed(self) -> object:
+        """The same task with everything that it reads from files of this machine; it can be pickled."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +76,7 @@ class ClusterWorkers(Workers):
         done: Callable[[Task], None] | None = None,
     ) -> Iterator[Result]:
         """As `Workers.run`."""
-        if not tasks or not isinstance(tasks[0], PartTask):
+        if not tasks or not isinstance(tasks[0], Portable):
             yield from super().run(function, tasks, done)
             return
         client = self._connected()
@@ -77,7 +84,7 @@ class ClusterWorkers(Workers):
         yield from in_order(tasks, partial(self._submit, client, function), self._result, ahead, done)
 
     def _submit(self, client: Client, function: Callable[[Task], Result], task: Task) -> _HandedPart:
-        assert isinstance(task, PartTask)
+        assert isinstance(task, Portable)
         place = f"{self._scratch}/{uuid.uuid4().hex}"
         digest = _write(f"{place}.task", task.packed())
         call = f"{function.__module__}:{function.__qualname__}"
@@ -188,7 +195,7 @@ def _check_versions(client: Client) -> None:
     here = software().model_dump(mode="json")
     for address, there in client.run(_software).items():
         if there != here:
-            now, then = ({**one["packages"], **one} for one in (here, there))
+            now, then = ({**versions["packages"], **versions} for versions in (here, there))
             names = sorted(n for n in now.keys() | then.keys() if n != "packages" and now.get(n) != then.get(n))
             differing = ", ".join(f"{name} {then.get(name, 'none')} (here {now.get(name, 'none')})" for name in names)
             raise InputError(f"the Dask worker {address} has other versions than this machine: {differing}")

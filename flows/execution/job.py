@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from flows.execution.checkpoints import Batches
-from flows.execution.steps import Notes, Progress
+from flows.execution.batch_store import Batches
+from flows.execution.progress import Progress
+from flows.execution.steps import Notes
 from flows.execution.workers import Workers
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.manifest import Status
 from pipeline.spec.release_spec import ReleaseSpec
-from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,10 @@ class Job:
         spine: the geography.
         workers: for batches of geounits.
         progress: is told how far the run is.
-        batches: where results of batches are kept for a run that goes on; None where none does.
-        most_cells: leaf cells from which a spine is cut, and that a subtree may have; no published number depends on
-            it, nor on the next.
-        part_cells: leaf cells of the small subtrees that are worked on together.
+        batches: where results of batches are kept: for a run that goes on, or in memory where none does.
+        most_cells: leaf cells from which a spine is cut, and that a subtree may have; None for what post-processing
+            takes by default. No published number depends on it, nor on the next.
+        part_cells: leaf cells of the small subtrees that are worked on together; None as above.
         status: whether it may be published; without being told, not.
         told: step -> what it has told; public.
     """
@@ -40,11 +40,16 @@ class Job:
     spine: Spine
     workers: Workers
     progress: Progress
-    batches: Batches | None = None
-    most_cells: int = MOST_CELLS
-    part_cells: int = PART_CELLS
+    batches: Batches = field(default_factory=Batches)
+    most_cells: int | None = None
+    part_cells: int | None = None
     status: Status = "NOT FOR RELEASE: insecure test key"
     told: dict[str, Notes] = field(default_factory=dict)
+
+    @property
+    def n_geounits(self) -> int:
+        """Geounits of all levels."""
+        return sum(len(level) for level in self.spine.levels)
 
     def folder(self, universe: Universe) -> UniverseDirectory:
         return self.run.universe(universe.name)

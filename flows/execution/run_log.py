@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 
 from flows.execution.memory import peak_memory
-from flows.execution.steps import Progress, Step
+from flows.execution.progress import Progress
+from flows.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 
 

@@ -20,11 +20,12 @@ from prefect.artifacts import (
 from prefect.logging import get_run_logger
 
 from flows.execution.memory import memory_now
-from flows.execution.steps import Counted, Notes, Perform, Step, shown_time
-from flows.publishing.manifest import statement_of
+from flows.execution.progress import Counted, shown_time
+from flows.execution.steps import Notes, Perform, Step
 from flows.runs.request import CheckedRequest
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.privacy_statement import privacy_statement
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -161,7 +162,7 @@ def budget_rows(checked: CheckedRequest) -> list[Row]:
     """Every measurement with its share of the budget and its noise, as the manifest will state them."""
     rows: list[Row] = []
     for universe in checked.universes:
-        statement = statement_of(universe)
+        statement = privacy_statement(universe)
         rows += [
             {
                 "universe": universe.name or "main",

@@ -26,8 +26,9 @@ from prefect.client.schemas.objects import State  # noqa: E402
 from pydantic import Field  # noqa: E402
 
 from flows.confidential.custody import configured_key  # noqa: E402
+from flows.execution.progress import Progress, Silent, Together  # noqa: E402
 from flows.execution.retries import may_be_retried, retry_delays  # noqa: E402
-from flows.execution.steps import Notes, Progress, Silent, Step, Together  # noqa: E402
+from flows.execution.steps import Notes, Step  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from flows.plan.cvxpy_reference import solve_statement
+from flows.plan.cvxpy_reference import divide_with_cvxpy
 from flows.plan.division import (
     LEAST_SHARE,
     Division,
@@ -29,7 +29,7 @@ from pipeline.errors import InputError
 from pipeline.model.universe import Universe
 from postprocess.problem import FloatArray
 
-SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": solve_statement}
+SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": divide_with_cvxpy}
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +87,18 @@ class Best:
                 {
                     "level": level.level,
                     "share": exact_text(level.share),
-                    "queries": {one.query.name: exact_text(one.share) for one in level.queries},
+                    "queries": {query.query.name: exact_text(query.share) for query in level.queries},
                 }
                 for level in self.universe.strategy.levels
             ],
             "compared": [
                 {
-                    "division": one.name,
-                    "rho": exact_text(one.budget),
-                    "rho_needed": None if one.budget_needed is None else exact_text(one.budget_needed),
-                    "errors": {aim.name: error for aim, error in zip(aims, one.errors, strict=True)},
+                    "division": candidate.name,
+                    "rho": exact_text(candidate.budget),
+                    "rho_needed": None if candidate.budget_needed is None else exact_text(candidate.budget_needed),
+                    "errors": {aim.name: error for aim, error in zip(aims, candidate.errors, strict=True)},
                 }
-                for one in self.candidates
+                for candidate in self.candidates
             ],
             **{key: self.planned.data()[key] for key in ("privacy", "expected")},
         }
@@ -119,8 +119,8 @@ def find_best(
     """
     objective = Objective(expectation, aims, goal)
     check_objective(objective)
-    found = SOLVERS[solver](objective, least)
-    shares = exact_shares(expectation, found.shares)
+    division = SOLVERS[solver](objective, least)
+    shares = exact_shares(expectation, division.shares)
     if budget is None:
         if goal != "largest":
             raise InputError("--weights needs --rho, the budget that is to be divided")
@@ -128,12 +128,12 @@ def find_best(
     else:
         universe = expectation.divided(budget, shares)
     others = {"the spec's own": own_shares(expectation), "equal": equal_shares(expectation)}
-    candidates = [_candidate(objective, "found", universe, np.array([float(one) for one in shares.values()]))]
+    candidates = [_candidate(objective, "found", universe, np.array([float(share) for share in shares.values()]))]
     for name, other in others.items():
         exact = _exact_of(expectation, name)
         candidates.append(_candidate(objective, name, expectation.divided(universe.budget, exact), other))
     planned = plan_universe(replace(expectation, universe=universe))
-    return Best(objective, universe, shares, found.gap, planned, tuple(candidates))
+    return Best(objective, universe, shares, division.gap, planned, tuple(candidates))
 
 
 def _candidate(objective: Objective, name: str, universe: Universe, shares: FloatArray) -> Candidate:
@@ -147,8 +147,8 @@ def _exact_of(expectation: Expectation, name: str) -> dict[Place, Fraction]:
     levels = [level for level in expectation.universe.strategy.levels if level.queries]
     if name == "equal":
         return {
-            (level.level, one.query.name): Fraction(1, len(levels) * len(level.queries))
+            (level.level, query.query.name): Fraction(1, len(levels) * len(level.queries))
             for level in levels
-            for one in level.queries
+            for query in level.queries
         }
-    return {(level.level, one.query.name): level.share * one.share for level in levels for one in level.queries}
+    return {(level.level, query.query.name): level.share * query.share for level in levels for query in level.queries}

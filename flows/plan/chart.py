@@ -37,8 +37,11 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
     """Write the picture of the release's own universe (or of the one that was divided) as HTML, SVG or PNG."""
     alt = _altair()
     name = best.universe.name if best is not None else ""
-    one = next(found for found in plan.universes if found.universe.name == name)
-    parts = [_errors(alt, plan, one if best is None else best.planned), _tradeoff(alt, plan, one, best)]
+    universe_plan = next(candidate for candidate in plan.universes if candidate.universe.name == name)
+    parts = [
+        _errors(alt, plan, universe_plan if best is None else best.planned),
+        _tradeoff(alt, plan, universe_plan, best),
+    ]
     title = f"Plan of {plan.spec.name}" + (f", {name}" if name else "")
     chart = alt.vconcat(*parts).resolve_scale(color="independent", shape="independent", x="independent")
     chart = chart.properties(title=alt.TitleParams(title, fontSize=16, anchor="start"))
@@ -52,7 +55,7 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
         raise InputError(f"--chart {path}: cannot be written ({error.strerror or error})") from error
 
 
-def _errors(alt: Any, plan: Plan, one: UniversePlan) -> Any:
+def _errors(alt: Any, plan: Plan, universe_plan: UniversePlan) -> Any:
     """Expected absolute error of a number, by level and query."""
     rows = [
         {
@@ -62,12 +65,12 @@ def _errors(alt: Any, plan: Plan, one: UniversePlan) -> Any:
             "margin90": row.margin90,
             "measured": "measured here" if row.sigma is not None else "from other levels",
         }
-        for row in one.rows
+        for row in universe_plan.rows
         if row.per_number
     ]
-    errors = [row.per_number for row in one.rows if row.per_number]
+    errors = [row.per_number for row in universe_plan.rows if row.per_number]
     wide = max(errors) > _WIDE * min(errors) if errors else False
-    queries = list(dict.fromkeys(row.query for row in one.rows))
+    queries = list(dict.fromkeys(row.query for row in universe_plan.rows))
     levels = [level.name for level in plan.spine.levels]
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X(
@@ -86,21 +89,21 @@ def _errors(alt: Any, plan: Plan, one: UniversePlan) -> Any:
     )
 
 
-def _tradeoff(alt: Any, plan: Plan, one: UniversePlan, best: Best | None) -> Any:
+def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | None) -> Any:
     """Error against the whole budget, by level; the found division beside the spec's own."""
-    divisions: list[tuple[str, Universe]] = [("the spec's own division", one.universe)]
+    divisions: list[tuple[str, Universe]] = [("the spec's own division", universe_plan.universe)]
     if best is not None:
         divisions.append(("the found division", best.universe))
-    queries = _chosen(one, best)
+    queries = _chosen(universe_plan, best)
     centre = divisions[-1][1].budget
     rows = []
     for name, universe in divisions:
         for multiple in _MULTIPLES:
             moved = replace(universe, budget=centre * multiple)
-            found = one.expectation.planned(moved)
-            for level in one.universe.level_names:
+            covariances = universe_plan.expectation.planned(moved)
+            for level in universe_plan.universe.level_names:
                 for query in queries:
-                    error = one.expectation.errors(found, level, query).per_number
+                    error = universe_plan.expectation.errors(covariances, level, query).per_number
                     if error > 0 and not math.isnan(error):
                         rows.append(
                             {
@@ -111,7 +114,7 @@ def _tradeoff(alt: Any, plan: Plan, one: UniversePlan, best: Best | None) -> Any
                                 "division": name,
                             }
                         )
-    unit = "rho" if one.universe.framework == "zcdp" else "epsilon"
+    unit = "rho" if universe_plan.universe.framework == "zcdp" else "epsilon"
     levels = [level.name for level in plan.spine.levels]
     order = [query.name for query in queries]
     log = alt.Scale(type="log", nice=False)
@@ -135,9 +138,9 @@ def _tradeoff(alt: Any, plan: Plan, one: UniversePlan, best: Best | None) -> Any
     ).resolve_scale(y="independent")
 
 
-def _chosen(one: UniversePlan, best: Best | None) -> list[Query]:
+def _chosen(universe_plan: UniversePlan, best: Best | None) -> list[Query]:
     """The queries of the aims, else those measured, as many as can be looked at."""
-    measured = list(one.universe.strategy.distinct_queries())
+    measured = list(universe_plan.universe.strategy.distinct_queries())
     aimed = [aim.query for aim in best.objective.aims] if best is not None else []
     chosen = {query.terms: query for query in (*aimed, *(() if aimed else measured))}
     return list(chosen.values())[:_MOST_QUERIES]

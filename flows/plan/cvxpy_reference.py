@@ -22,7 +22,7 @@ from postprocess.problem import FloatArray
 LARGEST = 120
 
 
-def solve_statement(objective: Objective, least: float = LEAST_SHARE) -> Division:
+def divide_with_cvxpy(objective: Objective, least: float = LEAST_SHARE) -> Division:
     """The best division by cvxpy.
 
     Raises:
@@ -33,7 +33,7 @@ def solve_statement(objective: Objective, least: float = LEAST_SHARE) -> Divisio
     rows = expectation.spine.n_leaves * expectation.basis.n_asymmetric
     if rows > LARGEST or expectation.estimator != "full":
         raise InputError(
-            f"--solver cvxpy: the statement is for the estimator full and up to {LARGEST} rows a block; found the "
+            f"--solver cvxpy: this solver is for the estimator full and up to {LARGEST} rows a block; found the "
             f"estimator {expectation.estimator} and {rows:,} rows; leave --solver out"
         )
     n = len(expectation.measured)
@@ -46,9 +46,9 @@ def solve_statement(objective: Objective, least: float = LEAST_SHARE) -> Divisio
     programme.solve(solver=cp.CLARABEL, max_threads=1)
     if programme.status not in (cp.OPTIMAL, cp.OPTIMAL_INACCURATE) or shares.value is None:
         raise SolverError(f"cvxpy did not find the division: {programme.status}")
-    found = np.maximum(shares.value, least)
-    found = found / found.sum()
-    return Division(found, objective.value(objective.terms(found)[0]), float(programme.value))
+    divided = np.maximum(shares.value, least)
+    divided = divided / divided.sum()
+    return Division(divided, objective.value(objective.terms(divided)[0]), float(programme.value))
 
 
 class _Precisions:
@@ -78,9 +78,9 @@ class _Precisions:
         """An orthonormal basis of the directions of all leaves' histograms that nothing fixes."""
         expectation = self.expectation
         fixed = [
-            np.kron(row[None, :], one.known[kind, block])
-            for level, one in enumerate(expectation.classes)
-            for row, kind in zip(self.below(level), one.upward, strict=True)
+            np.kron(row[None, :], classes.known[kind, block])
+            for level, classes in enumerate(expectation.classes)
+            for row, kind in zip(self.below(level), classes.upward, strict=True)
         ]
         _, values, rows = np.linalg.svd(np.vstack(fixed))
         return np.asarray(rows[int((values > 1e-9).sum()) :].T)
@@ -97,24 +97,26 @@ def _error(objective: Objective, number: int, precisions: _Precisions, limits: l
     for kind, size in enumerate(classes.sizes):
         below = precisions.below(level)[int(np.argmax(classes.downward == kind))]
         for row in recode:
-            said = [_said(np.kron(below, row), block, precisions, limits) for block in range(len(factors))]
+            least = [_precision_of(np.kron(below, row), block, precisions, limits) for block in range(len(factors))]
             for pattern, n in zip(patterns, times, strict=True):
                 parts = [
-                    np.sqrt(factor) * cp.power(one, -0.5)
-                    for factor, one in zip(pattern, said, strict=True)
-                    if one is not None and factor > 0
+                    np.sqrt(factor) * cp.power(precision, -0.5)
+                    for factor, precision in zip(pattern, least, strict=True)
+                    if precision is not None and factor > 0
                 ]
                 if parts:
                     terms.append(float(size) / classes.sizes.sum() * float(n) * cp.norm(cp.hstack(parts)))
     return objective.factors[number] * MEAN_ABSOLUTE * cp.sum(terms)
 
 
-def _said(picked: FloatArray, block: int, precisions: _Precisions, limits: list[cp.Constraint]) -> cp.Variable | None:
+def _precision_of(
+    picked: FloatArray, block: int, precisions: _Precisions, limits: list[cp.Constraint]
+) -> cp.Variable | None:
     """A lower bound on the precision of an answer's part in one block; None where that part is known."""
     along = precisions.free[block].T @ picked
     if along @ along < EXACT_VARIANCE:
         return None
-    said = cp.Variable(nonneg=True)
-    slack = precisions.matrices[block] - said * np.outer(along, along)
+    precision = cp.Variable(nonneg=True)
+    slack = precisions.matrices[block] - precision * np.outer(along, along)
     limits.append(0.5 * (slack + slack.T) >> 0)
-    return said
+    return precision

@@ -8,8 +8,8 @@ the shares, and all errors fall with the square root of the whole budget. What i
     the sum of      weight_k error_k    (weights).
 
 `descend` goes down by sequential quadratic programming with exact gradients, on any size. A linear programme over the
-gradients of all points it came through, stated in cvxpy, bounds what any division could reach. `statement.py` states
-the whole in cvxpy for small spines, as the reference.
+gradients of all points it came through, stated in cvxpy, bounds what any division could reach. `cvxpy_reference`
+states the whole in cvxpy for small spines.
 """
 
 from __future__ import annotations
@@ -71,16 +71,16 @@ class Objective:
     def terms(self, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The errors times their factors `(n_aims,)`, and their gradients `(n_aims, n_shares)`."""
         expectation = self.expectation
-        found = expectation.covariances(self.precision_of_share * shares)
+        covariances = expectation.covariances(self.precision_of_share * shares)
         values, gradients = [], []
         for aim, factor in zip(self.aims, self.factors, strict=True):
             number = expectation.spine.index_of(aim.level)
-            values.append(factor * expectation.errors(found, aim.level, aim.query).per_geounit)
-            by_final = [np.zeros_like(one.final) for one in found]
+            values.append(factor * expectation.errors(covariances, aim.level, aim.query).per_geounit)
+            by_final = [np.zeros_like(covariance.final) for covariance in covariances]
             by_final[number] = error_by_final(
-                expectation.basis, expectation.classes[number], found[number], marginal_of(aim.query)
+                expectation.basis, expectation.classes[number], covariances[number], marginal_of(aim.query)
             )
-            by_own = gradient(expectation.classes, found, by_final, expectation.estimator)
+            by_own = gradient(expectation.classes, covariances, by_final, expectation.estimator)
             gradients.append(
                 [
                     factor * self.precision_of_share * float((by_own[level] * unit).sum())
@@ -151,7 +151,7 @@ def equal_shares(expectation: Expectation) -> FloatArray:
 def own_shares(expectation: Expectation) -> FloatArray:
     """The division of the spec."""
     return np.array(
-        [float(level.share * one.share) for level in expectation.universe.strategy.levels for one in level.queries]
+        [float(level.share * query.share) for level in expectation.universe.strategy.levels for query in level.queries]
     )
 
 
@@ -185,8 +185,10 @@ def descend(objective: Objective, least: float = LEAST_SHARE) -> Division:
     shares = least + scale * np.maximum(best, 0.0)
     shares = shares / shares.sum()
     value = objective.value(objective.terms(shares)[0])
-    candidates = [(one, objective.value(values)) for one, values, _ in seen if abs(one.sum() - 1.0) < 1e-9]
-    shares, value = min([(shares, value), *candidates], key=lambda found: found[1])
+    candidates = [
+        (candidate, objective.value(values)) for candidate, values, _ in seen if abs(candidate.sum() - 1.0) < 1e-9
+    ]
+    shares, value = min([(shares, value), *candidates], key=lambda pair: pair[1])
     division = Division(shares, value, _bound(objective, seen, least))
     if division.gap > 10 * TOLERANCE:
         raise SolverError(f"the division of the budget was not found: {division.gap:.1%} from its bound")
@@ -199,7 +201,7 @@ def _best_start(objective: Objective, least: float) -> FloatArray:
     for shares in (own_shares(objective.expectation), equal_shares(objective.expectation)):
         kept = least + (1.0 - least * len(shares)) * shares
         candidates.append((objective.value(objective.terms(kept)[0]), kept))
-    return min(candidates, key=lambda found: found[0])[1]
+    return min(candidates, key=lambda pair: pair[0])[1]
 
 
 def _minimise(objective: Objective, terms: Terms, start: FloatArray, scale: float) -> FloatArray:
@@ -231,7 +233,7 @@ def _minimise(objective: Objective, terms: Terms, start: FloatArray, scale: floa
             }
         )
     bounds = [(0.0, 1.0)] * n + [(0.0, None)]
-    found = scipy.optimize.minimize(
+    solution = scipy.optimize.minimize(
         worth,
         point,
         jac=True,
@@ -240,7 +242,7 @@ def _minimise(objective: Objective, terms: Terms, start: FloatArray, scale: floa
         method="SLSQP",
         options={"maxiter": _ITERATIONS, "ftol": 1e-10},
     )
-    return np.asarray(found.x[:n] / max(found.x[:n].sum(), 1e-300))
+    return np.asarray(solution.x[:n] / max(solution.x[:n].sum(), 1e-300))
 
 
 def _bound(objective: Objective, seen: Sequence[tuple[FloatArray, FloatArray, FloatArray]], least: float) -> float:

@@ -26,9 +26,9 @@ def in_parts(weights: Sequence[float] | FloatArray) -> list[Fraction]:
     >>> [str(one) for one in in_parts([2.0, 1.0, 0.0])]
     ['3333/5000', '3333/10000', '1/10000']
     """
-    found = np.asarray(weights, dtype=np.float64) / np.sum(weights) * PARTS
-    parts = np.maximum(np.floor(found), 1.0)
-    for place in np.argsort(-(found - parts), kind="stable")[: max(0, int(PARTS - parts.sum()))]:
+    exact = np.asarray(weights, dtype=np.float64) / np.sum(weights) * PARTS
+    parts = np.maximum(np.floor(exact), 1.0)
+    for place in np.argsort(-(exact - parts), kind="stable")[: max(0, int(PARTS - parts.sum()))]:
         parts[place] += 1.0
     parts[int(np.argmax(parts))] += PARTS - parts.sum()
     return [Fraction(int(part), PARTS) for part in parts]
@@ -41,8 +41,8 @@ def exact_shares(expectation: Expectation, shares: FloatArray) -> dict[Place, Fr
     of_level = [shares[first:last] for first, last in pairwise(ends)]
     out: dict[Place, Fraction] = {}
     for level, share, parts in zip(levels, in_parts([part.sum() for part in of_level]), of_level, strict=True):
-        for one, part in zip(level.queries, in_parts(parts), strict=True):
-            out[level.level, one.query.name] = share * part
+        for query, part in zip(level.queries, in_parts(parts), strict=True):
+            out[level.level, query.query.name] = share * part
     return out
 
 
@@ -65,8 +65,8 @@ def least_budget(objective: Objective, shares: dict[Place, Fraction]) -> Univers
 def aimed_errors(objective: Objective, universe: Universe) -> list[float]:
     """The error of each aim with the exact noise of `universe`: of a geounit, or of a number where it says `each`."""
     expectation = objective.expectation
-    found = expectation.planned(universe)
-    return [expectation.errors(found, aim.level, aim.query).per_geounit / aim.numbers for aim in objective.aims]
+    covariances = expectation.planned(universe)
+    return [expectation.errors(covariances, aim.level, aim.query).per_geounit / aim.numbers for aim in objective.aims]
 
 
 def largest_ratio(objective: Objective, universe: Universe) -> float:

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import carried_constraints, facility_bounds, marginal_of
+from flows.estimation.constraints import marginal_of
+from flows.estimation.problem import unmeasured_problem
 from geography.spine import Spine
 from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
@@ -18,11 +19,12 @@ from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from postprocess.algebra import Basis
-from postprocess.bounds.declare import declare
+from postprocess.linear.areas import area_variances
 from postprocess.linear.classes import LevelClasses, geounit_classes
-from postprocess.linear.expected import ExpectedErrors, LevelCovariances, covariances, expected_errors
+from postprocess.linear.expected import ExpectedErrors, LevelCovariances, answer_variances, covariances, expected_errors
 from postprocess.linear.upward import basis_of
-from postprocess.problem import Constraints, FloatArray, GroupBounds, IntArray, Marginal, Measured, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray
 
 #: A level and a query, both by name.
 Place = tuple[str, str]
@@ -62,26 +64,28 @@ class Expectation:
     @cached_property
     def measured(self) -> tuple[Place, ...]:
         """Every measured (level, query), top level first."""
-        return tuple((level.level, one.query.name) for level in self.universe.strategy.levels for one in level.queries)
+        return tuple(
+            (level.level, query.query.name) for level in self.universe.strategy.levels for query in level.queries
+        )
 
     @cached_property
     def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:
         """For each of `measured`: the number of its level, and the precision that a variance of 1 gives."""
         return tuple(
-            (number, self.basis.precision([(marginal_of(one.query), 1.0)]))
+            (number, self.basis.precision([(marginal_of(query.query), 1.0)]))
             for number, level in enumerate(self.universe.strategy.levels)
-            for one in level.queries
+            for query in level.queries
         )
 
     def noise(self, universe: Universe | None = None) -> dict[Place, NoiseSpec]:
         """The noise on every measured query; InputError where there is none for its part of the budget."""
-        found = universe or self.universe
+        measured = universe or self.universe
         return {
-            (level.level, one.query.name): noise_for(
-                found.framework, found.strategy_budget, level.share, one.share, found.neighbours
+            (level.level, query.query.name): noise_for(
+                measured.framework, measured.strategy_budget, level.share, query.share, measured.neighbours
             )
-            for level in found.strategy.levels
-            for one in level.queries
+            for level in measured.strategy.levels
+            for query in level.queries
         }
 
     def covariances(self, precisions: Sequence[float] | FloatArray) -> tuple[LevelCovariances, ...]:
@@ -93,64 +97,40 @@ class Expectation:
 
     def planned(self, universe: Universe | None = None) -> tuple[LevelCovariances, ...]:
         """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
-        found = universe or self.universe
+        measured = universe or self.universe
         own = []
-        for one in allocations(found, self.spine):
-            noises = [one.noises(found, measured) for measured in one.strategy.queries]
-            marginals = [marginal_of(measured.query) for measured in one.strategy.queries]
+        for level in allocations(measured, self.spine):
+            noises = [level.noises(measured, query) for query in level.strategy.queries]
+            marginals = [marginal_of(query.query) for query in level.strategy.queries]
             of_kinds = [
                 self.basis.precision([(m, n[kind].variance) for m, n in zip(marginals, noises, strict=True)])
-                for kind in range(len(one.shares))
+                for kind in range(len(level.shares))
             ]
             own.append(np.stack(of_kinds))
         return covariances(self.classes, own, self.estimator)
 
-    def errors(self, found: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedErrors:
-        """The expected errors of a query at a level."""
+    def errors(self, planned: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedErrors:
+        """The expected errors of a query at a level, by the covariances of every level."""
         number = self.spine.index_of(level)
-        return expected_errors(self.basis, self.classes[number], found[number], marginal_of(query))
+        return expected_errors(self.basis, self.classes[number], planned[number], marginal_of(query))
+
+    def variances(self, planned: Sequence[LevelCovariances], level: int, marginal: Marginal) -> FloatArray:
+        """Variances `(n_geounits, size)` of a query's answers at a level; NaN where they are not determined."""
+        classes = self.classes[level]
+        return answer_variances(self.basis, classes, planned[level], marginal)[classes.downward]
+
+    def area_variances(
+        self, planned: Sequence[LevelCovariances], leaves: NDArray[np.bool_], marginal: Marginal
+    ) -> FloatArray:
+        """Variances `(size,)` of a query's answers for some leaves `(n_leaves,)` together; NaN as above."""
+        return area_variances(self.spine, self.basis, self.classes, planned, leaves, marginal)
 
     def divided(self, budget: Fraction, shares: Mapping[Place, Fraction]) -> Universe:
         """The universe with another budget, and other shares of it on `measured`; they add up to 1."""
         levels = []
         for level in self.universe.strategy.levels:
-            parts = {one.query.name: shares[level.level, one.query.name] for one in level.queries}
+            parts = {query.query.name: shares[level.level, query.query.name] for query in level.queries}
             share = sum(parts.values(), Fraction(0))
-            queries = tuple(MeasuredQuery(one.query, parts[one.query.name] / share) for one in level.queries)
+            queries = tuple(MeasuredQuery(query.query, parts[query.query.name] / share) for query in level.queries)
             levels.append(LevelStrategy(level.level, share, queries))
         return replace(self.universe, budget=budget, strategy=Strategy(tuple(levels)))
-
-
-def unmeasured_problem(
-    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
-) -> Problem:
-    """The problem of a release without answers: what is measured, what is known, and where.
-
-    Invariants stand for what is known exactly at their level and above; their values, which only the records have, are
-    not needed for any variance.
-    """
-    nothing = np.zeros((0, 0), dtype=np.int8)
-    bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
-    carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
-    bounds = [list(level) for level in carried.bounds]
-    for name, query in universe.invariants:
-        marginal = marginal_of(query)
-        for number in range(spine.index_of(name) + 1):
-            known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
-            bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
-    return Problem(
-        spine=spine,
-        shape=universe.schema.shape,
-        measured=tuple(
-            tuple(Measured(marginal_of(one.query), nothing, 1.0) for one in level.queries)
-            for level in universe.strategy.levels
-        ),
-        constraints=Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds)),
-        passes=tuple(_marginals(universe.passes)),
-        estimator=estimator,
-        kinds=tuple(one.kinds for one in allocations(universe, spine)),
-    )
-
-
-def _marginals(queries: Sequence[Query]) -> list[Marginal]:
-    return [marginal_of(query) for query in queries]

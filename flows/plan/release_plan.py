@@ -1,4 +1,4 @@
-"""A plan as data: what each universe of a release will promise, measure and get wrong."""
+"""The plan of a release: what each universe will promise, measure and get wrong."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 from flows.plan.cost import Cost, cost_of
 from flows.plan.expectation import Expectation
-from flows.publishing.manifest import statement_of
 from geography.spine import Spine
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.release.manifest import PrivacyStatement
+from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
-from postprocess.downward.simulated_margins import NORMAL_QUANTILE
 from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.half_widths import NORMAL_QUANTILE
 
 #: What the errors of a plan leave out.
 REMARK = (
@@ -87,7 +87,7 @@ class Plan:
         return {
             "release": self.spec.name,
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
-            "universes": [one.data() for one in self.universes],
+            "universes": [plan.data() for plan in self.universes],
             "cost": self.cost.data(),
             "remark": REMARK,
         }
@@ -105,44 +105,49 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
     """
     spec = as_spec(stated)
     spine = read_spine(spec.geography)
-    found = []
+    plans = []
     for universe in spec.universes():
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
-        found.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
-    return Plan(spec, spine, tuple(found), cost_of(spec, spine, workers))
+        plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
+    return Plan(spec, spine, tuple(plans), cost_of(spec, spine, workers))
 
 
 def plan_universe(expectation: Expectation) -> UniversePlan:
     """What to expect of one universe, for every measured and every published query at every level."""
     universe = expectation.universe
-    found = expectation.planned()
+    covariances = expectation.planned()
     rows = [
-        _row(expectation, found, level, query) for level in universe.level_names for query in _queries(universe, level)
+        _row(expectation, covariances, level, query)
+        for level in universe.level_names
+        for query in _queries(universe, level)
     ]
-    return UniversePlan(expectation, statement_of(universe), tuple(rows))
+    return UniversePlan(expectation, privacy_statement(universe), tuple(rows))
 
 
 def _queries(universe: Universe, level: str) -> Sequence[Query]:
     """What is measured at a level, what is measured elsewhere, and what is published at the level; each once."""
     chosen: dict[tuple[str, ...], Query] = {}
-    measured = [one.query for one in universe.strategy.level(level).queries]
+    measured = [measured_query.query for measured_query in universe.strategy.level(level).queries]
     published = [table.query for table in universe.tables if level in table.levels]
     for query in (*measured, *universe.strategy.distinct_queries(), *published):
         chosen.setdefault(query.terms, query)
     return tuple(chosen.values())
 
 
-def _row(expectation: Expectation, found: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedRow:
+def _row(expectation: Expectation, covariances: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedRow:
     universe, noise = expectation.universe, expectation.noise()
     strategy = universe.strategy.level(level)
-    share = next((str(strategy.share * one.share) for one in strategy.queries if one.query.terms == query.terms), "")
-    errors = expectation.errors(found, level, query)
+    share = next(
+        (str(strategy.share * measured.share) for measured in strategy.queries if measured.query.terms == query.terms),
+        "",
+    )
+    errors = expectation.errors(covariances, level, query)
     known = errors.per_geounit == errors.per_geounit
     return ExpectedRow(
         level=level,
         query=query.name,
-        geounits=len(expectation.spine.levels[expectation.spine.index_of(level)]),
+        geounits=len(expectation.spine.level(level)),
         numbers=query.size,
         share=share,
         sigma=noise[level, query.name].variance ** 0.5 if share else None,

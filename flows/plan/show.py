@@ -15,35 +15,35 @@ def show_plan(plan: Plan, console: Console) -> None:
     """The plan of every universe, and its cost."""
     levels = ", ".join(f"{level.name} {len(level):,}" for level in plan.spine.levels)
     console.print(f"Plan of {plan.spec.name}: {levels}")
-    for one in plan.universes:
+    for universe_plan in plan.universes:
         console.print()
-        _show_universe(one, console)
+        _show_universe(universe_plan, console)
     console.print()
     console.print(REMARK)
     console.print(cost_line(plan.cost))
 
 
-def _show_universe(one: UniversePlan, console: Console) -> None:
-    name = f"Companion {one.universe.name}" if one.universe.name else "The release"
-    console.print(f"{name}. {one.statement.words}")
-    for invariant in one.statement.invariants:
+def _show_universe(plan: UniversePlan, console: Console) -> None:
+    name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
+    console.print(f"{name}. {plan.statement.words}")
+    for invariant in plan.statement.invariants:
         console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
-    _show_expected(one, console)
+    _show_expected(plan, console)
     console.print(
         "Share of the budget; sigma of the noise, in persons. Errors are expected absolute errors in persons with the "
-        f"estimator {one.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
+        f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
         "A query without a share is not measured there; its error follows from what is."
     )
 
 
-def _show_expected(one: UniversePlan, console: Console) -> None:
+def _show_expected(plan: UniversePlan, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("level", no_wrap=True)
     table.add_column("query", no_wrap=True)
     for title in ("numbers", "share", "noise sigma", "error of a number", "error of a geounit", "margin (90 %)"):
         table.add_column(title, justify="right")
     before = ""
-    for row in one.rows:
+    for row in plan.rows:
         table.add_row(
             row.level if row.level != before else "",
             row.query,
@@ -72,7 +72,7 @@ def show_best(best: Best, console: Console) -> None:
     table.add_column("share", justify="right")
     table.add_column("queries and their shares of the level")
     for level in universe.strategy.levels:
-        queries = ", ".join(f"{one.query.name} {exact_text(one.share)}" for one in level.queries)
+        queries = ", ".join(f"{measured.query.name} {exact_text(measured.share)}" for measured in level.queries)
         table.add_row(level.level, exact_text(level.share), queries)
     console.print(table)
     console.print()
@@ -84,9 +84,9 @@ def show_best(best: Best, console: Console) -> None:
     for aim in best.objective.aims:
         wanted = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
         table.add_column(f"{aim.name}{' each' if aim.each else ''}{wanted}", justify="right")
-    for one in best.candidates:
-        needed = [] if not targets or one.budget_needed is None else [exact_text(one.budget_needed)]
-        table.add_row(one.name, *needed, *(f"{error:.2f}" for error in one.errors))
+    for candidate in best.candidates:
+        needed = [] if not targets or candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
+        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors))
     console.print(table)
     console.print(f"Errors with rho = {exact_text(universe.budget)}, in persons. With the division that was found:")
     console.print()

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pipeline.errors import InputError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
-from pipeline.spec.resolve_strategy import parse_query
 
 TARGET_FORM = '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"'
 WEIGHT_FORM = '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'
@@ -59,7 +58,7 @@ def parse_weights(text: str, universe: Universe) -> tuple[Aim, ...]:
 
 
 def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> tuple[Aim, ...]:
-    found: dict[tuple[str, tuple[str, ...]], Aim] = {}
+    aims: dict[tuple[str, tuple[str, ...]], Aim] = {}
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         match = _ENTRY[sign].fullmatch(entry)
         if match is None:
@@ -70,16 +69,16 @@ def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> 
                 f"{option}: {entry!r}: no level {level!r}; the levels are {', '.join(universe.level_names)}"
             )
         try:
-            query = parse_query(match["query"].strip(), universe.schema, f"{option}: {entry!r}")
+            query = Query.parse(match["query"], universe.schema, where=f"{option}: {entry!r}")
         except SpecError as error:
             raise InputError(str(error)) from None
         number = _positive(match["number"], f"{option}: {entry!r}")
-        if (level, query.terms) in found:
+        if (level, query.terms) in aims:
             raise InputError(f"{option}: {level}: {query.name} stands twice; once is allowed")
-        found[level, query.terms] = Aim(level, query, number, match["each"] is not None)
-    if not found:
+        aims[level, query.terms] = Aim(level, query, number, match["each"] is not None)
+    if not aims:
         raise InputError(f"{option}: nothing is given; allowed is {form}")
-    return tuple(found.values())
+    return tuple(aims.values())
 
 
 def _positive(text: str, where: str) -> float:

@@ -59,14 +59,14 @@ def _set_strategy(section: MutableMapping[str, Any], universe: Universe) -> None
     strategy: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
     levels: MutableMapping[str, Any] = tomlkit.inline_table() if inline else tomlkit.table()
     for level in universe.strategy.levels:
-        one = tomlkit.inline_table()
-        one["share"] = exact_text(level.share)
+        section_of_level = tomlkit.inline_table()
+        section_of_level["share"] = exact_text(level.share)
         if level.queries:
             queries = tomlkit.inline_table()
             for measured in level.queries:
                 queries[measured.query.name] = exact_text(measured.share)
-            one["queries"] = queries
-        levels[level.level] = one
+            section_of_level["queries"] = queries
+        levels[level.level] = section_of_level
     if universe.preset:
         strategy["preset"] = universe.preset  # whose recodes the queries may use
     strategy["levels"] = levels
@@ -109,8 +109,8 @@ def exact_text(value: Fraction) -> str:
 def _check(text: str, target: Path, universe: Universe) -> None:
     """What is written says what was meant."""
     written = parse_spec(text, str(target), target.parent).universes()
-    found = next(one for one in written if one.name == universe.name)
-    if found.privacy_fingerprint() != universe.privacy_fingerprint():
+    resolved = next(candidate for candidate in written if candidate.name == universe.name)
+    if resolved.privacy_fingerprint() != universe.privacy_fingerprint():
         raise RuntimeError(f"{target}: the spec as written is not the one that was meant; a defect")
 
 

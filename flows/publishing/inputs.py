@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.execution.job import Job
-from pipeline.inputs.geography import write_facilities, write_spine
+from pipeline.release.facilities import write_facilities
+from pipeline.release.spine import write_spine
 from pipeline.report.polygons import Area, write_areas
 
 #: Number of facilities in each geounit, for each bound of a universe.
@@ -29,6 +30,6 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
         write_areas(job.run.polygons(level), job.run.staging, areas)
     for universe in job.universes:
         for number, bound in enumerate(universe.bounds):
-            geocodes = job.spine.levels[job.spine.index_of(bound.level)].geocodes
+            geocodes = job.spine.level(bound.level).geocodes
             target = job.folder(universe).constraint(number)
             write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])

@@ -12,32 +12,8 @@ from flows.execution.job import Job
 from flows.execution.steps import Notes
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.release.manifest import (
-    Manifest,
-    PrivacyStatement,
-    privacy_statement,
-    public_files,
-    software,
-)
-
-
-def statement_of(universe: Universe, *, made_elsewhere: bool = False) -> PrivacyStatement:
-    """The guarantee of a universe; InputError where there is no noise for its budget.
-
-    `made_elsewhere`: another program drew the noise.
-    """
-    return privacy_statement(
-        universe=universe.name,
-        framework=universe.framework,
-        budget=universe.budget,
-        delta=universe.delta,
-        neighbours=universe.neighbours,
-        strategy=universe.strategy,
-        invariants=[(level, query.name) for level, query in universe.invariants],
-        bypass=universe.bypass,
-        made_elsewhere=made_elsewhere,
-        selections=universe.selections,
-    )
+from pipeline.release.manifest import Manifest, public_files, software
+from pipeline.release.privacy_statement import privacy_statement
 
 
 @lru_cache(maxsize=16)
@@ -69,7 +45,7 @@ def manifest_of(
         status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
-        privacy=tuple(statement_of(one, made_elsewhere=not key_commitment) for one in job.universes),
+        privacy=tuple(privacy_statement(one, made_elsewhere=not key_commitment) for one in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         key_commitment=key_commitment,
         input_fingerprints=dict(input_fingerprints),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from flows.execution.job import Job
-from flows.publishing.manifest import account_of, statement_of
+from flows.publishing.manifest import account_of
 from geography.spine import Spine
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
@@ -23,15 +22,10 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
     return {
         level: read_areas(
             PolygonSource(f"report.polygons.{level}", one.file, one.code, one.name),
-            spine.levels[spine.index_of(level)].geocodes,
+            spine.level(level).geocodes,
         )
         for level, one in report.polygons.items()
     }
-
-
-def polygon_files(job: Job) -> tuple[Path, ...]:
-    """The public files of polygons."""
-    return tuple(job.run.polygons(level) for level in job.spec.report.polygons)
 
 
 def write_report(job: Job) -> None:
@@ -42,7 +36,7 @@ def write_report(job: Job) -> None:
         status=job.status,
         universes=job.universes,
         spine=job.spine,
-        statements=tuple(statement_of(universe) for universe in job.universes),
+        statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         notes=job.told,
     )

@@ -16,7 +16,7 @@ def selected_problems(job: Job) -> list[str]:
         for selection in universe.selections:
             path = job.folder(universe).selected(selection.name, selection.level)
             name = f"public/{path.relative_to(job.run.public).as_posix()}"
-            geocodes = job.spine.levels[job.spine.index_of(selection.level)].geocodes
+            geocodes = job.spine.level(selection.level).geocodes
             try:
                 found = [part.geocodes for part in read_selected(path, selection)]
             except ReleaseError as error:

@@ -2,57 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 from flows.estimation.by_subtree import estimation_of
 from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
-from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
+from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
-from flows.publishing.report import polygon_files, write_report
+from flows.publishing.report import write_report
 from flows.publishing.tables import publish_microdata, publish_tables
-from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
-
-
-def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
-    """The files of one level that measuring writes: noisy answers and invariants."""
-    folder = job.folder(universe)
-    exact = [folder.invariant(level, query.name) for name, query in universe.invariants if name == level]
-    noisy = [folder.measurement(level, measured.query.name) for measured in universe.strategy.level(level).queries]
-    return (*noisy, *exact)
-
-
-def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
-    """The file of a private choice and of what was chosen; nothing else is computed from it."""
-    return job.folder(universe).selected(selection.name, selection.level)
-
-
-def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, polygons and facilities of bounds: what a release takes from public files of others."""
-    constraints = [
-        job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
-    ]
-    return (job.run.spine, *polygon_files(job), *constraints)
-
-
-def input_files(job: Job) -> tuple[Path, ...]:
-    """Everything under public/ that the rest of it is computed from."""
-    measured = [
-        path
-        for universe in job.universes
-        for level in job.spine.level_names
-        for path in answer_paths(job, universe, level)
-    ]
-    selected = [
-        selected_path(job, universe, selection) for universe in job.universes for selection in universe.selections
-    ]
-    return (*public_input_files(job), *measured, *selected)
 
 
 def output_files(job: Job) -> tuple[Path, ...]:
@@ -80,8 +43,8 @@ class Publication:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        for computed in (self._margins, self._unbiased, self._estimation):
-            computed.close()
+        self._margins.close()
+        self._estimation.__exit__(kind, error, traceback)
 
     def estimating(self) -> list[Step]:
         """Histograms of all levels: estimated, rounded, written."""
@@ -93,7 +56,7 @@ class Publication:
         tables = tuple(folder.table(table.name, level) for table in self.universe.tables for level in table.levels)
         if not tables or not self._margins.replicates:
             return []
-        geounits = n_geounits(self.job) * self._margins.replicates
+        geounits = self.job.n_geounits * self._margins.replicates
         simulate = self._margins.simulate
         return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=5.0, prepares=tables)]
 
@@ -105,15 +68,24 @@ class Publication:
             tables = [table for table in universe.tables if level.name in table.levels]
             if tables:
                 files = tuple(folder.table(table.name, level.name) for table in tables)
-                publish = partial(publish_tables, self._estimation, number, self._margins)
+                publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), files=files))
         if job.spec.publish.unbiased and (files := self._unbiased.files()):
-            unbiased, geounits = self._unbiased.publish, n_geounits(job)
+            unbiased, geounits = self._unbiased.publish, job.n_geounits
             steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
         if job.spec.publish.microdata:
-            microdata, leaves = partial(publish_microdata, self._estimation), job.spine.n_leaves
-            steps.append(Step("microdata", microdata, universe.name, geounits=leaves, files=(folder.microdata,)))
+            leaves = job.spine.n_leaves
+            steps.append(
+                Step("microdata", self._publish_microdata, universe.name, geounits=leaves, files=(folder.microdata,))
+            )
         return steps
+
+    def _publish_tables(self, level: int) -> None:
+        publish_tables(self.job, self.universe, level, self._estimation.released(level), self._margins)
+
+    def _publish_microdata(self) -> None:
+        leaves = self._estimation.released(self.job.spine.n_levels - 1)
+        publish_microdata(self.job, self.universe, leaves)
 
     def steps(self) -> list[Step]:
         """All of them, in order."""
@@ -146,34 +118,3 @@ def perform_public_steps(job: Job, perform: Perform = perform_here, *, report: b
         with publication:
             notes |= perform_steps(job, publication.steps(), perform)
     return notes | (perform_steps(job, report_steps(job), perform) if report else {})
-
-
-def perform_steps(
-    job: Job, steps: Sequence[Step], perform: Perform = perform_here, checkpoints: Checkpoints | None = None
-) -> dict[str, Notes]:
-    """Perform the steps in order, but for those whose files an interrupted run has left whole.
-
-    Returns:
-        What the steps told, by name.
-    """
-    told: dict[str, Notes] = {}
-    for step in steps:
-        job.progress.start(step)
-        before = checkpoints.notes_of(step) if checkpoints is not None else None
-        if before is None:
-            notes = perform(step) or {}
-            if checkpoints is not None:
-                checkpoints.record(step, notes)
-        else:
-            notes = before
-        job.progress.finish(step, skipped=before is not None)
-        if notes:
-            new = cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
-            told |= new
-            job.told.update(new)
-    return told
-
-
-def n_geounits(job: Job) -> int:
-    """Geounits of all levels."""
-    return sum(len(level) for level in job.spine.levels)

@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
+import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from flows.estimation.margins import Margins
-from flows.estimation.whole_spine import Estimation
+from flows.execution.job import Job
 from geography.spine import Level
-from pipeline.model.universe import Table
+from pipeline.model.universe import Table, Universe
 from pipeline.release.microdata import write_microdata
 from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
 
 
-def publish_tables(estimation: Estimation, level: int, margins: Margins) -> None:
-    """Write every table of one level, with margins of error where there are any."""
-    job, universe = estimation.job, estimation.universe
+class MarginSource(Protocol):
+    """Margins of error of a table's numbers."""
+
+    @property
+    def replicates(self) -> int:
+        """Simulated runs; 0 where there are no margins."""
+
+    def of(self, table: Table, level: int, answers: NDArray[np.int64], rows: slice) -> NDArray[np.float64] | None:
+        """`(n, size)` margins of the answers of some geounits of a level."""
+
+
+def publish_tables(job: Job, universe: Universe, level: int, counts: sp.csr_array, margins: MarginSource) -> None:
+    """Write every table of one level, with margins of error where there are any.
+
+    Args:
+        counts: the released histogram of the level, `(n, n_cells)`.
+    """
     found = job.spine.levels[level]
-    counts = estimation.released(level)
     for table in universe.tables:
         if found.name in table.levels:
             target = job.folder(universe).table(table.name, found.name)
@@ -26,7 +41,9 @@ def publish_tables(estimation: Estimation, level: int, margins: Margins) -> None
     job.progress.advance(len(found))
 
 
-def _parts(table: Table, level: int, found: Level, counts: sp.csr_array, margins: Margins) -> Iterator[ReleasedTable]:
+def _parts(
+    table: Table, level: int, found: Level, counts: sp.csr_array, margins: MarginSource
+) -> Iterator[ReleasedTable]:
     """The table of one level, some geounits at a time."""
     labels = table.query.answer_labels()
     step = rows_at_once(labels, with_margins=bool(margins.replicates))
@@ -44,11 +61,13 @@ def _parts(table: Table, level: int, found: Level, counts: sp.csr_array, margins
         )
 
 
-def publish_microdata(estimation: Estimation) -> None:
-    """Write one row a person of the released leaves."""
-    job, universe = estimation.job, estimation.universe
+def publish_microdata(job: Job, universe: Universe, counts: sp.csr_array) -> None:
+    """Write one row a person of the released leaves.
+
+    Args:
+        counts: the released histogram of the leaves, `(n, n_cells)`.
+    """
     leaves = job.spine.leaf_level
-    counts = estimation.released(job.spine.n_levels - 1)
     target = job.folder(universe).microdata
     write_microdata(target, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts)
     job.progress.advance(len(leaves))

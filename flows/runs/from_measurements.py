@@ -8,9 +8,8 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.estimation.problem import exact_header, header_of
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.inputs import write_public_inputs
 from flows.publishing.manifest import manifest_of
@@ -23,7 +22,7 @@ from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.release.layout import file_name
 from pipeline.release.manifest import MADE_ELSEWHERE, write_manifest
-from pipeline.release.measurements import MeasurementWriter
+from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
@@ -45,7 +44,7 @@ def estimate_release(
     universes = spec.universes()
     for universe in universes:
         if universe.selections:
-            key = f"companions.{universe.name}.select" if universe.name else "select"
+            key = universe.key("select")
             raise InputError(
                 f"{spec.source}: {key}: choices of how detailed a table is are made from records, and there are none "
                 "here; leave the section out"

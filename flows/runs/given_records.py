@@ -30,7 +30,7 @@ def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> 
         source = records.get(universe.name)
         if source is not None:
             stated = universe.require_input()
-            universe = replace(universe, input=stated.model_copy(update={"file": source}))
+            universe = replace(universe, input=replace(stated, file=source))
         changed.append(universe)
     return tuple(changed)
 

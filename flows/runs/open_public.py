@@ -8,16 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.execution.checkpoints import Batches
+from flows.execution.batch_store import Batches
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.report import read_polygons
 from geography.spine import Spine
-from pipeline.inputs.geography import read_facilities, read_public_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
+from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import RunDirectory
 from pipeline.report.polygons import fingerprint, read_public_areas
 from pipeline.spec.release_spec import ReleaseSpec
@@ -44,7 +46,7 @@ class PublicSide:
 
     def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
         """What the steps of a run have in common."""
-        return Job(run, self.spec, self.universes, self.spine, workers, progress, batches)
+        return Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
 
     def identity(self) -> dict[str, str]:
         """What makes it the same run, but for the key: hashes by the names that a refusal shows."""
@@ -86,7 +88,7 @@ def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> 
             read_public_facilities(
                 run.universe(universe.name).constraint(number),
                 bound,
-                spine.levels[spine.index_of(bound.level)].geocodes,
+                spine.level(bound.level).geocodes,
             )
             for number, bound in enumerate(universe.bounds)
         ]

@@ -8,13 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
-from flows.publishing.manifest import statement_of
 from flows.runs.given_records import require_given, with_given
 from pipeline.errors import InputError
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -128,7 +128,7 @@ def universe_checks(universe: Universe) -> list[Callable[[], object]]:
     would have the same name.
     """
     tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
-    return [partial(statement_of, universe), *tables]
+    return [partial(privacy_statement, universe), *tables]
 
 
 def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
@@ -142,7 +142,7 @@ def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None
         return
     for universe in universes:
         if not universe.dataset:
-            where = f"companions.{universe.name}.privacy.dataset" if universe.name else "privacy.dataset"
+            where = universe.key("privacy.dataset")
             raise InputError(f"{where}: missing; either every histogram of a run names its dataset, or none does")
     if insecure_key:
         raise InputError(
@@ -188,7 +188,7 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
         else:
             path = records.file if universe.name else data
         file = path.resolve() if isinstance(path, Path) else path
-        changed.append(replace(universe, input=records.model_copy(update={"file": file})))
+        changed.append(replace(universe, input=replace(records, file=file)))
     return tuple(changed)
 
 

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
@@ -16,19 +16,22 @@ from threadpoolctl import threadpool_limits
 from flows.confidential.custody import check_made_here
 from flows.confidential.steps import ConfidentialSteps
 from flows.execution.job import Job
-from flows.execution.steps import Perform, Progress, perform_here
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Progress
+from flows.execution.steps import Perform, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
-from flows.publishing.steps import perform_public_steps, perform_steps, public_steps
+from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.given_records import require_given, with_given
 from flows.runs.open_public import open_published
 from flows.runs.request import with_data
 from flows.runs.verify import version_differences
 from pipeline.errors import InputError, RefusedError, ReleaseError
 from pipeline.model.memory_table import Source, records_place
+from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.published import read_published
+from pipeline.published import open_finished
 from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
@@ -100,7 +103,7 @@ def _compute(
     progress: Progress,
     perform: Perform,
 ) -> Job:
-    public = open_published(read_published(run, check_hashes=False), universes)
+    public = open_published(open_finished(run.root, check_hashes=False), universes)
     make_run_folders(again)
     job = replace(public.job(again, pool, progress), status=status(insecure_key=key.insecure))
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
@@ -180,10 +183,8 @@ def universes_to_rerun(
     manifest = read_manifest(run.manifest)
     public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     if spec is None:
-        sections = _kept_inputs(run)
-        universes: tuple[Universe, ...] = tuple(
-            replace(one, input=sections.get(one.name)) for one in public.universes()
-        )
+        sources = _kept_inputs(run)
+        universes: tuple[Universe, ...] = tuple(replace(one, input=sources.get(one.name)) for one in public.universes())
     else:
         given = as_spec(spec)
         found, wanted = json.loads(json.dumps(given.public_dict())), manifest.spec
@@ -206,16 +207,16 @@ def universes_to_rerun(
 
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
-    """The [input] sections as JSON, for restricted/: universe -> section; without a file, what was in memory."""
+    """How the records are read, as JSON for restricted/: universe -> its section [input]; no file where none was."""
     kept: dict[str, object] = {}
     for universe in universes:
-        section = universe.require_input()
-        file = str(section.file.resolve()) if isinstance(section.file, Path) else None
-        kept[universe.name] = {**section.model_dump(mode="json"), "file": file}
+        source = universe.require_input()
+        stated = {one.name: getattr(source, one.name) for one in fields(source) if one.name != "file"}
+        kept[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
     return kept
 
 
-def _kept_inputs(run: RunDirectory) -> Mapping[str, InputSpec]:
+def _kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
     try:
         content = json.loads(run.input.read_bytes())
     except FileNotFoundError:
@@ -226,7 +227,9 @@ def _kept_inputs(run: RunDirectory) -> Mapping[str, InputSpec]:
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
     try:
-        return {name: InputSpec.model_validate(_with_place(section, name)) for name, section in content.items()}
+        return {
+            name: InputSpec.model_validate(_with_place(section, name)).source() for name, section in content.items()
+        }
     except (ValueError, AttributeError):
         raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None
 

@@ -12,21 +12,17 @@ from threadpoolctl import threadpool_limits
 
 from flows.confidential.accuracy import write_accuracy
 from flows.confidential.steps import ConfidentialSteps
-from flows.execution.checkpoints import Batches, Checkpoints
+from flows.execution.batch_store import Batches
+from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
+from flows.execution.perform import perform_steps
+from flows.execution.progress import Progress
 from flows.execution.run_log import Logged, RunLog
-from flows.execution.steps import Notes, Perform, Progress, Step, perform_here
+from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.execution.workers import Workers
+from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
-from flows.publishing.steps import (
-    Publication,
-    input_files,
-    n_geounits,
-    output_files,
-    perform_steps,
-    publications,
-    report_steps,
-)
+from flows.publishing.steps import Publication, output_files, publications, report_steps
 from flows.runs.open_public import PublicSide, open_listed
 from flows.runs.request import CheckedRequest, key_identity, master_key
 from flows.runs.rerun import inputs_to_keep
@@ -55,7 +51,7 @@ class ReleaseRun:
         self._key = key
         self._perform = perform
         self._confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
-        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=n_geounits(job), effort=0.2)
+        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=job.n_geounits, effort=0.2)
         self._checkpoints: Checkpoints | None = None
         self._notes: dict[str, Notes] = {}
         job.progress.begin(tuple(self._steps()))

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from flows.execution.progress import Progress
 from flows.execution.retries import may_be_retried, retry_delays, timed_out
-from flows.execution.steps import Notes, Perform, Progress, Step
+from flows.execution.steps import Notes, Perform, Step
 from flows.runs.request import CheckedRequest
 from flows.runs.run import run_release
 from flows.settings import Settings

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.execution.checkpoints import Batches
+from flows.execution.batch_store import Batches
 from flows.execution.job import Job
-from flows.execution.steps import Progress
+from flows.execution.progress import Progress
 from flows.execution.workers import Workers
-from flows.publishing.manifest import statement_of
+from flows.publishing.files import input_files
 from flows.publishing.selected import selected_problems
-from flows.publishing.steps import input_files, perform_public_steps, public_steps
+from flows.publishing.steps import perform_public_steps, public_steps
 from pipeline.errors import SpinewiseError
-from pipeline.published import read_published
-from pipeline.published import release_at as release_at
+from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.files import make_folder, sha256_file
 from pipeline.storage.temporary import temporary_folder
@@ -59,7 +59,7 @@ def version_differences(manifest: Manifest) -> list[str]:
 @contextmanager
 def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: Progress) -> Iterator[Job]:
     """A temporary run whose public/ has the inputs of `run` and everything else computed from them."""
-    release = read_published(run, check_hashes=False)
+    release = open_finished(run.root, check_hashes=False)
     with (
         temporary_folder("verify") as folder,
         Workers(workers) as pool,
@@ -97,7 +97,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job)
     elsewhere = manifest.status == MADE_ELSEWHERE
-    statements = tuple(statement_of(universe, made_elsewhere=elsewhere) for universe in job.universes)
+    statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
     stated = {
         "release": manifest.release == job.spec.name,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.audit.findings import ALPHA, Finding, certain
 from pipeline.audit.release_leaks import input_digests, leaks
-from pipeline.audit.release_reading import Expected, FinishedRelease
+from pipeline.audit.release_reading import Expected, expected_measurements, truth_of
 from pipeline.audit.release_selected import chosen_of, selected_findings
 from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import SpinewiseError
@@ -24,6 +24,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import BYPASSED, Event
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.published import PublishedRelease
 from pipeline.records.tabulate import roll_up
 from pipeline.release.manifest import check_public_files
 from pipeline.release.measurements import Measurement, read_measurement
@@ -34,7 +35,7 @@ _GROUP: Final = "release"
 
 
 def release_findings(
-    release: FinishedRelease, key: MasterKey | None, charged: Sequence[Event] | None = None
+    release: PublishedRelease, key: MasterKey | None, charged: Sequence[Event] | None = None
 ) -> Iterator[Finding]:
     """Audit a finished release.
 
@@ -42,7 +43,7 @@ def release_findings(
         key: its master key; without it the noise is tested by its distribution alone.
         charged: the ledger's events of this release; None where it drew on no ledger.
     """
-    expected = list(release.expected())
+    expected = list(expected_measurements(release.run, release.universes, release.spine))
     yield certain(_GROUP, "hashes", "public/", check_public_files(release.run), well="as the manifest lists them")
     yield certain(_GROUP, "budget", "spec and manifest", _budget_problems(release, expected))
     yield certain(_GROUP, "files", "measurements and invariants", _file_problems(release, expected))
@@ -71,7 +72,7 @@ def _read(one: Expected) -> Measurement | SpinewiseError:
         return error
 
 
-def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> list[str]:
+def _budget_problems(release: PublishedRelease, expected: Sequence[Expected]) -> list[str]:
     """Whether the parts add up to the whole, and the manifest states each of them."""
     problems = []
     stated = {statement.universe: statement for statement in release.manifest.privacy}
@@ -109,7 +110,7 @@ def _budget_problems(release: FinishedRelease, expected: Sequence[Expected]) -> 
     return problems
 
 
-def _path_costs(release: FinishedRelease, universe: Universe, expected: Sequence[Expected]) -> set[Fraction]:
+def _path_costs(release: PublishedRelease, universe: Universe, expected: Sequence[Expected]) -> set[Fraction]:
     """What the measurements of a leaf and of all above it cost together: one number, if it is the same for all."""
     own = [one for one in expected if one.universe is universe]
     if not universe.bypass:
@@ -117,7 +118,7 @@ def _path_costs(release: FinishedRelease, universe: Universe, expected: Sequence
     costs: list[dict[int, Fraction]] = []
     columns = []
     for number, level in enumerate(release.spine.level_names):
-        kind = np.zeros(len(release.geocodes(level)), dtype=np.int64)
+        kind = np.zeros(len(release.spine.level(level)), dtype=np.int64)
         cost = {0: Fraction(0)}
         groups: dict[str, int] = {}
         for one in (one for one in own if one.level == level and one.rows is not None):
@@ -130,7 +131,7 @@ def _path_costs(release: FinishedRelease, universe: Universe, expected: Sequence
     return {sum((cost[int(kind)] for cost, kind in zip(costs, path, strict=True)), Fraction(0)) for path in paths}
 
 
-def _file_problems(release: FinishedRelease, expected: Sequence[Expected]) -> list[str]:
+def _file_problems(release: PublishedRelease, expected: Sequence[Expected]) -> list[str]:
     """Whether there is a measurement or exact count that the spec does not call for, or one is missing."""
     wanted = {one.path for one in expected}
     found = set()
@@ -167,11 +168,11 @@ def _header_problems(one: Expected, found: Measurement) -> list[str]:
     return problems
 
 
-def _truth_problems(release: FinishedRelease) -> list[str]:
+def _truth_problems(release: PublishedRelease) -> list[str]:
     """Whether the true counts that are kept add up, so that residuals are taken from one truth."""
     problems = []
     for universe in release.universes:
-        levels = [release.truth(universe, name) for name in release.spine.level_names]
+        levels = [truth_of(release, universe, name) for name in release.spine.level_names]
         for name, kept, summed in zip(
             release.spine.level_names, levels, roll_up(release.spine, levels[-1]), strict=True
         ):
@@ -188,14 +189,14 @@ def _truth_problems(release: FinishedRelease) -> list[str]:
 
 
 def _residuals(
-    release: FinishedRelease, expected: Sequence[Expected], found: dict[str, Measurement | SpinewiseError]
+    release: PublishedRelease, expected: Sequence[Expected], found: dict[str, Measurement | SpinewiseError]
 ) -> dict[str, tuple[Expected, NDArray[np.int64]]]:
     """`(n, size)` differences between each measurement and the truth."""
     residuals = {}
     for one in expected:
         measurement = found[one.name]
         if isinstance(measurement, Measurement):
-            truth = one.query.answer_csr(release.truth(one.universe, one.level))
+            truth = one.query.answer_csr(truth_of(release, one.universe, one.level))
             if one.rows is None and truth.shape == measurement.values.shape:
                 residuals[one.name] = (one, measurement.values - truth)
             elif one.at is not None and one.measured is not None and len(one.at):
@@ -232,11 +233,11 @@ def _distribution(
     yield Finding(_GROUP, "streams apart", "every pair at every shift", p_value >= ALPHA, p_value, ALPHA, shared)
 
 
-def _fingerprint(release: FinishedRelease, key: MasterKey, universe: str, digest: bytes) -> bool:
+def _fingerprint(release: PublishedRelease, key: MasterKey, universe: str, digest: bytes) -> bool:
     return release.manifest.input_fingerprints.get(universe) == key.keyed_hash(f"input/{universe}", digest)
 
 
-def _key_problems(release: FinishedRelease, key: MasterKey) -> list[str]:
+def _key_problems(release: PublishedRelease, key: MasterKey) -> list[str]:
     problems = []
     if key.commitment() != release.manifest.key_commitment:
         problems.append("the key is not the one that the manifest is committed to")
@@ -251,7 +252,7 @@ def _key_problems(release: FinishedRelease, key: MasterKey) -> list[str]:
 
 
 def _drawn_problems(
-    release: FinishedRelease, key: MasterKey, residuals: dict[str, tuple[Expected, NDArray[np.int64]]]
+    release: PublishedRelease, key: MasterKey, residuals: dict[str, tuple[Expected, NDArray[np.int64]]]
 ) -> list[str]:
     """Whether each residual is the noise of its own place in its own stream."""
     problems = []
@@ -264,14 +265,14 @@ def _drawn_problems(
             universe.privacy_fingerprint(),
         )
         stream = key.stream_key(context, one.level, one.query.name)
-        shape = (len(release.geocodes(one.level)), one.query.size)
+        shape = (len(release.spine.level(one.level)), one.query.size)
         noise = sampler_for(one.noise).draw(stream, 0, shape[0] * shape[1]).reshape(shape)
         if not np.array_equal(one.of(noise), residual):
             problems.append(f"{name}: what was added is not the noise of this key, input and spec")
     return problems
 
 
-def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], charged: Sequence[Event]) -> list[str]:
+def _ledger_problems(release: PublishedRelease, expected: Sequence[Expected], charged: Sequence[Event]) -> list[str]:
     """Whether what was charged is what was drawn: each query at each level, at its price.
 
     Where geounits are bypassed, the price is that of a path on which none is; every other path costs the same.
@@ -279,7 +280,7 @@ def _ledger_problems(release: FinishedRelease, expected: Sequence[Expected], cha
     problems = []
     wanted: dict[tuple[object, ...], list[tuple[str, Fraction]]] = {}
     for one in (one for one in expected if not one.also):
-        geounits = len(release.geocodes(one.level)) if one.measured is None else len(one.measured)
+        geounits = len(release.spine.level(one.level)) if one.measured is None else len(one.measured)
         query = one.query.name + (BYPASSED if one.universe.bypass else "")
         group = (one.level, query, one.noise.mechanism, one.noise.scale, one.query.size * geounits)
         wanted.setdefault((one.universe.neighbours, *group), []).append((one.name, one.cost))

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from pipeline.audit.exact_noise import probabilities, reach_of
 from pipeline.audit.findings import ALPHA
-from pipeline.audit.release_reading import Expected, FinishedRelease
+from pipeline.audit.release_reading import Expected, expected_measurements, truth_of
 from pipeline.privacy.keys import MasterKey
+from pipeline.published import PublishedRelease
 from pipeline.records.tabulate import update_with_counts
 from pipeline.storage.files import open_parquet, reading
 
@@ -31,17 +32,17 @@ _SOLVER_NOTES: Final = {
 }
 
 
-def input_digests(release: FinishedRelease) -> dict[str, bytes]:
+def input_digests(release: PublishedRelease) -> dict[str, bytes]:
     """Plain hash of each universe's confidential leaves."""
     digests = {}
     for universe in release.universes:
         digest = hashlib.sha256()
-        update_with_counts(digest, release.truth(universe, release.spine.level_names[-1]))
+        update_with_counts(digest, truth_of(release, universe, release.spine.level_names[-1]))
         digests[universe.name] = digest.digest()
     return digests
 
 
-def leaks(release: FinishedRelease, key: MasterKey | None) -> list[str]:
+def leaks(release: PublishedRelease, key: MasterKey | None) -> list[str]:
     """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
     named = [("a plain hash of the confidential counts", digest) for digest in input_digests(release).values()]
     # By chance a level of a small release equals the truth, byte for byte; its hash in the manifest is then its own.
@@ -78,22 +79,22 @@ def _metadata_problems(path: Path) -> list[str]:
     return [f"has metadata that no release has: {', '.join(strange)}"] if strange else []
 
 
-def _true_columns(release: FinishedRelease) -> list[str]:
+def _true_columns(release: PublishedRelease) -> list[str]:
     """Columns of measurements that equal true answers in every geounit, and could not by chance.
 
     Of tables and histograms it is `spinewise verify` that shows that they follow from the measurements: they can equal
     the truth in many places where bounds and invariants leave no choice.
     """
     problems = []
-    for one in release.expected():
+    for one in expected_measurements(release.run, release.universes, release.spine):
         universe, level = one.universe, one.level
-        rows = len(release.geocodes(level)) if one.measured is None else len(one.measured)
+        rows = len(release.spine.level(level)) if one.measured is None else len(one.measured)
         if one.also or not rows:
             continue
         is_zero = float(probabilities(one.noise, reach_of(one.noise)).max())
         if is_zero**rows >= ALPHA or _is_exact(release, one):
             continue
-        answers = one.query.answer_csr(release.truth(universe, level))
+        answers = one.query.answer_csr(truth_of(release, universe, level))
         answers = answers if one.measured is None else answers[one.measured]
         columns = zip(one.query.answer_labels(), answers.T, strict=True)
         true_columns = {column.tobytes(): label for label, column in columns if np.ptp(column) > 1}
@@ -105,7 +106,7 @@ def _true_columns(release: FinishedRelease) -> list[str]:
     return problems
 
 
-def _is_exact(release: FinishedRelease, one: Expected) -> bool:
+def _is_exact(release: PublishedRelease, one: Expected) -> bool:
     """Whether invariants at this level or below give the measurement's true answers."""
     for level, query in one.universe.invariants:
         if release.spine.index_of(level) >= release.spine.index_of(one.level):

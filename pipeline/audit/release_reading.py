@@ -11,51 +11,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.build import spine_from_table
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec
+from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, read_manifest
-from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.files import open_parquet, reading
+from pipeline.release.manifest import MADE_ELSEWHERE
 
-__all__ = ["Expected", "FinishedRelease", "expected_measurements", "read_release"]
-
-
-@dataclass(frozen=True, eq=False)
-class FinishedRelease:
-    """A release with its restricted/ folder.
-
-    Attributes:
-        universes: as the manifest's spec resolves to, the release's own first.
-    """
-
-    run: RunDirectory
-    manifest: Manifest
-    spec: ReleaseSpec
-    universes: tuple[Universe, ...]
-    spine: Spine
-
-    def truth(self, universe: Universe, level: str) -> sp.csr_array:
-        """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where it is not kept."""
-        geocodes = self.spine.levels[self.spine.index_of(level)].geocodes
-        return read_histogram(self.run.universe(universe.name).true_histogram(level), geocodes, universe.schema)
-
-    def released(self, universe: Universe, level: str) -> sp.csr_array:
-        """The released histogram of a level, `(n, n_cells)`."""
-        geocodes = self.spine.levels[self.spine.index_of(level)].geocodes
-        return read_histogram(self.run.universe(universe.name).histogram(level), geocodes, universe.schema)
-
-    def expected(self) -> Iterator[Expected]:
-        """Every measurement that the spec calls for."""
-        return expected_measurements(self.run, self.universes, self.spine)
-
-    def geocodes(self, level: str) -> NDArray[np.str_]:
-        return self.spine.levels[self.spine.index_of(level)].geocodes
+__all__ = ["Expected", "expected_measurements", "open_audited", "truth_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,24 +59,25 @@ class Expected:
         return rows if self.rows is None else rows[self.rows]
 
 
-def read_release(run: RunDirectory) -> FinishedRelease:
-    """The release in a run's directory.
+def open_audited(folder: Path) -> PublishedRelease:
+    """The finished release in `folder`, if how its noise was drawn can be audited.
 
     Raises:
-        InputError: there is no finished release; ReleaseError: it is damaged.
+        InputError: there is no finished release, or another program drew the noise; ReleaseError: it is damaged.
     """
-    if not run.manifest.is_file():
-        raise InputError(f"{run.root}: no finished release is here; {run.manifest} is missing")
-    manifest = read_manifest(run.manifest)
-    if manifest.status == MADE_ELSEWHERE:
+    release = open_finished(folder, check_hashes=False)
+    if release.manifest.status == MADE_ELSEWHERE:
         raise InputError(
-            f"{run.root}: was estimated from measurements that were made elsewhere; how they were drawn cannot be "
-            "audited"
+            f"{release.run.root}: was estimated from measurements that were made elsewhere; how they were drawn cannot "
+            "be audited"
         )
-    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
-    with open_parquet(run.spine) as file, reading(run.spine):
-        spine = spine_from_table(file.read(), spec.geography.level_names)
-    return FinishedRelease(run, manifest, spec, spec.universes(), spine)
+    return release
+
+
+def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.csr_array:
+    """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where it is not kept in restricted/."""
+    path = release.run.universe(universe.name).true_histogram(level)
+    return read_histogram(path, release.spine.level(level).geocodes, universe.schema)
 
 
 def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.int64]]:

@@ -16,7 +16,7 @@ from scipy import special
 
 from pipeline.audit.findings import ALPHA, Finding, certain
 from pipeline.audit.release_leaks import input_digests
-from pipeline.audit.release_reading import FinishedRelease
+from pipeline.audit.release_reading import truth_of
 from pipeline.audit.residuals import normal_scores, spread_p_value, together_p_value, zeros_p_value
 from pipeline.errors import ReleaseError
 from pipeline.model.selection import Selection
@@ -24,6 +24,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.published import PublishedRelease
 from pipeline.release.selected import Selected, answered, read_selected
 
 __all__ = ["Chosen", "chosen_of", "selected_findings"]
@@ -53,21 +54,21 @@ class Chosen:
         return " ".join(part for part in (self.universe.name, self.level, self.query) if part)
 
 
-def chosen_of(release: FinishedRelease) -> Iterator[Chosen]:
+def chosen_of(release: PublishedRelease) -> Iterator[Chosen]:
     """The choices that the spec calls for, and the measurements of what is chosen."""
     for universe in release.universes:
         moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
         zcdp = universe.framework == "zcdp"
         for one in universe.selections:
             epsilon, scale = one.select.epsilon, one.noise.scale
-            n = len(release.geocodes(one.level))
+            n = len(release.spine.level(one.level))
             costs = (moved * epsilon**2 / 8, moved / (2 * scale)) if zcdp else (moved * epsilon, moved / scale)
             noise = "discrete_gaussian" if zcdp else "discrete_laplace"
             yield Chosen(universe, one.level, f"select {one.name}", "exponential", epsilon, n, costs[0])
             yield Chosen(universe, one.level, f"selected {one.name}", noise, scale, n * one.size, costs[1])
 
 
-def selected_findings(release: FinishedRelease, key: MasterKey | None) -> Iterator[Finding]:
+def selected_findings(release: PublishedRelease, key: MasterKey | None) -> Iterator[Finding]:
     """Whether choices and noise have the distributions stated and, given the key, are those of their places."""
     pairs = [(universe, one) for universe in release.universes for one in universe.selections]
     for seed, (universe, one) in enumerate(pairs):
@@ -80,13 +81,13 @@ def selected_findings(release: FinishedRelease, key: MasterKey | None) -> Iterat
             yield from _tests(_Audited(release, universe, one, found, name, 1 << 20 | seed), key)
 
 
-def _read(path: Path, one: Selection, release: FinishedRelease) -> Selected | str:
+def _read(path: Path, one: Selection, release: PublishedRelease) -> Selected | str:
     try:
         parts = list(read_selected(path, one))
     except ReleaseError as error:
         return str(error)
     geocodes = np.concatenate([np.zeros(0, dtype=np.str_), *(part.geocodes for part in parts)])
-    if not np.array_equal(geocodes, release.geocodes(one.level)):
+    if not np.array_equal(geocodes, release.spine.level(one.level).geocodes):
         return f"{path} does not have the geounits of level {one.level!r}"
     chosen, values = ([getattr(part, field) for part in parts] for field in ("chosen", "values"))
     return Selected(geocodes, np.concatenate(chosen), np.concatenate(values))
@@ -96,9 +97,9 @@ class _Audited:
     """A selection beside its truth."""
 
     def __init__(
-        self, release: FinishedRelease, universe: Universe, one: Selection, found: Selected, name: str, seed: int
+        self, release: PublishedRelease, universe: Universe, one: Selection, found: Selected, name: str, seed: int
     ) -> None:
-        truth = release.truth(universe, one.level)
+        truth = truth_of(release, universe, one.level)
         self.release, self.universe, self.one, self.found, self.name, self.seed = (
             release, universe, one, found, name, seed,
         )  # fmt: skip

@@ -9,54 +9,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
+from pipeline.exchange.pl94171_tables import LINES, OCCUPANCY, QUARTERS, RACES, race_lines, race_sums
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Universe
 
-RACES = ("white", "black", "aian", "asian", "nhpi", "sor")
 #: Labels of the values that the tables are made of, in the order of the histogram of 2020.
 VALUES = {
     "votingage": ("under18", "18plus"),
     "hispanic": ("not_hispanic", "hispanic"),
-    "cenrace": tuple("_".join(some) for number in range(1, 7) for some in combinations(RACES, number)),
-    "hhgq": (
-        "household",
-        "correctional",
-        "juvenile",
-        "nursing",
-        "other_institutional",
-        "college",
-        "military",
-        "other_noninstitutional",
-    ),
-    "status": ("occupied", "vacant"),
+    "cenrace": RACES,
+    "hhgq": ("household", *QUARTERS["institutional"], *QUARTERS["noninstitutional"]),
+    "status": OCCUPANCY,
 }
 _QUARTERS = VALUES["hhgq"][1:]
-_SIZES = {"P1": 71, "P2": 73, "P3": 71, "P4": 73, "P5": 10, "H1": 3}
 
 
 def column_names(table: str) -> tuple[str, ...]:
     """ "P0010001" ... of the table "P1"."""
-    return tuple(f"{table[0]}{int(table[1:]):03d}{number:04d}" for number in range(1, _SIZES[table] + 1))
+    return tuple(f"{table[0]}{int(table[1:]):03d}{number:04d}" for number in range(1, LINES[table] + 1))
 
 
 def _race_groups() -> NDArray[np.int64]:
     """`(71, 63)` of 0 and 1: which of the 63 combinations each column of table P1 counts."""
-    starts = np.cumsum([0, 6, 15, 20, 15, 6, 1])
-    rows = [np.ones(63), np.arange(63) < 6]
-    rows += list(np.eye(63)[:6])
-    rows.append(np.arange(63) >= 6)
-    for first, last in pairwise(starts[1:]):
-        rows.append((np.arange(63) >= first) & (np.arange(63) < last))
-        rows += list(np.eye(63)[first:last])
-    return np.array(rows, dtype=np.int64)
+    groups = np.zeros((LINES["P1"], len(RACES)), dtype=np.int64)
+    groups[list(race_lines()), range(len(RACES))] = 1
+    for line, parts in sorted(race_sums().items(), reverse=True):  # sums of sums stand above them
+        groups[line] = groups[list(parts)].sum(axis=0)
+    return groups
 
 
 _P1 = _race_groups()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
+from pipeline.storage.files import new_folder
 
 
 class ImportFolder:
@@ -39,37 +38,15 @@ class ImportFolder:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[ImportFolder]:
-    """A folder to write to, which becomes `target` when the block ends without an error.
+def import_folder(out: Path) -> Iterator[ImportFolder]:
+    """A folder to write to, which becomes `out` when the block ends without an error; see `storage.files.new_folder`.
 
     Raises:
-        InputError: `target` is there and is not an empty folder, or cannot be written.
+        InputError: `out` is there and is not an empty folder, or what is imported is wrong.
+        ReleaseError: writing fails.
     """
-    check_new(target)
-    staging = target.parent / f".{target.name}.{os.getpid()}.{secrets.token_hex(4)}"
-    try:
-        staging.mkdir(parents=True)
+    with new_folder(out) as folder:
         try:
-            yield ImportFolder(staging)
-            staging.rename(target)  # over an empty folder, too
+            yield ImportFolder(folder)
         except InputError as error:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise InputError(str(error).replace(str(staging), str(target))) from error
-        except BaseException:
-            shutil.rmtree(staging, ignore_errors=True)
-            raise
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written: {error.strerror or error}") from error
-
-
-def check_new(target: Path) -> None:
-    """InputError where `target` is something, and not an empty folder."""
-    try:
-        if target.is_dir():
-            there = sorted(item.name for item in target.iterdir())
-            if there:
-                raise InputError(f"{target}: the folder holds {there[0]} already; give one that is new or empty")
-        elif target.exists():
-            raise InputError(f"{target}: is not a folder; give one that is new or empty")
-    except OSError as error:
-        raise InputError(f"{target}: cannot be read: {error.strerror or error}") from error
+            raise InputError(str(error).replace(str(folder), str(out))) from error

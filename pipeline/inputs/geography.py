@@ -1,32 +1,22 @@
-"""The public inputs of a release: the list of leaves, and counts of facilities that bound the persons in them."""
+"""The geography of a release as its spec names it: the list of leaves, and the areas off the spine."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from geography.build import spine_from_pairs, spine_from_prefixes, spine_from_table
 from geography.codes import first_few, text_column
 from geography.off_spine import OffSpineAreas
 from geography.regroup import regroup
 from geography.spine import Spine
-from pipeline.errors import InputError, RecordsError, ReleaseError, SpineError
+from pipeline.errors import InputError, RecordsError, SpineError
+from pipeline.inputs.public_file import open_public
 from pipeline.model.memory_table import Source
-from pipeline.model.universe import Bound
-from pipeline.records.columns import CountReader
-from pipeline.records.geocodes import LeafReader, text_array
-from pipeline.records.problems import ProblemLog
-from pipeline.records.record_files import RecordsFile, open_records
-from pipeline.release.spine import read_public_spine as read_public_spine
-from pipeline.release.spine import write_spine as write_spine
+from pipeline.records.geocodes import text_array
 from pipeline.spec.sections import GeographySection, RegroupSection
-from pipeline.storage.files import open_parquet, reading, write_parquet
-
-_CHUNK_ROWS = 1_000_000
 
 
 def read_spine(geography: GeographySection) -> Spine:
@@ -85,7 +75,7 @@ def read_listed_spine(geography: GeographySection) -> Spine:
 
 def _text_columns(path: Source, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
     """Columns of a CSV or Parquet file, or of a table in memory, as text without nulls."""
-    file = _open(path, names, what)
+    file = open_public(path, names, what)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:
         for chunk in file.chunks():
@@ -94,85 +84,3 @@ def _text_columns(path: Source, names: Sequence[str], what: str = "the file of t
     except RecordsError as error:
         raise InputError(str(error)) from None
     return [pa.concat_arrays(parts[name]) for name in names]
-
-
-def _open(path: Source, columns: Sequence[str], what: str) -> RecordsFile:
-    """The file, which is public: what is wrong with it may be told to everyone."""
-    try:
-        return open_records(path, columns, _CHUNK_ROWS, what=what)
-    except RecordsError as error:
-        raise InputError(str(error)) from None
-
-
-def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
-    """The number of facilities of each answer that the bound is on, `(n_geounits, n_columns)` int64.
-
-    Columns stand in the order of the answers' numbers.
-
-    Raises:
-        InputError: the file cannot be read, or does not have one row for each geounit of the bound's level.
-    """
-    where = f"bound {bound.name!r}"
-    upto = Spine(spine.levels[: spine.index_of(bound.level) + 1])
-    names = [bound.columns[answer] for answer in sorted(bound.columns)]
-    file = _open(bound.file, [bound.geocode, *names], f"the file of the {where}")
-    reader = LeafReader(upto, bound.geocode, bound.file)
-    log = ProblemLog(bound.file, file.find_lines)
-    found = np.zeros((upto.n_leaves, len(names)), dtype=np.int64)
-    rows_of = np.zeros(upto.n_leaves, dtype=np.int64)
-    first_row = 0
-    try:
-        for chunk in file.chunks():
-            geounits, _ = reader.read(chunk.column(bound.geocode), first_row, log)
-            known = geounits >= 0
-            rows_of += np.bincount(geounits[known], minlength=upto.n_leaves)
-            for number, name in enumerate(names):
-                counts = CountReader(name).read(chunk.column(name), first_row, log)
-                found[geounits[known], number] = counts[known]
-            first_row += chunk.num_rows
-        log.raise_if_any()
-    except RecordsError as error:
-        raise InputError(f"{where}: {error}") from None
-    for wrong, what in ((rows_of > 1, "several rows"), (rows_of == 0, "no row")):
-        if wrong.any():
-            codes = upto.leaf_level.geocodes[wrong]
-            raise InputError(
-                f"{where}: {bound.file}: {len(codes):,} geounits of level {bound.level!r} have {what}: "
-                f"{first_few(codes)}; each needs one"
-            )
-    return found
-
-
-def _facility_columns(bound: Bound) -> pa.Schema:
-    labels = bound.query.answer_labels()
-    counts = [pa.field(labels[answer], pa.int64(), nullable=False) for answer in sorted(bound.columns)]
-    return pa.schema([pa.field("geocode", pa.string(), nullable=False), *counts])
-
-
-def write_facilities(
-    target: Path, staging: Path, bound: Bound, geocodes: NDArray[np.str_], facilities: NDArray[np.int64]
-) -> None:
-    """Write the number of facilities in each geounit, one column an answer."""
-    columns = [pa.array(geocodes, pa.string()), *(pa.array(column) for column in facilities.T)]
-    header = {
-        "kind": "constraint",
-        "name": bound.name,
-        "level": bound.level,
-        "query": bound.query.name,
-        "persons_each": [bound.lower, bound.upper],
-    }
-    write_parquet(target, pa.table(columns, schema=_facility_columns(bound)), staging, header)
-
-
-def read_public_facilities(path: Path, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
-    """The facilities written by `write_facilities`; ReleaseError where they are of others."""
-    with open_parquet(path) as file, reading(path):
-        if not file.schema_arrow.equals(_facility_columns(bound)):
-            raise ReleaseError(f"{path} does not have the columns of the bound {bound.name!r}")
-        table = file.read()
-        if table.column("geocode").to_pylist() != geocodes.tolist():
-            raise ReleaseError(f"{path} is damaged: its rows are not the geounits of level {bound.level!r}")
-        facilities = np.stack([column.to_numpy() for column in table.columns[1:]], axis=1).astype(np.int64)
-    if (facilities < 0).any():
-        raise ReleaseError(f"{path} is damaged: it has a negative number of facilities")
-    return facilities

@@ -34,6 +34,9 @@ class MemoryTable:
     def __str__(self) -> str:
         return self.label
 
+    def __reduce__(self) -> str | tuple[object, ...]:
+        raise TypeError(f"{self.label}: a table in memory stays in its process; it may be confidential")
+
 
 #: Where rows with columns come from.
 Source = Path | MemoryTable

@@ -35,16 +35,21 @@ class Query:
     def parse(cls, text: str, schema: Schema, *, where: str = "query") -> Query:
         """The query that `text` ("votingage * hispanic", "total", "detailed") states over `schema`.
 
+        Its name is the text with single blanks around each *.
+
+        Args:
+            where: what messages call the place of the text, such as a key of the spec.
+
         Raises:
             SpecError: a term is not an attribute or recode, or an attribute is named twice.
         """
-        stripped = text.strip()
-        if stripped == "total":
+        name = " * ".join(term.strip() for term in text.split("*")).strip()
+        if name == "total":
             terms: list[str] = []
-        elif stripped == "detailed":
+        elif name == "detailed":
             terms = list(schema.names)
         else:
-            terms = [term.strip() for term in stripped.split("*")]
+            terms = [term.strip() for term in name.split("*")]
         by_attribute: dict[str, str] = {}
         for term in terms:
             recode = schema.recode(term)
@@ -52,12 +57,12 @@ class Query:
             if attribute not in schema.names:
                 allowed = [*schema.names, *(r.name for r in schema.recodes), "total", "detailed"]
                 raise SpecError(
-                    f"{where}: {term!r} in the query {text!r} is no attribute or recode; allowed are "
+                    f"{where}: {term!r} in the query {name!r} is no attribute or recode; allowed are "
                     f"{', '.join(allowed)}, joined by *"
                 )
             if attribute in by_attribute:
                 raise SpecError(
-                    f"{where}: the query {text!r} names the attribute {attribute!r} twice "
+                    f"{where}: the query {name!r} names the attribute {attribute!r} twice "
                     f"({by_attribute[attribute]!r} and {term!r}); once is allowed"
                 )
             by_attribute[attribute] = term
@@ -75,8 +80,8 @@ class Query:
             else:
                 groups.append(np.arange(len(attr.values), dtype=np.int64))
                 labels.append(attr.values)
-        ordered = tuple(by_attribute[name] for name in schema.names if name in by_attribute)
-        return cls(name=stripped, terms=ordered, groups=tuple(groups), labels=tuple(labels))
+        ordered = tuple(by_attribute[one] for one in schema.names if one in by_attribute)
+        return cls(name=name, terms=ordered, groups=tuple(groups), labels=tuple(labels))
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -9,20 +9,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.query import Query
+from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import Strategy
-from pipeline.spec.input_section import InputSpec
-
-Framework = Literal["zcdp", "pure"]
-Neighbours = Literal["change-one", "add-remove"]
+from pipeline.privacy.budget import Framework, Neighbours
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +82,7 @@ class Universe:
     bounds: tuple[Bound, ...]
     tables: tuple[Table, ...]
     passes: tuple[Query, ...]
-    input: InputSpec | None
+    input: RecordSource | None
     preset: str = ""
     dataset: str = ""
     bypass: bool = False
@@ -105,11 +102,14 @@ class Universe:
     def level_names(self) -> tuple[str, ...]:
         return self.strategy.level_names
 
-    def require_input(self) -> InputSpec:
+    def key(self, name: str) -> str:
+        """Where `name` of this universe stands in the spec: "input", or "companions.units.input"."""
+        return f"companions.{self.name}.{name}" if self.name else name
+
+    def require_input(self) -> RecordSource:
         """The records; SpecError where the spec names none."""
         if self.input is None:
-            key = f"companions.{self.name}.input" if self.name else "input"
-            raise SpecError(f"{key}: missing; a run needs the records: file, form and geocode")
+            raise SpecError(f"{self.key('input')}: missing; a run needs the records: file, form and geocode")
         return self.input
 
     def privacy_fingerprint(self) -> str:

@@ -1,7 +1,8 @@
-"""Who tells the variance of a sum: a provider that the installed distribution names.
+"""Who computes the margin of a sum: a provider that the installed distribution names.
 
-The variance of a sum needs the covariances of the estimation, which `postprocess` computes from spec and spine. The
-reader states what it needs here; the entry point "linear" of the group `spinewise.margins` provides it.
+The margin of a sum needs the covariances of the estimation, which `postprocess` computes from spec and spine, and the
+rule by which published margins are made. The reader states what it needs here; the entry point "linear" of the group
+`spinewise.margins` provides it.
 """
 
 from __future__ import annotations
@@ -19,27 +20,26 @@ from pipeline.model.universe import Universe
 from pipeline.release.layout import UniverseDirectory
 
 GROUP, NAME = "spinewise.margins", "linear"
-#: 90 % quantile of the absolute value of a standard normal.
-NORMAL_QUANTILE = 1.6448536269514722
-#: Variances below this, in persons squared, are those of numbers that are exact.
-_EXACT = 1e-9
 
 #: For each attribute, the group that each of its values is summed into.
 Groups = Sequence[NDArray[np.int64]]
 
 
-class Variances(Protocol):
-    """Variances of sums of cells; NaN where the measurements do not determine a sum."""
+class HalfWidths(Protocol):
+    """Half the widths of the 90 % intervals of sums of cells, in whole persons.
+
+    0 where a sum is exact, NaN where the measurements do not determine it.
+    """
 
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
-        """`(n_geounits, size)` variances of the answers that `groups` make, for every geounit of a level."""
+        """`(n_geounits, size)`, of the answers that `groups` make, for every geounit of a level."""
 
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
-        """`(size,)` variances of the answers for the leaves `(n_leaves,)` together."""
+        """`(size,)`, of the answers for the leaves `(n_leaves,)` together."""
 
 
-#: (universe, its public files, spine, estimator) -> variances.
-Provider = Callable[[Universe, UniverseDirectory, Spine, str], Variances]
+#: (universe, its public files, spine, estimator) -> half-widths.
+Provider = Callable[[Universe, UniverseDirectory, Spine, str], HalfWidths]
 
 
 def provider() -> Provider:
@@ -49,9 +49,3 @@ def provider() -> Provider:
     raise ReleaseError(
         f"margins of sums: no {NAME!r} is installed in the entry points {GROUP!r}; install spinewise anew (make setup)"
     )
-
-
-def half_widths(variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Half the width of a 90 % interval, rounded up to whole persons; 0 where exact, NaN where unknown."""
-    exact = variances < _EXACT
-    return np.where(exact, 0.0, np.ceil(NORMAL_QUANTILE * np.sqrt(np.where(exact, 0.0, variances)) - 1e-6))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -14,11 +13,8 @@ from geography.codes import first_few
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.reading.margins import half_widths
+from pipeline.reading.numbers import Numbers
 from pipeline.release.tables import MARGIN_SUFFIX
-
-if TYPE_CHECKING:
-    from pipeline.reading.release import Release
 
 #: Column with the sum of all numbers of a row, where there are several.
 SUM = "sum"
@@ -35,7 +31,7 @@ class Question:
         conditions: how `where` was called, for people.
     """
 
-    release: Release
+    release: Numbers
     query: Query
     allowed: tuple[NDArray[np.bool_], ...]
     conditions: tuple[str, ...] = field(default=())
@@ -73,12 +69,11 @@ class Question:
         answers = marginal.answer_csr(counts)[:, kept]
         margins = release.published_margins(self.query, level) if self._is_whole else None
         if margins is None:
-            margins = half_widths(release.variances.of_level(number, marginal.groups)[:, kept])
+            margins = release.half_widths.of_level(number, marginal.groups)[:, kept]
         total = None
         if len(labels) > 1:
             together = self._together()
-            variances = release.variances.of_level(number, together.groups)[:, 0]
-            total = answers.sum(axis=1), half_widths(variances)
+            total = answers.sum(axis=1), release.half_widths.of_level(number, together.groups)[:, 0]
         return _frame(release.spine.levels[number].geocodes, "geocode", labels, answers, margins, total)
 
     def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
@@ -101,8 +96,8 @@ class Question:
         for name, codes in named.items():
             inside = release.leaves_of(codes, name)
             answers.append(leaves[inside].sum(axis=0))
-            margins.append(half_widths(release.variances.of_area(inside, marginal.groups)[kept]))
-            sums.append(half_widths(release.variances.of_area(inside, together.groups)[:1])[0])
+            margins.append(release.half_widths.of_area(inside, marginal.groups)[kept])
+            sums.append(release.half_widths.of_area(inside, together.groups)[0])
         found = np.array(answers)
         total = (found.sum(axis=1), np.array(sums)) if len(labels) > 1 else None
         return _frame(np.array(list(named)), "area", labels, found, np.array(margins), total)

@@ -13,21 +13,15 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.codes import counted, first_few
-from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
-from pipeline.published import release_at
-from pipeline.reading.margins import Variances, provider
+from pipeline.published import PublishedRelease, open_finished
+from pipeline.reading.margins import HalfWidths, provider
 from pipeline.reading.question import Question
-from pipeline.release.histograms import read_histogram
-from pipeline.release.layout import RunDirectory, UniverseDirectory
-from pipeline.release.manifest import Manifest, read_manifest
-from pipeline.release.spine import read_public_spine
+from pipeline.release.layout import UniverseDirectory
 from pipeline.release.tables import MARGIN_SUFFIX, read_table
-from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.spec.resolve_strategy import parse_query
 
 
 def open_release(folder: Path | str) -> Release:
@@ -36,11 +30,8 @@ def open_release(folder: Path | str) -> Release:
     Raises:
         InputError: there is no finished release; ReleaseError: it is damaged.
     """
-    run = release_at(Path(folder))
-    manifest = read_manifest(run.manifest)
-    spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
-    spine = read_public_spine(run.spine, spec.geography.level_names)
-    return Release(run, manifest, spec, spine, spec.universes()[0])
+    release = open_finished(Path(folder), check_hashes=False)
+    return Release(release, release.universes[0])
 
 
 class Release:
@@ -54,13 +45,12 @@ class Release:
         universe: whose tables these are.
     """
 
-    def __init__(
-        self, run: RunDirectory, manifest: Manifest, spec: ReleaseSpec, spine: Spine, universe: Universe
-    ) -> None:
-        self.run = run
-        self.manifest = manifest
-        self.spec = spec
-        self.spine = spine
+    def __init__(self, release: PublishedRelease, universe: Universe) -> None:
+        self.run = release.run
+        self.manifest = release.manifest
+        self.spec = release.spec
+        self.spine = release.spine
+        self._release = release
         self.universe = universe
         self._histograms: dict[str, sp.csr_array] = {}
 
@@ -110,9 +100,9 @@ class Release:
 
     def companion(self, name: str) -> Release:
         """The companion of that name; InputError where there is none."""
-        for universe in self.spec.universes()[1:]:
+        for universe in self._release.universes[1:]:
             if universe.name == name:
-                return Release(self.run, self.manifest, self.spec, self.spine, universe)
+                return Release(self._release, universe)
         raise InputError(f"{self.name}: no companion {name!r}; there are {', '.join(self.companions) or 'none'}")
 
     def table(self, name: str, level: str) -> pd.DataFrame:
@@ -141,9 +131,8 @@ class Release:
         Raises:
             InputError: it names what the schema does not have.
         """
-        return Question(
-            self, parse_query(text, self.schema, "query"), tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
-        )
+        everybody = tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
+        return Question(self, Query.parse(text, self.schema), everybody)
 
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""
@@ -154,13 +143,13 @@ class Release:
     def histogram(self, level: str) -> sp.csr_array:
         """The released counts `(n_geounits, n_cells)` of a level; kept once read."""
         if level not in self._histograms:
-            geocodes = self.spine.levels[self.index_of(level)].geocodes
-            self._histograms[level] = read_histogram(self.files.histogram(level), geocodes, self.schema)
+            geounits = self.spine.levels[self.index_of(level)]
+            self._histograms[level] = self._release.histogram(self.universe, geounits)
         return self._histograms[level]
 
     @cached_property
-    def variances(self) -> Variances:
-        """The variances of sums; computed from spec and spine when first needed."""
+    def half_widths(self) -> HalfWidths:
+        """The margins of sums; computed from spec and spine when first needed."""
         return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
 
     def published_margins(self, query: Query, level: str) -> NDArray[np.float64] | None:

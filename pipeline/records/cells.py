@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.columns import AttributeReader, CountReader
 from pipeline.records.geocodes import LeafReader
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
 from pipeline.records.wide import expand_cells
-from pipeline.spec.input_section import InputSpec
 
 #: Rows of a Parquet file read at a time; about 50 bytes each are held.
 CHUNK_ROWS = 1_000_000
@@ -53,12 +53,12 @@ class RecordCells:
         chunks: reads the file, once.
     """
 
-    log: ProblemLog
+    log: MistakeLog
     chunks: Callable[[], Iterator[CellChunk]]
 
 
 def open_cells(
-    records: InputSpec,
+    records: RecordSource,
     schema: Schema,
     spine: Spine | None,
     *,
@@ -83,7 +83,7 @@ def open_cells(
     return _open_rows(records, schema, None if records.geocode in skip else spine, chunk_rows, skip)
 
 
-def needed_columns(records: InputSpec, schema: Schema) -> tuple[str, ...]:
+def needed_columns(records: RecordSource, schema: Schema) -> tuple[str, ...]:
     """The columns that records of a row a record, or a cell, need."""
     columns = [records.columns.get(name, name) for name in schema.names]
     return tuple(
@@ -92,7 +92,7 @@ def needed_columns(records: InputSpec, schema: Schema) -> tuple[str, ...]:
 
 
 def _open_rows(
-    records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int, skip: Collection[str]
+    records: RecordSource, schema: Schema, spine: Spine | None, chunk_rows: int, skip: Collection[str]
 ) -> RecordCells:
     """Microdata and the long form: one cell a row, one person or a count of them."""
     attributes = [
@@ -110,7 +110,7 @@ def _open_rows(
     columns = [name for name in needed_columns(records, schema) if name not in skip]
     file = open_records(records.file, columns, chunk_rows)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
-    log = ProblemLog(records.file, file.find_lines)
+    log = MistakeLog(records.file, file.find_lines)
 
     def chunks() -> Iterator[CellChunk]:
         first_row = 0
@@ -143,7 +143,7 @@ def _open_rows(
     return RecordCells(log, chunks)
 
 
-def _open_wide(records: InputSpec, schema: Schema, spine: Spine | None, chunk_rows: int) -> RecordCells:
+def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk_rows: int) -> RecordCells:
     """The wide form: one leaf a row, one sum of columns a cell."""
     cells = expand_cells(records.cells, schema, coded=records.coded, values=records.values)
     readers = {name: CountReader(name) for cell in cells for _, name in cell.terms}
@@ -151,7 +151,7 @@ def _open_wide(records: InputSpec, schema: Schema, spine: Spine | None, chunk_ro
         records.file, [records.geocode, *readers], max(1, min(chunk_rows, CHUNK_VALUES // (len(readers) + 1)))
     )
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
-    log = ProblemLog(records.file, file.find_lines)
+    log = MistakeLog(records.file, file.find_lines)
 
     def chunks() -> Iterator[CellChunk]:
         seen = np.zeros(0 if spine is None else spine.n_leaves, dtype=bool)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.model.schema import Attribute
-from pipeline.records.problems import SHOWN, ProblemLog, list_allowed
+from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
 
 #: Largest count that one row may hold: more than there are people, and far from the end of int64 when summed.
 LARGEST_COUNT = 10**10
@@ -106,7 +106,7 @@ class AttributeReader:
             return f"column {self.column!r}"
         return f"column {self.column!r} (attribute {self.attribute.name!r})"
 
-    def read(self, column: pa.Array, first_row: int, log: ProblemLog) -> NDArray[np.int64]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
         """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         distinct = Distinct.of(column)
         no_value = self.numbers.get("", MISSING)
@@ -132,7 +132,7 @@ class CountReader:
 
     column: str
 
-    def read(self, column: pa.Array, first_row: int, log: ProblemLog) -> NDArray[np.int64]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
         """Count of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         distinct = Distinct.of(column)
         counts = distinct.spread(np.array([parse_count(v) for v in distinct.values.to_pylist()], dtype=np.int64))

@@ -14,7 +14,7 @@ from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.model.memory_table import Source
 from pipeline.records.columns import MISSING, OUTSIDE, Distinct
-from pipeline.records.problems import ProblemLog, quote
+from pipeline.records.problems import MistakeLog, quote
 
 
 class LeafReader:
@@ -29,7 +29,7 @@ class LeafReader:
         self.column = column
         self.path = path
 
-    def read(self, column: pa.Array, first_row: int, log: ProblemLog) -> tuple[NDArray[np.int64], Distinct]:
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[NDArray[np.int64], Distinct]:
         """Number of each row's leaf, `(n_rows,)`, negative where it is noted in `log` as wrong; and the geocodes.
 
         Raises:

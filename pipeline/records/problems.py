@@ -37,8 +37,8 @@ def _and_more(items: Iterable[str], more: bool) -> str:
 
 
 @dataclass
-class Problem:
-    """One kind of mistake in one place of the file."""
+class Mistake:
+    """One kind of mistake in one place of the file, in however many rows."""
 
     where: str
     what: str
@@ -61,8 +61,8 @@ class Problem:
         return f"{text}; {self.allowed}"
 
 
-class ProblemLog:
-    """Collects the problems of one file; rows are numbered from 1, the header of a CSV file not counted.
+class MistakeLog:
+    """Collects the mistakes in one file; rows are numbered from 1, the header of a CSV file not counted.
 
     Args:
         file: the file, or the table in memory, that is read.
@@ -72,7 +72,7 @@ class ProblemLog:
     def __init__(self, file: Source, find_lines: Callable[[Sequence[int]], dict[int, int]] | None = None) -> None:
         self.file = file
         self._find_lines = find_lines
-        self._problems: dict[tuple[str, str], Problem] = {}
+        self._mistakes: dict[tuple[str, str], Mistake] = {}
 
     def add(
         self,
@@ -82,51 +82,51 @@ class ProblemLog:
         found: Iterable[str],
         allowed: str | Callable[[], str],
     ) -> None:
-        """Note that `rows` (n,), numbered from 1 and increasing, have the problem; nothing where there are none.
+        """Note that `rows` (n,), numbered from 1 and increasing, have the mistake; nothing where there are none.
 
         Args:
             where: the place, such as `column 'race'`.
-            what: the problem, such as `a value outside the schema`.
+            what: the mistake, such as `a value outside the schema`.
             rows: the rows of this chunk.
             found: distinct values found there, in order of appearance; may be cut after SHOWN + 1.
             allowed: the end of the message; a function where it is costly to make.
         """
         if not rows.size:
             return
-        problem = self._problems.get((where, what))
-        if problem is None:
-            problem = Problem(where, what, allowed if isinstance(allowed, str) else allowed())
-            self._problems[where, what] = problem
-        problem.n_rows += int(rows.size)
-        problem.first_rows += rows[: SHOWN - len(problem.first_rows)].tolist()
+        mistake = self._mistakes.get((where, what))
+        if mistake is None:
+            mistake = Mistake(where, what, allowed if isinstance(allowed, str) else allowed())
+            self._mistakes[where, what] = mistake
+        mistake.n_rows += int(rows.size)
+        mistake.first_rows += rows[: SHOWN - len(mistake.first_rows)].tolist()
         for value in found:
-            if value in problem.found:
+            if value in mistake.found:
                 continue
-            if len(problem.found) == SHOWN:
-                problem.more_found = True
+            if len(mistake.found) == SHOWN:
+                mistake.more_found = True
                 break
-            problem.found.append(value)
+            mistake.found.append(value)
 
     @property
-    def problems(self) -> list[Problem]:
+    def mistakes(self) -> list[Mistake]:
         """What was noted, in the order in which it was first met."""
-        return list(self._problems.values())
+        return list(self._mistakes.values())
 
     def lines(self) -> dict[int, int]:
-        """The line of each row that a problem shows; empty for files without lines, and where there is no problem."""
-        if self._find_lines is None or not self._problems:
+        """The line of each row that a mistake shows; empty for files without lines, and where there is no mistake."""
+        if self._find_lines is None or not self._mistakes:
             return {}
-        return self._find_lines([row for problem in self.problems for row in problem.first_rows])
+        return self._find_lines([row for mistake in self.mistakes for row in mistake.first_rows])
 
     def raise_if_any(self) -> None:
         """Raises:
-        RecordsError: a problem was noted; the message tells all of them.
+        RecordsError: a mistake was noted; the message tells all of them.
         """
-        problems = self.problems
-        if not problems:
+        mistakes = self.mistakes
+        if not mistakes:
             return
         line_of_row = self.lines()
-        told = [problem.tell(line_of_row) for problem in problems]
+        told = [mistake.tell(line_of_row) for mistake in mistakes]
         if len(told) == 1:
             raise RecordsError(f"{self.file}, {told[0]}")
         raise RecordsError(f"{self.file}: {len(told)} problems\n" + "\n".join(f"  {text}" for text in told))

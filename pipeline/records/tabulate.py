@@ -8,16 +8,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
+from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.cells import CHUNK_ROWS, open_cells
 from pipeline.records.count_accumulator import CountAccumulator
-from pipeline.spec.input_section import InputSpec
 
 _HASHED_AT_ONCE = 1 << 20
 
 
 def tabulate(
-    records: InputSpec, schema: Schema, spine: Spine, *, chunk_rows: int = CHUNK_ROWS
+    records: RecordSource, schema: Schema, spine: Spine, *, chunk_rows: int = CHUNK_ROWS
 ) -> sp.csr_array[np.int64]:
     """Count the records of each leaf by cell: all of them, or none and an error.
 

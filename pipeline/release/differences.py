@@ -14,22 +14,6 @@ from pipeline.errors import MemoryShortError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import sha256_file
 
-#: Folders of public/ in the order in which a run writes them.
-_ORDER = (
-    "spine",
-    "polygons",
-    "constraints",
-    "invariants",
-    "measurements",
-    "selected",
-    "histograms",
-    "tables",
-    "estimates",
-    "microdata",
-    "report",
-)
-#: Suffixes of files under public/.
-_SUFFIXES = (".parquet", ".geojson", ".html")
 #: Parts of the manifest that are compared by themselves.
 _APART = {"files", "manifest_sha256", "software"}
 
@@ -61,14 +45,9 @@ def compare_public(one: RunDirectory, two: RunDirectory, levels: Sequence[str]) 
     Args:
         levels: their names, top first.
     """
-    names = {
-        path.relative_to(run.public).as_posix()
-        for run in (one, two)
-        for path in run.public.rglob("*")
-        if path.is_file()
-    }
+    names = {run.name_of(path) for run in (one, two) for path in run.public.rglob("*") if path.is_file()}
     found = []
-    for name in sorted(names, key=lambda name: _place(name, levels)):
+    for name in sorted(names, key=lambda name: one.order_of(one.public / name, levels)):
         first, second = one.public / name, two.public / name
         shown = f"public/{name}"
         if not first.is_file():
@@ -80,43 +59,8 @@ def compare_public(one: RunDirectory, two: RunDirectory, levels: Sequence[str]) 
                 parts = _manifest_parts(first, second)
                 found += [Difference(shown, "", "", f"differs in {', '.join(parts)}")] if parts else []
             else:
-                found.append(_difference(shown, first, second, _level_of(name, levels)))
+                found.append(_difference(shown, first, second, one.level_of(first, levels)))
     return found
-
-
-def _place(name: str, levels: Sequence[str]) -> tuple[int, int, str]:
-    parts = _parts(name)
-    stage = next((_ORDER.index(part) for part in parts if part in _ORDER), len(_ORDER))
-    level = _level_of(name, levels)
-    return stage, levels.index(level) if level else len(levels), name
-
-
-def _parts(name: str) -> list[str]:
-    """The folders of a file and its name without its suffix."""
-    *folders, file = name.split("/")
-    suffix = next((one for one in _SUFFIXES if file.endswith(one)), "")
-    return [*folders, file.removesuffix(suffix)]
-
-
-def _level_of(name: str, levels: Sequence[str]) -> str:
-    """The level that a file is of, by the layout; the leaf level for microdata."""
-    parts = _parts(name)
-    if parts[0] == "companions":
-        parts = parts[2:]
-    if parts[0] == "microdata":
-        return levels[-1]
-    by_folder = {
-        "polygons": 1,
-        "measurements": 1,
-        "invariants": 1,
-        "histograms": 1,
-        "estimates": 1,
-        "tables": 2,
-        "selected": 2,
-    }
-    position = by_folder.get(parts[0])
-    found = parts[position] if position is not None and position < len(parts) else ""
-    return found if found in levels else ""
 
 
 def _manifest_parts(first: Path, second: Path) -> list[str]:

@@ -9,12 +9,29 @@ The main universe's files stand directly in the two; those of a companion in `co
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import InputError
 
 _SAFE_NAME = re.compile(r"[\w][\w.+-]*", re.UNICODE)
+#: What is in public/, in the order in which a run writes it, and which part of its path below names the level, if any.
+_STAGES: Mapping[str, int | None] = {
+    "spine": None,
+    "polygons": 1,
+    "constraints": None,
+    "invariants": 1,
+    "measurements": 1,
+    "selected": 2,
+    "histograms": 1,
+    "tables": 2,
+    "estimates": 1,
+    "microdata": None,
+    "report": None,
+}
+#: Suffixes of files under public/.
+_SUFFIXES = (".parquet", ".geojson", ".html")
 #: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.
 _LONGEST_NAME = 200
 
@@ -36,11 +53,6 @@ def file_name(kind: str, name: str) -> str:
 def query_file_name(query: str) -> str:
     """The file name of a query: "votingage * hispanic" -> "votingage.hispanic"; its terms are identifiers."""
     return file_name("query", ".".join(term.strip() for term in query.split("*")))
-
-
-def query_of_file_name(stem: str) -> str:
-    """The query of a file name without its suffix: "votingage.hispanic" -> "votingage * hispanic"."""
-    return " * ".join(stem.split("."))
 
 
 @dataclass(frozen=True)
@@ -131,6 +143,34 @@ class RunDirectory:
     @property
     def manifest(self) -> Path:
         return self.public / "manifest.json"
+
+    def level_of(self, path: Path, levels: Sequence[str]) -> str:
+        """The one of `levels` (top first) that a public file is of, "" for none; the leaf level for microdata."""
+        parts = self._parts(path)
+        if parts[0] == "companions":
+            parts = parts[2:]
+        if parts[0] == "microdata":
+            return levels[-1]
+        position = _STAGES.get(parts[0])
+        named = parts[position] if position is not None and position < len(parts) else ""
+        return named if named in levels else ""
+
+    def order_of(self, path: Path, levels: Sequence[str]) -> tuple[int, int, str]:
+        """Sorts public files as a run writes them: by stage, then by level from the top, then by name."""
+        stages = list(_STAGES)
+        stage = next((stages.index(part) for part in self._parts(path) if part in _STAGES), len(stages))
+        level = self.level_of(path, levels)
+        return stage, levels.index(level) if level else len(levels), self.name_of(path)
+
+    def name_of(self, path: Path) -> str:
+        """The path of a public file below public/, with slashes."""
+        return path.relative_to(self.public).as_posix()
+
+    def _parts(self, path: Path) -> list[str]:
+        """The folders of a public file and its name without its suffix."""
+        *folders, file = self.name_of(path).split("/")
+        suffix = next((one for one in _SUFFIXES if file.endswith(one)), "")
+        return [*folders, file.removesuffix(suffix)]
 
     @property
     def spine(self) -> Path:

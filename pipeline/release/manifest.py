@@ -7,29 +7,22 @@ slips, not against someone who rewrites both.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
 import stat
-from collections.abc import Iterator, Sequence
-from decimal import ROUND_CEILING, Context, Decimal
-from fractions import Fraction
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import JsonValue, ValidationError
 
 from pipeline.errors import ReleaseError
-from pipeline.model.selection import Selection
-from pipeline.model.strategy import Strategy
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.privacy.budget import Framework, Neighbours, noise_for
 from pipeline.release.layout import RunDirectory
-from pipeline.storage.files import canonical_json, sha256_file, write_bytes
+from pipeline.release.privacy_statement import PrivacyStatement, Stated
+from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
 
 FORMAT: Final = 1
 
@@ -57,89 +50,21 @@ Status = Literal[
 MADE_ELSEWHERE: Final[Status] = "estimated from measurements that were made elsewhere"
 
 _HASH_FIELD = "manifest_sha256"
-_CONVERSION = "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"
-
-_BYPASS = (
-    " A geounit without siblings is not measured: the noise above it is less than stated here, as the budget of both "
-    "levels gives, and on every path from the top to a leaf the budgets add up to the whole."
-)
-_SELECT = (
-    " How detailed a table is in each area was chosen in some tables (select) by the exponential mechanism; these "
-    "choices, and the noise on what was chosen, are part of the guarantee."
-)
-_MADE_ELSEWHERE = (
-    " The noise was not drawn by this program: the measurements were made elsewhere. What is said here holds if they "
-    "were made as the spec says; only their stated variances were compared with it, and nothing of it was tested."
-)
 
 
-class _Statement(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-
-class NoiseStatement(_Statement):
-    """Noise on one query at one level; or one private choice, or the noise on what was chosen.
-
-    Attributes:
-        query: of a choice "select NAME", of what was chosen "selected NAME".
-        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace, epsilon of the exponential mechanism by
-            which choices are made, as an exact fraction.
-        scale_decimal: the same as a decimal, rounded up where it does not end.
-        share: of the universe's budget, as an exact fraction.
-    """
-
-    level: str
-    query: str
-    mechanism: MechanismName
-    scale: str
-    scale_decimal: str
-    share: str
-
-
-class InvariantStatement(_Statement):
-    """A query that is published exactly at a level."""
-
-    level: str
-    query: str
-
-
-class PrivacyStatement(_Statement):
-    """What is guaranteed about one universe ("" is the release's own, others are its companions).
-
-    Attributes:
-        budget: rho (zcdp) or epsilon (pure), as an exact fraction; `budget_decimal` is rounded up if it does not end.
-        delta: "0" in the pure framework.
-        epsilon: that holds at `delta`, decimal, rounded up.
-        conversion: how epsilon follows from the budget.
-        words: the guarantee in words.
-    """
-
-    universe: str
-    framework: Framework
-    neighbours: Neighbours
-    budget: str
-    budget_decimal: str
-    delta: str
-    epsilon: str
-    conversion: str
-    words: str
-    noise: tuple[NoiseStatement, ...]
-    invariants: tuple[InvariantStatement, ...]
-
-
-class Software(_Statement):
+class Software(Stated):
     name: str
     version: str
     python: str
     packages: dict[str, str]
 
 
-class FileEntry(_Statement):
+class FileEntry(Stated):
     sha256: str
     bytes: int
 
 
-class Manifest(_Statement):
+class Manifest(Stated):
     """Everything that the manifest says beside its own hash.
 
     Attributes:
@@ -189,115 +114,6 @@ def status(*, insecure_key: bool) -> Status:
     return "NOT FOR RELEASE: insecure test key" if insecure_key else "official"
 
 
-def decimal_text(value: Fraction, digits: int = 12) -> str:
-    """`value` (not negative) as a decimal; exact where that takes at most `digits` digits, else rounded up."""
-    context = Context(prec=digits, rounding=ROUND_CEILING)
-    number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
-    return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
-
-
-def privacy_statement(
-    *,
-    universe: str,
-    framework: Framework,
-    budget: Fraction,
-    delta: Fraction,
-    neighbours: Neighbours,
-    strategy: Strategy,
-    invariants: Sequence[tuple[str, str]],
-    bypass: bool = False,
-    made_elsewhere: bool = False,
-    selections: Sequence[Selection] = (),
-) -> PrivacyStatement:
-    """The guarantee of one universe; the noise is computed from the budget and the strategy, as measuring does.
-
-    Args:
-        universe: its name; "" for the release's own.
-        budget: rho or epsilon.
-        invariants: (level, query) of what is published exactly.
-        bypass: geounits without siblings are bypassed; the noise stated is that of geounits that stand for one level.
-        made_elsewhere: another program drew the noise; the statement says so.
-        selections: private choices, with their shares of the budget; the strategy has the rest.
-
-    Raises:
-        InputError: there is no noise for this budget; see `budget.noise_for`.
-    """
-    noise = []
-    rest = 1 - sum((one.share for one in selections), Fraction(0))
-    for level in strategy.levels:
-        for measured in level.queries:
-            spec = noise_for(framework, budget * rest, level.share, measured.share, neighbours)
-            share = rest * level.share * measured.share
-            noise.append(_noise_statement(level.level, measured.query.name, spec.mechanism, spec.scale, share))
-    for one in selections:
-        select, part = one.select, one.choice_part(framework, budget, neighbours)
-        noise += [
-            _noise_statement(one.level, select.stream_name, select.mechanism.name, select.epsilon, part),
-            _noise_statement(one.level, select.measured_name, one.noise.mechanism, one.noise.scale, one.share - part),
-        ]
-    zcdp = framework == "zcdp"
-    delta = delta if zcdp else Fraction(0)
-    epsilon = decimal_text(Fraction(zcdp_epsilon(budget, delta)) if zcdp else budget, digits=6 if zcdp else 12)
-    return PrivacyStatement(
-        universe=universe,
-        framework=framework,
-        neighbours=neighbours,
-        budget=str(budget),
-        budget_decimal=decimal_text(budget),
-        delta=decimal_text(delta),
-        epsilon=epsilon,
-        conversion=_CONVERSION if zcdp else "none: the budget is epsilon",
-        words=_in_words(framework, neighbours, budget, delta, epsilon, has_invariants=bool(invariants))
-        + (_SELECT if selections else "")
-        + (_BYPASS if bypass else "")
-        + (_MADE_ELSEWHERE if made_elsewhere else ""),
-        noise=tuple(noise),
-        invariants=tuple(InvariantStatement(level=level, query=query) for level, query in invariants),
-    )
-
-
-def _noise_statement(
-    level: str, query: str, mechanism: MechanismName, scale: Fraction, share: Fraction
-) -> NoiseStatement:
-    return NoiseStatement(
-        level=level,
-        query=query,
-        mechanism=mechanism,
-        scale=str(scale),
-        scale_decimal=decimal_text(scale),
-        share=str(share),
-    )
-
-
-def _in_words(
-    framework: Framework,
-    neighbours: Neighbours,
-    budget: Fraction,
-    delta: Fraction,
-    epsilon: str,
-    *,
-    has_invariants: bool,
-) -> str:
-    change = {"change-one": "one record having other values", "add-remove": "one record being there or not"}[neighbours]
-    if framework == "zcdp":
-        guarantee = (
-            f"zero-concentrated differential privacy with rho = {decimal_text(budget)}, and so (epsilon, "
-            f"delta)-differential privacy with epsilon = {epsilon} at delta = {decimal_text(delta)}"
-        )
-    else:
-        guarantee = f"pure differential privacy with epsilon = {epsilon}"
-    words = (
-        f"All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. Everything "
-        "else that is published of it is computed from these measurements and from public inputs, which costs nothing."
-    )
-    if has_invariants:
-        words += (
-            " The invariants are published exactly and are not protected: the guarantee compares only inputs that "
-            "agree on them."
-        )
-    return words
-
-
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:
     """Hash and size of every file under public/ but the manifest, by path.
 
@@ -318,7 +134,7 @@ def public_files(run: RunDirectory) -> dict[str, FileEntry]:
 def write_manifest(run: RunDirectory, manifest: Manifest) -> None:
     """Write the manifest with its own hash; ReleaseError where it cannot be written."""
     content = manifest.model_dump(mode="json")
-    content[_HASH_FIELD] = hashlib.sha256(canonical_json(content)).hexdigest()
+    content[_HASH_FIELD] = json_sha256(content)
     write_bytes(run.manifest, canonical_json(content), run.staging)
 
 
@@ -341,7 +157,7 @@ def read_manifest(path: Path) -> Manifest:
         raise ReleaseError(f"{path} is damaged: it is not laid out as it was written")
     stated = content.pop(_HASH_FIELD, None)
     rest = canonical_json(content)
-    if stated != hashlib.sha256(rest).hexdigest():
+    if stated != json_sha256(content):
         raise ReleaseError(f"{path} is damaged: its content does not have the hash that it states")
     if content.get("format") != FORMAT:
         raise ReleaseError(

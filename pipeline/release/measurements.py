@@ -20,6 +20,10 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from pipeline.model.allocation import Allocation
+from pipeline.model.query import Query
+from pipeline.model.strategy import MeasuredQuery
+from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Mechanism
 from pipeline.storage.files import (
     ParquetSink,
@@ -98,6 +102,26 @@ class MeasurementHeader:
             "variance": self.variance,
             **({"others": others} if others else {}),
         }
+
+
+def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
+    """What the file of one measurement says of itself."""
+    noise, *others = allocation.noises(universe, measured)
+    query, level = measured.query, allocation.strategy.level
+    return MeasurementHeader(
+        level,
+        query.name,
+        query.size,
+        noise.mechanism,
+        noise.scale,
+        noise.variance,
+        tuple((other.scale, other.variance) for other in others),
+    )
+
+
+def exact_header(level: str, query: Query) -> MeasurementHeader:
+    """What the file of an invariant says of itself."""
+    return MeasurementHeader(level, query.name, query.size, "exact", Fraction(0), 0.0)
 
 
 @dataclass(frozen=True, eq=False)

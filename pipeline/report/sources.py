@@ -10,7 +10,8 @@ from geography.spine import Spine
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import PrivacyStatement, Status
+from pipeline.release.manifest import Status
+from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.spec.release_spec import ReleaseSpec
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,11 +103,3 @@ def _quantile(margins: NDArray[np.int64], of_ten: int) -> float | None:
         return None
     rank = -(-total * of_ten // 10)
     return float(_EDGES[int(np.searchsorted(np.cumsum(margins), rank))]) / TENTHS
-
-
-def summarised(parts: Iterable[ReleasedTable]) -> MarginSummary:
-    """The margins of a whole table."""
-    summary = MarginSummary()
-    for part in parts:
-        summary.add(part)
-    return summary

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field, StrictBool, model_validator
 
+from pipeline.model.record_source import Form, RecordSource
 from pipeline.spec.fields import FileOrTable, Misfit, Section, Table
 
 
@@ -13,7 +14,7 @@ class InputSpec(Section):
     """The confidential records."""
 
     file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
-    form: Literal["microdata", "long", "wide"] = Field(
+    form: Form = Field(
         description='"microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf)'
     )
     geocode: str = Field(description="the column of leaf codes")
@@ -51,3 +52,7 @@ class InputSpec(Section):
         if problems:
             raise Misfit(*problems)
         return self
+
+    def source(self) -> RecordSource:
+        """What the rest of the pipeline sees of the section."""
+        return RecordSource(**{name: getattr(self, name) for name in type(self).model_fields})

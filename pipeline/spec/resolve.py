@@ -12,14 +12,15 @@ from pipeline.errors import SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.strategy import Strategy
-from pipeline.model.universe import Bound, Framework, Table, Universe
+from pipeline.model.universe import Bound, Table, Universe
+from pipeline.privacy.budget import Framework
 from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
-from pipeline.spec.resolve_strategy import parse_query, preset_rho, resolve_strategy
+from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
 from pipeline.spec.sections import (
     BoundSection,
     CompanionPrivacySection,
@@ -111,7 +112,7 @@ def resolve_universe(
         bounds=tuple(bound for bound in bounds if bound is not None),
         tables=tables,
         passes=fixed,
-        input=sections.input,
+        input=None if sections.input is None else sections.input.source(),
         preset=sections.strategy.preset or sections.strategy.derived_from or "",
         dataset=own_privacy.dataset or "",
         bypass=bypass,
@@ -149,7 +150,7 @@ def _queries(texts: Sequence[str], schema: Schema, problems: Problems, key: str)
     found: dict[tuple[str, ...], Query] = {}
     for number, text in enumerate(texts):
         with problems.noted():
-            query = parse_query(text, schema, f"{key}[{number}]")
+            query = Query.parse(text, schema, where=f"{key}[{number}]")
             if (other := found.setdefault(query.terms, query)) is not query:
                 same = "is there twice" if other.name == query.name else f"is the same query as {other.name!r}"
                 problems.add(f"{key}[{number}]", f"{text!r} {same}; name it once")
@@ -183,7 +184,7 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
             if term not in terms:
                 problems.add(key, unknown("attribute or recode", term, terms))
                 continue
-            query = parse_query(term, schema, key)
+            query = Query.parse(term, schema, where=key)
             labels = query.answer_labels()
             for value in values:
                 if value not in labels:
@@ -204,7 +205,7 @@ def _bound(
     columns: dict[int, str] = {}
     query: Query | None = None
     with problems.noted():
-        query = parse_query(section.query, schema, f"{key}.query")
+        query = Query.parse(section.query, schema, where=f"{key}.query")
         labels = query.answer_labels()
         for label, column in section.columns.items():
             if label in labels:
@@ -242,7 +243,7 @@ def _tables(
             if level not in level_names:
                 problems.add(f"{key}.levels", unknown("level", level, level_names, are="the levels are"))
         with problems.noted():
-            query = parse_query(section.query, schema, f"{key}.query")
+            query = Query.parse(section.query, schema, where=f"{key}.query")
             tables.append(Table(name, query, tuple(level for level in level_names if level in levels)))
     return tuple(tables)
 

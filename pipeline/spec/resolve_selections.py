@@ -12,7 +12,6 @@ from pipeline.model.schema import Schema
 from pipeline.model.selection import StatedSelection, refines
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.spec.resolve_strategy import parse_query
 from pipeline.spec.sections import SelectSection
 
 #: Largest threshold; losses are whole numbers of 64 bits.
@@ -72,7 +71,7 @@ def _versions(section: SelectSection, schema: Schema, problems: Problems, key: s
     versions: list[Query] = []
     for number, text in enumerate(section.versions):
         with problems.noted():
-            versions.append(parse_query(text, schema, f"{key}.versions[{number}]"))
+            versions.append(Query.parse(text, schema, where=f"{key}.versions[{number}]"))
     if len(versions) < len(section.versions):
         return versions
     for number, (coarse, fine) in enumerate(pairwise(versions), start=1):

@@ -24,11 +24,6 @@ class QueryShares:
     from_preset: bool = False
 
 
-def parse_query(text: str, schema: Schema, key: str) -> Query:
-    """The query of `text` with single blanks around each *; SpecError that names `key`."""
-    return Query.parse(" * ".join(term.strip() for term in text.split("*")), schema, where=key)
-
-
 def preset_rho(preset: Preset, level_names: Sequence[str]) -> Fraction:
     """The budget at which the spec's levels get what they have in the preset: its rho times their shares."""
     return preset.rho * sum((level.share for level in preset.match_levels(level_names).values()), Fraction(0))
@@ -137,7 +132,7 @@ def _measure(
     names: dict[tuple[str, ...], str] = {}
     for text, share in source.shares:
         with problems.noted():
-            query = parse_query(text, schema, source.key)
+            query = Query.parse(text, schema, where=source.key)
             if query.terms in names:
                 problems.add(
                     source.key, f"{names[query.terms]!r} and {query.name!r} are the same query; measure it once"

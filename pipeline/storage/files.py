@@ -146,7 +146,7 @@ def canonical_json(value: object) -> bytes:
 
 
 def json_sha256(value: object) -> str:
-    """SHA-256 of canonical JSON, in hexadecimal."""
+    """SHA-256 of `value` as canonical JSON, in hexadecimal."""
     return hashlib.sha256(canonical_json(value)).hexdigest()
 
 
@@ -304,32 +304,37 @@ def read_header(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
     return header
 
 
+def check_new(out: Path) -> None:
+    """InputError where `out` is something, and not an empty folder: nothing of the user's is ever replaced."""
+    try:
+        if out.is_symlink() or (out.exists() and not out.is_dir()):
+            raise InputError(f"--out {out}: is not a folder; give one that is new or empty")
+        if out.is_dir() and (there := min((item.name for item in out.iterdir()), default="")):
+            raise InputError(f"--out {out}: the folder holds {there} already; give one that is new or empty")
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be read ({error.strerror or error})") from None
+
+
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
     """A folder to write to, which becomes `out` when the block ends without an error.
 
     Args:
-        out: must not be there yet, or be an empty folder; so nothing of the user's is ever replaced.
+        out: must not be there yet, or be an empty folder.
 
     Raises:
         InputError: `out` holds something, or cannot be made.
         ReleaseError: writing fails; nothing is left then.
     """
+    check_new(out)
+    partial = out.parent / f".{out.name}.{os.getpid()}.{secrets.token_hex(4)}"
     try:
-        if out.is_symlink() or (out.exists() and not out.is_dir()):
-            raise InputError(f"--out {out}: found something that is not a folder; a new or empty folder is needed")
-        if out.is_dir() and any(out.iterdir()):
-            raise InputError(f"--out {out}: the folder is not empty; name a new or empty one")
-        out.parent.mkdir(parents=True, exist_ok=True)
-        partial = out.parent / f".{out.name}.{os.getpid()}.{secrets.token_hex(4)}"
-        partial.mkdir()
+        partial.mkdir(parents=True)
     except OSError as error:
         raise InputError(f"--out {out}: cannot be made ({error.strerror or error})") from None
     try:
         yield partial
-        if out.is_dir():
-            out.rmdir()
-        partial.rename(out)
+        partial.rename(out)  # over an empty folder, too
     except OSError as error:
         raise ReleaseError(write_problem(error, out)) from error
     finally:

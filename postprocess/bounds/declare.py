@@ -11,7 +11,8 @@ from geography.errors import InputError
 from geography.spine import Spine
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed, refines_within
-from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
 

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.bounds.set_bounds import UNBOUNDED
-from postprocess.downward.passes import join
+from postprocess.marginal import join
 from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray
 
 #: A violation below this is the solver's, in persons.
@@ -82,10 +82,10 @@ def section(
     rows, parents, atoms, statements = [roots], [np.zeros(roots.stop - roots.start, dtype=np.int64)], [], []
     for level in range(first, len(stated)):
         here = rows[-1]
-        lower_levels = [one.bounds.marginal for below in stated[level:] for one in below]
+        lower_levels = [statement.bounds.marginal for below in stated[level:] for statement in below]
         _, numbers = np.unique(join(lower_levels).cell_answer[possible], return_inverse=True)
         atoms.append(numbers.ravel().astype(np.int64))
-        statements.append(tuple(_sliced(one, here) for one in stated[level]))
+        statements.append(tuple(_sliced(statement, here) for statement in stated[level]))
         if level + 1 < len(stated):
             offsets = spine.child_offsets(level)
             rows.append(slice(int(offsets[here.start]), int(offsets[here.stop])))
@@ -94,8 +94,8 @@ def section(
 
 
 def _sliced(statement: Statement, rows: slice) -> Statement:
-    one = statement.bounds
-    return Statement(GroupBounds(one.name, one.marginal, one.lower[rows], one.upper[rows]), statement.below)
+    bounds = statement.bounds
+    return Statement(GroupBounds(bounds.name, bounds.marginal, bounds.lower[rows], bounds.upper[rows]), statement.below)
 
 
 def limits(statement: Statement) -> tuple[FloatArray, FloatArray]:
@@ -200,15 +200,15 @@ def _ranges(
             wide.append((statement, group))
     if (low > high).any():
         return None
-    found = []
+    rows = []
     for statement, group in wide:
         least, most = limits(statement)
         present = np.zeros_like(least)
         np.add.at(present.T, group, (high > 0).T.astype(np.float64))
         if ((present == 0) & (least > 0)).any():
             return None
-        found.append((statement, group, ((least > 0) | (most < np.inf)) & (present > 0)))
-    return low, high, found
+        rows.append((statement, group, ((least > 0) | (most < np.inf)) & (present > 0)))
+    return low, high, rows
 
 
 def balance(part: Section, level: int, above: IntArray, columns: IntArray, rows: Rows) -> None:

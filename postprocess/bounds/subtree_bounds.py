@@ -10,7 +10,8 @@ import numpy as np
 
 from geography.spine import Spine
 from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum
-from postprocess.problem import BoolArray, GroupBounds, IntArray, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import BoolArray, GroupBounds, IntArray
 
 #: Groups of the finest query up to which the bounds of all their sets are worked out: 2^10 of them.
 MOST_GROUPS = 10

@@ -11,14 +11,15 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
-from postprocess.downward.passes import Pass, passes_of, possible_groups, refines
+from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.tasks import LevelTask, level_tasks
 from postprocess.errors import SolverError
-from postprocess.families.batched import finished, solve_batched
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
+from postprocess.families.solve import solve_families
 from postprocess.linear.upward import LevelEstimate
+from postprocess.marginal import refines
 from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
 
 #: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
@@ -88,23 +89,6 @@ class _Member:
     ties: IntArray
 
 
-def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
-    """Solutions in order, by the batched solver, by cvxpy, or by cvxpy where the batched one did not converge."""
-    if solver == "cvxpy":
-        return [solve_with_cvxpy(family) for family in families]
-    solutions = solve_batched(families)
-    if solver == "batched":
-        for family, solution in zip(families, solutions, strict=True):
-            if solution is None:
-                raise SolverError(
-                    f'{family.name}: the batched solver did not converge; solver = "auto" would have asked cvxpy'
-                )
-    return [
-        finished(family, solve_with_cvxpy(family)) if solution is None else solution
-        for family, solution in zip(families, solutions, strict=True)
-    ]
-
-
 def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     """Whole-number histograms `(n, n_cells)` of the children of a batch of parents.
 
@@ -118,24 +102,24 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
     patterns, pattern_of = np.unique(task.possible, axis=0, return_inverse=True)
     copied, solved = _copies(task)
     result: list[tuple[IntArray, IntArray, IntArray]] = []
-    for number, one in enumerate(task.passes):
-        possible = possible_groups(one, patterns[:, asymmetric])[pattern_of.ravel()]
-        targets = _targets(task, one)
+    for number, current in enumerate(task.passes):
+        possible = possible_groups(current, patterns[:, asymmetric])[pattern_of.ravel()]
+        targets = _targets(task, current)
         members = [
             member
             for parent in solved
-            if (member := _member(task, number, one, parent, targets, possible, held)) is not None
+            if (member := _member(task, number, current, parent, targets, possible, held)) is not None
         ]
         solutions = solve_families([member.family for member in members], task.solver)
-        answers = np.zeros((n, one.hold.size), dtype=np.int64) if one.hold is not None else None
+        answers = np.zeros((n, current.hold.size), dtype=np.int64) if current.hold is not None else None
         for member, solution in zip(members, solutions, strict=True):
             report.add(solution)
             _compare(task, member, solution, report)
             whole = round_family(member.family, solution.x, member.chain, member.ties)
             _assert_kept(member, whole)
             first = int(task.offsets[member.parent])
-            if answers is not None and one.hold is not None:
-                group = one.group_of(one.hold)[member.cells]
+            if answers is not None and current.hold is not None:
+                group = current.group_of(current.hold)[member.cells]
                 np.add.at(answers[first : first + len(whole)].T, group, whole.T)
             else:
                 rows, columns = np.nonzero(whole)
@@ -168,7 +152,7 @@ def _copies(task: LevelTask) -> tuple[list[tuple[IntArray, IntArray, IntArray]],
     return copied, solved
 
 
-def _targets(task: LevelTask, one: Pass) -> list[tuple[IntArray, FloatArray]] | None:
+def _targets(task: LevelTask, current: Pass) -> list[tuple[IntArray, FloatArray]] | None:
     """Per parent the cells of the pass that are not zero, and their whole numbers; None at the top."""
     if task.parents is None:
         return None
@@ -176,8 +160,8 @@ def _targets(task: LevelTask, one: Pass) -> list[tuple[IntArray, FloatArray]] | 
     for parent in range(task.parents.shape[0]):
         row = slice(task.parents.indptr[parent], task.parents.indptr[parent + 1])
         cells, counts = task.parents.indices[row].astype(np.int64), task.parents.data[row].astype(np.float64)
-        if not one.detail:
-            sums = np.bincount(one.cells.cell_answer[cells], counts, minlength=one.cells.size)
+        if not current.detail:
+            sums = np.bincount(current.cells.cell_answer[cells], counts, minlength=current.cells.size)
             cells = np.flatnonzero(sums)
             counts = sums[cells]
         targets.append((cells, counts))
@@ -187,7 +171,7 @@ def _targets(task: LevelTask, one: Pass) -> list[tuple[IntArray, FloatArray]] | 
 def _member(
     task: LevelTask,
     number: int,
-    one: Pass,
+    current: Pass,
     parent: int,
     targets: list[tuple[IntArray, FloatArray]] | None,
     possible: BoolArray,
@@ -206,14 +190,16 @@ def _member(
         return None
     held_group = held_values = None
     chain: list[GroupLevel] = []
-    if held is not None and one.held is not None:
-        present, held_group = _renumbered(one.group_of(one.held)[cells])
+    if held is not None and current.held is not None:
+        present, held_group = _renumbered(current.group_of(current.held)[cells])
         held_values = held[rows][:, present]
         chain.append(GroupLevel(held_group, held_values, held_values))
         upper = np.minimum(upper, held_values[:, held_group])
-    ranges = list(_ranges(task, one, rows, cells, counts, upper))
+    ranges = list(_ranges(task, current, rows, cells, counts, upper))
     hard = [GroupLevel(r.group, np.rint(r.lower).astype(np.int64), np.rint(r.upper).astype(np.int64)) for r in ranges]
-    chain = _chain(chain, hard, [one.group_of(marginal)[cells] for marginal in one.chain], rows.stop - rows.start)
+    chain = _chain(
+        chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], rows.stop - rows.start
+    )
     used, kind = _renumbered(task.classes[rows])
     terms = task.terms[number]
     if terms.linear is not None:
@@ -256,13 +242,13 @@ def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:
 
 
 def _ranges(
-    task: LevelTask, one: Pass, rows: slice, cells: IntArray, counts: FloatArray | None, upper: FloatArray
+    task: LevelTask, current: Pass, rows: slice, cells: IntArray, counts: FloatArray | None, upper: FloatArray
 ) -> Iterator[GroupRange]:
     """The bounds that say more than non-negativity, the parent's sums, impossible cells and held sums do."""
     for bound in task.bounds:
-        if one.held is not None and refines(one.held, bound.marginal):
+        if current.held is not None and refines(current.held, bound.marginal):
             continue
-        present, group = _renumbered(one.group_of(bound.marginal)[cells])
+        present, group = _renumbered(current.group_of(bound.marginal)[cells])
         low = bound.lower[rows][:, present].astype(np.float64)
         high = bound.upper[rows][:, present].astype(np.float64)
         if counts is None:
@@ -276,14 +262,14 @@ def _ranges(
 
 def _chain(held: list[GroupLevel], hard: list[GroupLevel], soft: Iterable[IntArray], n: int) -> list[GroupLevel]:
     """Partitions for rounding, coarse to fine; soft ones only where they nest with what is there."""
-    chain = sorted([*held, *hard], key=lambda one: one.lower.shape[1])
+    chain = sorted([*held, *hard], key=lambda partition: partition.lower.shape[1])
     for group in soft:
         present, local = _renumbered(group)
         free = GroupLevel(
             local, np.zeros((n, len(present)), dtype=np.int64), np.full((n, len(present)), int(UNBOUNDED))
         )
-        if all(_nest(one.group, local) for one in chain):
-            chain = sorted([*chain, free], key=lambda one: one.lower.shape[1])
+        if all(_nest(partition.group, local) for partition in chain):
+            chain = sorted([*chain, free], key=lambda partition: partition.lower.shape[1])
     return chain
 
 
@@ -327,10 +313,10 @@ def _assert_kept(member: _Member, whole: IntArray) -> None:
     broken = (whole < 0).any() or (whole > family.upper).any()
     if family.parent is not None:
         broken = broken or (whole.sum(axis=0) != np.rint(family.parent)).any()
-    for one in member.chain:
-        sums = np.zeros(one.lower.shape, dtype=np.int64)
-        np.add.at(sums.T, one.group, whole.T)
-        broken = broken or (sums < one.lower).any() or (sums > one.upper).any()
+    for partition in member.chain:
+        sums = np.zeros(partition.lower.shape, dtype=np.int64)
+        np.add.at(sums.T, partition.group, whole.T)
+        broken = broken or (sums < partition.lower).any() or (sums > partition.upper).any()
     if broken:
         raise SolverError(f"{family.name}: the rounded solution breaks a constraint")
 
@@ -385,7 +371,7 @@ def downward_level(
     tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked)
     report = SolverReport()
     parts = []
-    for part, one in runner(solve_task, tasks):
+    for part, part_report in runner(solve_task, tasks):
         parts.append(part)
-        report.merge(one)
+        report.merge(part_report)
     return sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64), report

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
-from postprocess.problem import BoolArray, IntArray, Marginal, Problem
+from postprocess.marginal import Marginal, detail_of, join
+from postprocess.problem import BoolArray, IntArray, Problem
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,27 +41,6 @@ class Pass:
         return coarse.cell_answer[self.representative]
 
 
-@lru_cache(maxsize=4096)
-def refines(fine: Marginal, coarse: Marginal) -> bool:
-    """Whether each answer of `fine` lies within one answer of `coarse`."""
-    pairs = np.unique(np.stack([fine.cell_answer, coarse.cell_answer]), axis=1)
-    return pairs.shape[1] == fine.size
-
-
-def join(marginals: Sequence[Marginal]) -> Marginal:
-    """The coarsest product of recodes that refines all of `marginals`."""
-    groups = []
-    for per_attribute in zip(*(marginal.groups for marginal in marginals), strict=True):
-        _, joined = np.unique(np.stack(per_attribute), axis=1, return_inverse=True)
-        groups.append(joined.ravel().astype(np.int64))
-    return Marginal(" & ".join(dict.fromkeys(m.name for m in marginals)), tuple(groups))
-
-
-def detail_of(shape: Sequence[int]) -> Marginal:
-    """The query that keeps every cell."""
-    return Marginal("detailed", tuple(np.arange(n, dtype=np.int64) for n in shape))
-
-
 def passes_of(problem: Problem) -> tuple[Pass, ...]:
     """The declared passes, and the detail last."""
     limited: dict[tuple[bytes, ...], Marginal] = {}
@@ -70,19 +49,19 @@ def passes_of(problem: Problem) -> tuple[Pass, ...]:
             limited[tuple(group.tobytes() for group in bound.marginal.groups)] = bound.marginal
     passes: list[Pass] = []
     held: Marginal | None = None
-    for one in problem.passes:
-        cells = join([one, *limited.values()]) if limited else one
-        chain = (one,) if cells.size > one.size else ()
-        passes.append(Pass(cells=cells, hold=one, held=held, chain=chain, detail=False))
-        held = one
+    for query in problem.passes:
+        cells = join([query, *limited.values()]) if limited else query
+        chain = (query,) if cells.size > query.size else ()
+        passes.append(Pass(cells=cells, hold=query, held=held, chain=chain, detail=False))
+        held = query
     passes.append(
         Pass(cells=detail_of(problem.shape), hold=None, held=held, chain=tuple(problem.rounding), detail=True)
     )
     return tuple(passes)
 
 
-def possible_groups(one: Pass, possible_cells: BoolArray) -> BoolArray:
+def possible_groups(solve: Pass, possible_cells: BoolArray) -> BoolArray:
     """Which cells of a pass hold a possible cell of the schema: `(n, n_cells)` -> `(n, size)`."""
-    if one.detail:
+    if solve.detail:
         return possible_cells
-    return np.asarray(one.cells.answer(possible_cells.astype(np.int64)) > 0)
+    return np.asarray(solve.cells.answer(possible_cells.astype(np.int64)) > 0)

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis
 from postprocess.downward.level import downward_level
 from postprocess.linear.downward import LevelVariances
+from postprocess.linear.half_widths import NORMAL_QUANTILE, half_widths, is_exact
 from postprocess.linear.upward import basis_of, upward_pass
-from postprocess.problem import FloatArray, IntArray, Marginal, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, IntArray, Problem
 
 COVERAGE = 0.90
-#: 90 % quantile of the absolute value of a standard normal.
-NORMAL_QUANTILE = 1.6448536269514722
 #: Standard errors above zero from which a count is large.
 LARGE = 3.0
 #: Lower ends of the size classes of counts.
@@ -42,8 +42,6 @@ REACH = 8.0
 STEPS, STEP = 400, 0.02
 #: Simulated errors that a cell needs to stand by itself.
 ENOUGH = 300
-#: Standard errors below this are those of counts that are kept exactly.
-EXACT = 1e-6
 #: The margin that says that there is none to give.
 UNKNOWN = -1
 #: Numbers held at once.
@@ -250,9 +248,9 @@ def margins(
     large_counts = _pooled(errors.large)
     enough = large_counts.sum(axis=-1) >= ENOUGH
     factor = np.where(enough, _quantile(large_counts) * STEP + STEP / 2, NORMAL_QUANTILE)
-    by_variance = np.rint(factor[None, :] * standard)
+    by_variance = half_widths(standard, factor[None, :])
     cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
     by_size = small[cell, size_class(released)]
     out = np.where(is_large(released, standard) | np.isnan(by_size), by_variance, by_size)
-    out = np.where(standard < EXACT, 0.0, out)
+    out = np.where(is_exact(standard), 0.0, out)
     return np.where(np.isnan(out), UNKNOWN, np.rint(np.nan_to_num(out))).astype(np.int64)

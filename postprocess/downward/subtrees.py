@@ -82,11 +82,11 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
     rows = problem.spine.rows_below(cut.level, first, last)
     if measured is None:
         measured = [
-            tuple(replace(one, values=one.values[own]) for one in level)
+            tuple(replace(measurement, values=measurement.values[own]) for measurement in level)
             for level, own in zip(problem.measured[cut.level :], rows, strict=True)
         ]
     bounds = tuple(
-        tuple(GroupBounds(one.name, one.marginal, one.lower[own], one.upper[own]) for one in level)
+        tuple(GroupBounds(bound.name, bound.marginal, bound.lower[own], bound.upper[own]) for bound in level)
         for level, own in zip(problem.constraints.bounds[cut.level :], rows, strict=True)
     )
     return replace(
@@ -121,21 +121,21 @@ def top_estimate(part: Problem, basis: Basis) -> LevelEstimate:
 
 def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
     """The estimates of all parts at the cut as one level's."""
-    offsets = np.cumsum([0, *(len(one.info.known) for one in estimates[:-1])])
+    offsets = np.cumsum([0, *(len(estimate.info.known) for estimate in estimates[:-1])])
     info = Information(
         *(
-            np.concatenate([getattr(one.info, name) for one in estimates])
+            np.concatenate([getattr(estimate.info, name) for estimate in estimates])
             for name in ("precision", "known", "unmeasured", "covariance")
         )
     )
-    children = [one.children for one in estimates if one.children is not None]
+    children = [child.children for child in estimates if child.children is not None]
     return LevelEstimate(
-        classes=np.concatenate([one.classes + first for one, first in zip(estimates, offsets, strict=True)]),
+        classes=np.concatenate([estimate.classes + first for estimate, first in zip(estimates, offsets, strict=True)]),
         own=estimates[0].own,
         info=info,
         fixed=_joined_fixed(estimates),
         children=ChildrenSum(
-            *(np.concatenate([getattr(one, name) for one in children]) for name in ("mean", "precision", "term"))
+            *(np.concatenate([getattr(child, name) for child in children]) for name in ("mean", "precision", "term"))
         )
         if children
         else None,
@@ -144,12 +144,12 @@ def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
 
 def _joined_fixed(estimates: Sequence[LevelEstimate]) -> FloatArray | None:
     """The fixed histograms; zero where a part has none, because there only zeros are known."""
-    if all(one.fixed is None for one in estimates):
+    if all(estimate.fixed is None for estimate in estimates):
         return None
-    n_cells = next(one.fixed.shape[1] for one in estimates if one.fixed is not None)
-    nothing = [np.zeros((len(one.classes), n_cells)) for one in estimates]
+    n_cells = next(estimate.fixed.shape[1] for estimate in estimates if estimate.fixed is not None)
+    nothing = [np.zeros((len(estimate.classes), n_cells)) for estimate in estimates]
     return np.concatenate(
-        [zero if one.fixed is None else one.fixed for one, zero in zip(estimates, nothing, strict=True)]
+        [zero if estimate.fixed is None else estimate.fixed for estimate, zero in zip(estimates, nothing, strict=True)]
     )
 
 
@@ -168,10 +168,10 @@ def downward_part(
         passes: of the whole release.
     """
     estimates = upward_pass(part, basis)
-    found: list[tuple[sp.csr_array, SolverReport]] = []
+    solved: list[tuple[sp.csr_array, SolverReport]] = []
     for level in range(1, part.spine.n_levels):
-        above = found[-1][0] if found else counts
-        found.append(
+        above = solved[-1][0] if solved else counts
+        solved.append(
             downward_level(part, basis, level, estimates[level], above, checked=checked[level - 1], passes=passes)
         )
-    return found
+    return solved

@@ -19,7 +19,8 @@ from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import BLIND, LevelCovariances
-from postprocess.problem import BoolArray, FloatArray, IntArray, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import BoolArray, FloatArray, IntArray
 
 
 def area_variances(

@@ -17,8 +17,10 @@ import numpy as np
 
 from postprocess.algebra import Basis
 from postprocess.linear.information import inverse_off, range_projector
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, common_known, estimates_of, sum_of_blocks
-from postprocess.problem import FloatArray, IntArray, Marginal, Problem
+from postprocess.linear.known import common_known
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, sum_of_blocks
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, IntArray, Problem
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,8 @@ import numpy as np
 from postprocess.algebra import Basis
 from postprocess.linear.classes import LevelClasses, summed_over
 from postprocess.linear.information import inverse_off
-from postprocess.problem import FloatArray, IntArray, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import FloatArray, IntArray
 
 #: Mean absolute value of a standard normal.
 MEAN_ABSOLUTE = float(np.sqrt(2.0 / np.pi))

@@ -28,8 +28,15 @@ from postprocess.linear.information import (
     information,
     inverse_off,
     is_full,
-    null_projector,
     range_projector,
+)
+from postprocess.linear.known import (
+    common_known,
+    invariant_terms,
+    invariants_of,
+    with_invariants,
+    zero_masks,
+    zero_projector,
 )
 from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Measured, Problem
 
@@ -63,23 +70,6 @@ class ChildrenSum:
     mean: FloatArray
     precision: FloatArray
     term: FloatArray
-
-
-def invariants_of(bounds: Sequence[GroupBounds]) -> list[GroupBounds]:
-    """The bounds that fix their answers in every geounit of the level."""
-    return [bound for bound in bounds if np.array_equal(bound.lower, bound.upper) and bound.upper.any()]
-
-
-def zero_masks(problem: Problem, basis: Basis, level: int) -> BoolArray:
-    """Which asymmetric cells are impossible in each geounit of a level, `(n, a)`."""
-    n = len(problem.spine.levels[level].geocodes)
-    cell = basis.fold(problem.constraints.structural_zeros[None, :].astype(np.float64))[0]
-    mask = np.broadcast_to(cell.reshape(basis.n_asymmetric, -1).min(axis=1) > 0, (n, basis.n_asymmetric)).copy()
-    for bound in problem.constraints.bounds[level]:
-        if not basis.kept(bound.marginal).any() or all(n_j == 1 for n_j in basis.symmetric_shape):
-            answer = basis.recode(bound.marginal).argmax(axis=0)
-            mask |= (bound.upper == 0)[:, answer]
-    return mask
 
 
 def basis_of(problem: Problem) -> Basis:
@@ -166,40 +156,6 @@ def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.nd
         rows = order[starts[first] : ends[last - 1]]
         out[first:last] = np.add.reduceat(values[rows].astype(np.int64), starts[first:last] - starts[first], axis=0)
         first = last
-    return out
-
-
-def zero_projector(basis: Basis, masks: BoolArray) -> FloatArray:
-    """Projectors `(n, n_blocks, a, a)` on the impossible cells of masks `(n, a)`."""
-    zeros = np.zeros((len(masks), basis.n_blocks, basis.n_asymmetric, basis.n_asymmetric))
-    diagonal = np.arange(basis.n_asymmetric)
-    zeros[:, :, diagonal, diagonal] = masks[:, None, :]
-    return zeros
-
-
-def with_invariants(
-    basis: Basis, zeros: FloatArray, invariants: Sequence[GroupBounds], inherited: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """Directions fixed by invariants, and by `inherited` ones, beyond the zeros.
-
-    Returns the projectors on all known directions, and the inverses `(n, n_blocks, a, a)` that turn the summed
-    right-hand sides into the least-norm histograms.
-    """
-    kept = np.eye(basis.n_asymmetric) - zeros
-    precision = basis.precision([(bound.marginal, 1.0) for bound in invariants])[None]
-    if inherited is not None:
-        precision = precision + inherited
-    used = range_projector(kept @ precision @ kept)
-    inverse = inverse_off(precision + np.zeros_like(zeros), np.eye(basis.n_asymmetric) - used)
-    return zeros + used, inverse
-
-
-def _invariant_terms(
-    basis: Basis, invariants: Sequence[GroupBounds], answers: Sequence[np.ndarray], keep: BoolArray
-) -> FloatArray:
-    """Sum of A'g over the invariants, summed to `keep`: `(n, a, n_1 or 1, ...)`."""
-    terms = [basis.back_project(b.marginal, a, keep) for b, a in zip(invariants, answers, strict=True)]
-    out: FloatArray = np.sum(terms, axis=0)
     return out
 
 
@@ -315,7 +271,7 @@ class LevelSums:
             assert masks is not None
             _, inverse = with_invariants(basis, zero_projector(basis, masks), self.invariants)
             answers = [answers[rows] for answers in self.invariant_answers]
-            fixed = apply(inverse, _invariant_terms(basis, self.invariants, answers, keep))
+            fixed = apply(inverse, invariant_terms(basis, self.invariants, answers, keep))
         if fixed is None:
             return apply(estimate.info.covariance[classes], term), None
         term -= apply(estimate.info.precision[classes], fixed)
@@ -354,7 +310,7 @@ def _parents(
         known, inverse = with_invariants(basis, zeros, invariants, inherited - zeros @ inherited)
         right = np.zeros((len(zeros), basis.n_asymmetric, *basis.symmetric_shape))
         if invariants:
-            right += _invariant_terms(basis, invariants, [bound.lower for bound in invariants], everything(basis))
+            right += invariant_terms(basis, invariants, [bound.lower for bound in invariants], everything(basis))
         if fixed_sum is not None:
             right += basis.apply(inherited - zeros @ inherited, basis.fold(fixed_sum))
         fixed = basis.unfold(basis.apply(inverse, right))
@@ -376,16 +332,6 @@ def sum_of_blocks(offsets: IntArray, classes: IntArray, blocks: FloatArray) -> F
     counts.sum_duplicates()  # in place
     out: FloatArray = (counts @ blocks.reshape(len(blocks), -1)).reshape(-1, *blocks.shape[1:])
     return out
-
-
-def common_known(sum_of_kept: FloatArray, *, plain: bool) -> FloatArray:
-    """Projectors on the directions that every child knows, from the sums of the children's I - Q."""
-    if not plain:
-        return null_projector(sum_of_kept, size=1.0)
-    known = np.zeros_like(sum_of_kept)
-    diagonal = np.arange(known.shape[-1])
-    known[..., diagonal, diagonal] = sum_of_kept[..., diagonal, diagonal] == 0
-    return known
 
 
 def upward_pass(

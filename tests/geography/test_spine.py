@@ -86,8 +86,11 @@ def test_the_fingerprint_ignores_how_wide_the_array_of_codes_is(two_states: Spin
 
 def test_levels_are_looked_up_by_name(two_states: Spine) -> None:
     assert two_states.index_of("block") == 1
+    assert two_states.level("block") is two_states.leaf_level
     with pytest.raises(SpineError, match="level 'tract' is not in the spine; its levels are state, block"):
         two_states.index_of("tract")
+    with pytest.raises(SpineError, match="level 'tract'"):
+        two_states.level("tract")
 
 
 def test_arrays_cannot_be_changed(two_states: Spine) -> None:

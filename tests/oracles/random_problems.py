@@ -9,7 +9,8 @@ import numpy as np
 
 from geography.bypass import last_levels
 from geography.spine import Level, Spine
-from postprocess.problem import Constraints, GroupBounds, Marginal, Measured, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 
 def random_spine(rng: np.random.Generator, n_levels: int, *, roots: int = 1, most: int = 3) -> Spine:

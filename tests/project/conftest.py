@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from project.documents import PROJECT
 
-PACKAGES = ("geography", "pipeline", "postprocess", "flows")
+PACKAGES = ("geography", "pipeline", "postprocess", "flows", "spinewise")
 #: The county of the example that the small release is of; its five are of very different size.
 COUNTY = "99001"
 

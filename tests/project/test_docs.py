@@ -18,7 +18,7 @@ from project.documents import PROJECT, CodeBlock, anchors, code_blocks, links, p
 from project.spec_reference import SPEC_PAGE, models, tables_of, with_tables
 from releases.command import spinewise
 
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from flows.settings import Settings
@@ -35,7 +35,7 @@ WALKED = [PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "howto")
 SETTINGS, WALK = "settings", "walk:"
 #: Files and folders whose text is the project's own.
 TEXTS = ("Makefile", ".ci", "pyproject.toml", "benchmarks", "docs", "examples", "README.md", "tests")
-PACKAGES = ("geography", "pipeline", "postprocess", "flows")
+PACKAGES = ("geography", "pipeline", "postprocess", "flows", "spinewise")
 
 
 def name_of(path: Path) -> str:

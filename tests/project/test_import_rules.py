@@ -6,12 +6,30 @@ import ast
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from project.conftest import PACKAGES
 from project.documents import PROJECT
+
+#: Each rule of pyproject.toml, and an import that breaks it: the package that it is planted in, and what is imported.
+PLANTED = {
+    "geography imports none of the others": ("geography", "pipeline.model.schema"),
+    "pipeline imports geography only": ("pipeline", "postprocess.problem"),
+    "postprocess imports geography only": ("postprocess", "pipeline.records.record_files"),
+    "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
+    "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
+    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
+    "rooms of flows": ("flows.execution", "flows.estimation.problem"),
+    "the wall: what is published is computed where no secret can be had": (
+        "flows.publishing",
+        "pipeline.privacy.keys",
+    ),
+    "Prefect is known in one room": ("flows.runs", "prefect"),
+    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
+}
 
 
 def imported(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -45,16 +63,22 @@ def test_rules_can_fail(tmp_path: Path) -> None:
     kept = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert kept.returncode == 0, kept.stdout
     assert " 0 broken" in kept.stdout
-    for package, forbidden in (
-        ("geography", "pipeline.model.schema"),
-        ("pipeline", "postprocess.problem"),
-        ("postprocess", "pipeline.records.record_files"),
-        ("pipeline/privacy", "pipeline.records.record_files"),
-    ):
-        (tmp_path / package / "planted.py").write_text(f"import {forbidden}\n")
+    for number, (module, forbidden) in enumerate(PLANTED.values()):
+        folder = tmp_path.joinpath(*module.split("."))
+        (folder / f"planted_{number}.py").write_text(f"import {forbidden}\n")
     broken = subprocess.run([program, "--no-cache"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert broken.returncode != 0
     assert " 0 kept" in broken.stdout, broken.stdout
+    told = broken.stdout[broken.stdout.index("Broken contracts") :]
+    for number, (name, (module, forbidden)) in enumerate(PLANTED.items()):
+        _, _, section = told.partition(f"\n{name}\n{'-' * len(name)}\n")
+        section = section.split("\n---", 1)[0]
+        assert f"{module}.planted_{number}" in section, f"{name}: {forbidden} in {module} is not found\n{told}"
+
+
+def test_each_rule_has_an_import_that_breaks_it() -> None:
+    rules = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    assert [rule["name"] for rule in rules] == list(PLANTED)
 
 
 def test_privacy_stands_alone() -> None:
@@ -75,5 +99,12 @@ def test_post_processing_reads_no_files() -> None:
 
 def test_only_flows_know_prefect() -> None:
     """The stages can be run, and tested, without an engine."""
-    for package in ("geography", "pipeline", "postprocess"):
+    for package in ("geography", "pipeline", "postprocess", "spinewise"):
         assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
+
+
+def test_nothing_imports_the_public_face() -> None:
+    """`spinewise` stands above all; what it is made of does not know it."""
+    for package in PACKAGES:
+        users = [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "spinewise"]
+        assert (users == []) == (package != "spinewise")

@@ -12,7 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from releases.command import environment
 from releases.small import run
 

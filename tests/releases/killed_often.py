@@ -19,7 +19,8 @@ import time
 from fractions import Fraction
 from pathlib import Path
 
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from flows.settings import load_settings
 from pipeline.privacy.accounting.statements import privacy_statements  # noqa: F401 - imported before the first fork
 from pipeline.privacy.ledger.ledger import Ledger

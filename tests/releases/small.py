@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from flows.execution.steps import Perform, Progress, Silent, perform_here
+from flows.execution.progress import Progress, Silent
+from flows.execution.steps import Perform, perform_here
 from flows.runs.request import CheckedRequest, Request, check_request
 from flows.runs.run import run_release
 

@@ -12,7 +12,8 @@ from releases.command import spinewise
 from releases.small import public_bytes, write_town
 
 from flows.execution.cluster import _read, _write
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from flows.runs.request import Engine, Request, check_request
 from flows.runs.run import run_release
 from geography.errors import InputError

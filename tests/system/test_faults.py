@@ -18,8 +18,9 @@ from releases.small import QUICK, public_bytes, run, write_town
 
 import flows.execution.run_log
 import pipeline.privacy.ledger.ledger
-from flows.execution.checkpoints import Batches
-from flows.execution.steps import Silent, Step
+from flows.execution.batch_store import Batches
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from pipeline.errors import InputError, RefusedError, ReleaseError, SpinewiseError
 from pipeline.release.layout import RunDirectory
 from postprocess.downward import tasks as level_task

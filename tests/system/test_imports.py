@@ -8,11 +8,12 @@ import pytest
 from oracles.summary_files import made_up_state, write_2010
 from releases.small import run
 
-from flows.execution.steps import Silent
-from flows.runs.verify import release_at, verify_release
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release
 from pipeline.checker.release import examine
 from pipeline.imports.pl94171.importer import import_pl94171
 from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
+from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest
 
 

@@ -11,8 +11,7 @@ from releases.small import run
 from pipeline.export.pl94171 import VALUES, column_names
 from pipeline.export.pl94171_files import GEO_FIELDS
 from pipeline.export.release import export_release
-from pipeline.published import read_published
-from pipeline.release.layout import RunDirectory
+from pipeline.published import open_finished
 
 TRACT = "44007000101"
 SPEC = """
@@ -87,7 +86,7 @@ def test_real_blocks_come_out_as_they_went_in(shared_data: Path, tmp_path: Path)
     counts = pd.DataFrame(real, index=names).T
     write_inputs(counts, tmp_path)
     root = run(tmp_path / "release.toml", tmp_path)
-    out = export_release(read_published(RunDirectory(root)), "pl94171", tmp_path / "export")
+    out = export_release(open_finished(root, check_hashes=True), "pl94171", tmp_path / "export")
     assert read_blocks(out) == real
     table = pd.read_csv(out / "tables" / "p2.csv", dtype={"GEOCODE": str, "SUMLEV": str}).set_index("GEOCODE")
     assert table.loc["44", "SUMLEV"] == "040"

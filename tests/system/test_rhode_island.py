@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from releases.small import run
 
-from pipeline.inputs.geography import read_public_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"

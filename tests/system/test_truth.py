@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from releases.small import request_of, run, write_town
 
-from pipeline.inputs.geography import read_public_spine
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
 
 
 def assert_true(root: Path, spec: Path) -> None:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.imports.pl94171.layout import BLOCK, GEO_LEVELS, LINES, SPINE_LEVELS, line_name, race_sums
+from pipeline.exchange.pl94171_tables import LINES, race_sums
+from pipeline.imports.pl94171.layout import BLOCK, GEO_LEVELS, SPINE_LEVELS, line_name
 from pipeline.imports.pl94171.read import SummaryFile
 
 _HISPANIC = 1  # the line (from 0) of P2 and P4 before that of all races together

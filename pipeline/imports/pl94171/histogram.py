@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.imports.pl94171.layout import BLOCK, race_lines
+from pipeline.exchange.pl94171_tables import race_lines
+from pipeline.imports.pl94171.layout import BLOCK
 from pipeline.imports.pl94171.read import SummaryFile
 
 #: Lines (from 0) of the types in P5, and of occupied and vacant in H1.

@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 
 from geography.codes import counted
 from pipeline.errors import InputError
-from pipeline.imports.folder import ImportFolder, check_new, new_folder
+from pipeline.imports.folder import ImportFolder, import_folder
 from pipeline.imports.pl94171 import histogram
 from pipeline.imports.pl94171.check import Mismatches, check_summary, tell_mismatches
 from pipeline.imports.pl94171.files import find_files
 from pipeline.imports.pl94171.layout import GEO_LEVELS
 from pipeline.imports.pl94171.read import SummaryFile, read_summary
 from pipeline.imports.pl94171.spec_text import spec_text
+from pipeline.storage.files import check_new
 
 _MISMATCH_COLUMNS = ("level", "geocode", "rule", "found", "expected")
 
@@ -68,7 +69,7 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
         raise InputError(f"{files.geo.place}: blocks of the states {', '.join(states)} are there; one state is needed")
     persons = histogram.persons_table(summary)
     with_quarters = "P5" in summary.tables
-    with new_folder(out) as folder:
+    with import_folder(out) as folder:
         folder.parquet("blocks.parquet", pa.table({"block": pa.array(np.sort(geocodes).tolist(), pa.string())}))
         folder.parquet("persons.parquet", persons, private=True)
         units = histogram.housing_units(summary)

@@ -7,45 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import combinations
 
-#: Races in the order of the tables, and what an attribute's values are called for them.
-SINGLE_RACES = ("white", "black", "aian", "asian", "nhpi", "sor")
-#: The 63 combinations of one to six races, in the order of table P1.
-RACES = tuple("_".join(several) for size in range(1, 7) for several in combinations(SINGLE_RACES, size))
-#: Group quarters types in the order of table P5.
-QUARTERS = {
-    "institutional": ("correctional", "juvenile", "nursing", "other_institutional"),
-    "noninstitutional": ("college", "military", "other_noninstitutional"),
-}
-
-#: Number of lines of each table.
-LINES = {"P1": 71, "P2": 73, "P3": 71, "P4": 73, "H1": 3, "P5": 10}
 #: Tables in each of the segments 1, 2, 3.
 SEGMENTS = (("P1", "P2"), ("P3", "P4", "H1"), ("P5",))
 #: What stands before the tables in a segment's record.
 SEGMENT_START = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
-
-#: Lines (from 0) of a table of races that hold a sum, and those they are the sum of; see `race_sums`.
-_RACE_COUNTS = (6, 15, 20, 15, 6, 1)
-
-
-def race_sums() -> dict[int, tuple[int, ...]]:
-    """Line -> the lines it is the sum of, numbered from 0 at the line of all races together (P1 line 1, P2 line 3)."""
-    sums: dict[int, tuple[int, ...]] = {1: tuple(range(2, 8))}
-    line = 9
-    several: list[int] = []
-    for count in _RACE_COUNTS[1:]:
-        several.append(line)
-        sums[line] = tuple(range(line + 1, line + 1 + count))
-        line += 1 + count
-    return {0: (1, 8), 8: tuple(several), **sums}
-
-
-def race_lines() -> tuple[int, ...]:
-    """The lines of the 63 combinations, numbered as in `race_sums`."""
-    totals = race_sums()
-    return tuple(line for line in range(LINES["P1"]) if line not in totals)
 
 
 def line_name(table: str, line: int) -> str:

@@ -10,9 +10,10 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
+from pipeline.exchange.pl94171_tables import LINES
 from pipeline.imports.pl94171.files import SummaryPart
 from pipeline.imports.pl94171.header import file_lines, shown
-from pipeline.imports.pl94171.layout import LINES, SEGMENT_START, SEGMENTS, line_name
+from pipeline.imports.pl94171.layout import SEGMENT_START, SEGMENTS, line_name
 
 #: Largest count that a line may hold, so that sums stay far below the end of int64.
 LARGEST = 10**9 - 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pipeline.imports.pl94171.layout import QUARTERS, RACES, SPINE_LEVELS
+from pipeline.exchange.pl94171_tables import QUARTERS, RACES
+from pipeline.imports.pl94171.layout import SPINE_LEVELS
 from pipeline.imports.pl94171.strategy import Shares, divide, preset_name
 from pipeline.imports.toml_text import assigned, commented, exact, key, listed, quoted, shares
 

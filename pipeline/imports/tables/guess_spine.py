@@ -35,7 +35,7 @@ _NESTED = ("geocode", "geoid", "geoid20", "geoid10", "block", "block_group", "bl
 
 
 @dataclass(frozen=True)
-class Spine:
+class GuessedSpine:
     """The levels that were found.
 
     Attributes:
@@ -70,7 +70,7 @@ def level_name(name: str) -> str:
     return cleaned or "level"
 
 
-def guess_spine(path: Path, columns: Mapping[str, Column], stated: Sequence[str] = ()) -> Spine:
+def guess_spine(path: Path, columns: Mapping[str, Column], stated: Sequence[str] = ()) -> GuessedSpine:
     """The spine of the table at `path`.
 
     Args:
@@ -99,7 +99,7 @@ def guess_spine(path: Path, columns: Mapping[str, Column], stated: Sequence[str]
     return _chain(path, columns, [name for _, _, name in by_name])
 
 
-def _stated(path: Path, columns: Mapping[str, Column], stated: Sequence[str]) -> Spine:
+def _stated(path: Path, columns: Mapping[str, Column], stated: Sequence[str]) -> GuessedSpine:
     if missing := [name for name in stated if name not in columns]:
         raise InputError(
             f"{path}: --geography: no column {missing[0]!r}; the columns are {', '.join(list(columns)[:20])}"
@@ -109,7 +109,7 @@ def _stated(path: Path, columns: Mapping[str, Column], stated: Sequence[str]) ->
     if len(stated) == 1 and (nested := _nested(columns[stated[0]], named=True)) is not None:
         return nested
     names = _distinct_names(stated)
-    return Spine(tuple(stated), names, {}, 0, (f"levels, as you said: {' > '.join(stated)}",))
+    return GuessedSpine(tuple(stated), names, {}, 0, (f"levels, as you said: {' > '.join(stated)}",))
 
 
 def _distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ def _distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _nested(column: Column, *, named: bool) -> Spine | None:
+def _nested(column: Column, *, named: bool) -> GuessedSpine | None:
     """The spine of census codes, if these are some: state 2, county 5, tract 11, block group 12, block 15 digits.
 
     Where the name says so, codes that have lost the zero of states 01 to 09 are filled up.
@@ -141,10 +141,10 @@ def _nested(column: Column, *, named: bool) -> Spine | None:
     told = [f"column {column.name!r} holds census codes; levels: {' > '.join(levels)}, by the first digits"]
     if widths != [width]:
         told.append(f"column {column.name!r}: leading zeros were lost, and have been put back")
-    return Spine((column.name,), tuple(levels), levels, width if widths != [width] else 0, tuple(told))
+    return GuessedSpine((column.name,), tuple(levels), levels, width if widths != [width] else 0, tuple(told))
 
 
-def _chain(path: Path, columns: Mapping[str, Column], candidates: Sequence[str]) -> Spine:
+def _chain(path: Path, columns: Mapping[str, Column], candidates: Sequence[str]) -> GuessedSpine:
     """The longest chain upwards from the candidate with most values, each level determined by the one below."""
     told: list[str] = []
     pairs = distinct_rows(path, candidates)
@@ -168,7 +168,7 @@ def _chain(path: Path, columns: Mapping[str, Column], candidates: Sequence[str])
             "top level down with --geography"
         )
     told.insert(0, f"levels: {' > '.join(chain)}, by the columns' names; each value belongs to one of the level above")
-    return Spine(tuple(chain), _distinct_names(chain), {}, 0, tuple(told))
+    return GuessedSpine(tuple(chain), _distinct_names(chain), {}, 0, tuple(told))
 
 
 def _with_several(rows: pd.DataFrame, below: str, above: str) -> pd.Index:

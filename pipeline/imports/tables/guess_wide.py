@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.imports.tables.guess_schema import attribute_name
 from pipeline.imports.tables.profile import CHUNK_ROWS, Column
 from pipeline.records.columns import CountReader
-from pipeline.records.problems import ProblemLog
+from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
 
 _RACES = {"white", "black", "aian", "asian", "nhpi", "sor", "other", "hisp", "hispanic", "two"}
@@ -152,7 +152,7 @@ def _differences(path: Path, sums: Mapping[str, Sequence[str]]) -> dict[str, int
 
 
 def _chunks(path: Path, names: Sequence[str]) -> list[dict[str, NDArray[np.int64]]]:
-    log = ProblemLog(path)
+    log = MistakeLog(path)
     found = []
     first_row = 0
     for chunk in open_records(path, names, CHUNK_ROWS).chunks():

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.codes import counted
 from pipeline.errors import InputError, SpineError
-from pipeline.imports.folder import ImportFolder, check_new, new_folder
+from pipeline.imports.folder import ImportFolder, import_folder
 from pipeline.imports.tables.guess_schema import GuessedAttribute, guess_count_column, guess_schema, value_labels
-from pipeline.imports.tables.guess_spine import Spine, distinct_rows, guess_spine, level_name
+from pipeline.imports.tables.guess_spine import GuessedSpine, distinct_rows, guess_spine, level_name
 from pipeline.imports.tables.guess_wide import guess_wide, is_wide
 from pipeline.imports.tables.households import check_key, guess_key, households_of, place_persons
 from pipeline.imports.tables.profile import Column, profile, read_text
@@ -23,6 +23,7 @@ from pipeline.imports.tables.sources import describe_source, fetch, is_database
 from pipeline.imports.tables.spec_text import GuessedUniverse, shown_path, table_spec
 from pipeline.records.record_files import column_names
 from pipeline.spec.release_spec import parse_spec
+from pipeline.storage.files import check_new
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
         InputError: a file cannot be read, or nothing in it can be guessed; nothing is written then.
     """
     check_new(out)
-    with new_folder(out) as folder:
+    with import_folder(out) as folder:
         parts = _Parts(folder, out)
         path = parts.table(request.persons, "persons.parquet")
         columns = profile(path)
@@ -149,7 +150,7 @@ def _name_of(source: str) -> str:
 
 def _with_households(
     request: TableRequest, parts: _Parts, path: Path, columns: Mapping[str, Column]
-) -> tuple[Path, dict[str, Column], Spine, Path, GuessedUniverse]:
+) -> tuple[Path, dict[str, Column], GuessedSpine, Path, GuessedUniverse]:
     """The persons with their leaf, and the households, of two tables with a key."""
     assert request.households is not None
     household_path = parts.table(request.households, "households.parquet")
@@ -181,7 +182,7 @@ def _with_households(
     return path, profile(path), spine, household_path, households
 
 
-def _with_zeros(parts: _Parts, path: Path, spine: Spine) -> Path:
+def _with_zeros(parts: _Parts, path: Path, spine: GuessedSpine) -> Path:
     """The table as text, with codes filled up to their width, in persons.parquet."""
     writer: pq.ParquetWriter | None = None
     try:
@@ -205,7 +206,7 @@ def _is_key(column: Column) -> bool:
 
 
 def _own_households(
-    parts: _Parts, path: Path, columns: Mapping[str, Column], key: str, spine: Spine
+    parts: _Parts, path: Path, columns: Mapping[str, Column], key: str, spine: GuessedSpine
 ) -> GuessedUniverse:
     """The households of a table of persons, written to households.parquet."""
     found = households_of(path, columns, key, spine.leaf, spine.columns)
@@ -224,7 +225,7 @@ def _records(
     parts: _Parts,
     path: Path,
     columns: Mapping[str, Column],
-    spine: Spine,
+    spine: GuessedSpine,
     key: str | None,
     households: GuessedUniverse | None,
 ) -> GuessedUniverse:
@@ -258,7 +259,7 @@ def _records(
 
 
 def _wide(
-    parts: _Parts, path: Path, columns: Mapping[str, Column], spine: Spine, others: Sequence[str]
+    parts: _Parts, path: Path, columns: Mapping[str, Column], spine: GuessedSpine, others: Sequence[str]
 ) -> GuessedUniverse:
     found = guess_wide(path, columns, others)
     left_out = tuple(f"column {name!r}: not one of the counts" for name in others if name not in found.used)
@@ -274,7 +275,7 @@ def _named(name: str, texts: Sequence[str]) -> GuessedAttribute:
     return GuessedAttribute(name, name, tuple(labels.values()), mapped)
 
 
-def _write_areas(request: TableRequest, parts: _Parts, path: Path, spine: Spine) -> None:
+def _write_areas(request: TableRequest, parts: _Parts, path: Path, spine: GuessedSpine) -> None:
     """areas.parquet: one column a level, or the nested codes; from the list that was given, else from the records."""
     if request.areas is not None:
         path = request.areas
@@ -308,7 +309,7 @@ def _write_areas(request: TableRequest, parts: _Parts, path: Path, spine: Spine)
     parts.folder.parquet("areas.parquet", table)
 
 
-def areas_table(rows: pd.DataFrame, spine: Spine) -> pa.Table:
+def areas_table(rows: pd.DataFrame, spine: GuessedSpine) -> pa.Table:
     """The areas in order, one row a leaf."""
     rows = rows.sort_values(list(spine.columns))
     names = ("geocode",) if spine.prefixes else spine.names

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from pipeline.imports.tables.guess_schema import GuessedAttribute
-from pipeline.imports.tables.guess_spine import Spine
+from pipeline.imports.tables.guess_spine import GuessedSpine
 from pipeline.imports.toml_text import assigned, commented, key, listed, quoted, shares, table_inline
 
 #: Cells up to which a table of all attributes is published by default.
@@ -65,7 +65,7 @@ def table_spec(
     name: str,
     source: str,
     query: str | None,
-    spine: Spine,
+    spine: GuessedSpine,
     areas_given: bool,
     persons: GuessedUniverse,
     households: GuessedUniverse | None,

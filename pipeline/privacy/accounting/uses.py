@@ -1,11 +1,11 @@
-"""Which mechanisms a universe uses: every query at every level with its noise, and what a ledger is charged for them.
+"""Which mechanisms a universe uses: every query at every level with its noise.
 
 The privacy code imports nothing of the pipeline: what is needed of a `pipeline.model.universe.Universe` stands here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
@@ -14,11 +14,8 @@ from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import Use
 from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.budget import Framework, Neighbours, noise_for
-from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import BYPASSED, Group
-from pipeline.privacy.ledger.ledger import Charge, RunFingerprint
 
-__all__ = ["Measurement", "UniverseLike", "charge_for", "choices_of", "measurements_of"]
+__all__ = ["Measurement", "UniverseLike", "choices_of", "measurements_of"]
 
 
 class _Query(Protocol):
@@ -145,50 +142,3 @@ def choices_of(universe: UniverseLike) -> tuple[Measurement, ...]:
 def _attributes(universe: UniverseLike, query: _Query) -> frozenset[str]:
     kept = zip(universe.schema.names, query.groups, strict=True)
     return frozenset(name for name, groups in kept if any(g != groups[0] for g in groups))
-
-
-def charge_for(
-    universe: UniverseLike,
-    *,
-    dataset: str,
-    release: str,
-    key: MasterKey,
-    input_fingerprint: str,
-    spine_fingerprint: str,
-    level_sizes: Mapping[str, int],
-    choosing: Mapping[str, int] | None = None,
-) -> Charge:
-    """What a ledger is to be asked for before anything of the universe is measured.
-
-    Args:
-        dataset: the ledger's name for what the universe's records are about.
-        key: the run's master key.
-        input_fingerprint: of the universe's confidential histogram, keyed with it.
-        level_sizes: number of geounits of each level that are measured. Where others are bypassed, their share of the
-            budget is spent above, and what is charged is the cost of a path on which none is: all cost the same.
-        choosing: number of all geounits of each level, since none is bypassed by a choice; default: `level_sizes`.
-
-    Raises:
-        InputError: the key is a test key, or there is no noise for the budget.
-    """
-    run = RunFingerprint.of(
-        key,
-        input_fingerprint=input_fingerprint,
-        spine_fingerprint=spine_fingerprint,
-        privacy_fingerprint=universe.privacy_fingerprint(),
-    )
-    groups = tuple(
-        Group(
-            m.level,
-            m.query + (BYPASSED if universe.bypass else ""),
-            m.use.name,
-            m.use.scale,
-            m.size * level_sizes[m.level],
-        )
-        for m in measurements_of(universe)
-    )
-    sizes = level_sizes if choosing is None else choosing
-    groups += tuple(
-        Group(m.level, m.query, m.use.name, m.use.scale, m.size * sizes[m.level]) for m in choices_of(universe)
-    )
-    return Charge(dataset, run, release, universe.neighbours, groups)

@@ -14,12 +14,12 @@ from releases.small import run, write_town
 import flows.confidential.measure
 import flows.publishing.tables
 import pipeline.model.allocation
-import pipeline.privacy.accounting.uses
+import pipeline.privacy.ledger.charge
 import pipeline.release.manifest
 from flows.audits.audits import audit_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.estimation.whole_spine import Estimation
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.rerun import rerun_release, universes_to_rerun
 from pipeline.audit.findings import Audit
 from pipeline.privacy.budget import NoiseSpec
@@ -119,13 +119,13 @@ def test_a_sound_release_with_a_ledger_passes(tmp_path: Path) -> None:
 
 def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> None:
     """The ledger is told twice the sigma^2 that is drawn with."""
-    measurements = pipeline.privacy.accounting.uses.measurements_of
+    measurements = pipeline.privacy.ledger.charge.measurements_of
 
     def cheaper(universe):  # type: ignore[no-untyped-def]
         first, *rest = measurements(universe)
         return (replace(first, use=type(first.use)(first.use.scale * 2)), *rest)
 
-    monkeypatch.setattr(pipeline.privacy.accounting.uses, "measurements_of", cheaper)
+    monkeypatch.setattr(pipeline.privacy.ledger.charge, "measurements_of", cheaper)
     root, url = charged_town(tmp_path)
     monkeypatch.undo()
     audit = audited(root, ledger=url)
@@ -134,9 +134,9 @@ def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> Non
 
 
 def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None:
-    measurements = pipeline.privacy.accounting.uses.measurements_of
+    measurements = pipeline.privacy.ledger.charge.measurements_of
     monkeypatch.setattr(
-        pipeline.privacy.accounting.uses,
+        pipeline.privacy.ledger.charge,
         "measurements_of",
         lambda universe: tuple(m for m in measurements(universe) if m.level != "tract"),
     )
@@ -210,7 +210,7 @@ def test_an_invariant_outside_the_spec(tmp_path: Path, monkeypatch: Patch) -> No
         total = next(one.query for one in universe.strategy.level("block").queries if one.query.name == "total")
         measure(job, key, fingerprint, replace(universe, invariants=(*universe.invariants, ("block", total))), level)
 
-    monkeypatch.setattr("flows.publishing.steps.measure_level", more)
+    monkeypatch.setattr("flows.confidential.steps.measure_level", more)
     root = faulty(tmp_path, monkeypatch)
     audit = audited(root)
     assert failed(audit) == {"files", "verified"}

@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 import flows.plan.cost
 from flows.cli import app
-from flows.estimation.problem import problem_of
+from flows.estimation.problem import stated_problem, with_values
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.plan.cost import MAIN_MB, WORKER_MB, cost_of
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up
@@ -25,8 +25,10 @@ from flows.plan.expectation import Expectation
 from flows.plan.release_plan import plan_release
 from flows.plan.write_spec import exact_text, write_divided
 from geography.errors import SpinewiseError
-from pipeline.inputs.geography import read_facilities, read_listed_spine, read_public_spine, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_listed_spine, read_spine
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 from postprocess.downward.subtrees import cut_of
 from postprocess.linear.downward import variances_of
@@ -73,7 +75,7 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
     spine = read_public_spine(directory / "public" / "spine.parquet", loaded.geography.level_names)
     job = Job(RunDirectory(directory), loaded, loaded.universes(), spine, Workers(1), Silent())
     for universe, stated in zip(job.universes, found["universes"], strict=True):
-        problem = problem_of(job, universe)
+        problem = with_values(stated_problem(job, universe), job, universe)
         basis = basis_of(problem)
         variances = variances_of(problem, upward_pass(problem, basis))
         queries = {query.name: query for query in universe.strategy.distinct_queries()}
@@ -170,7 +172,7 @@ def test_picture(town: Path, tmp_path: Path, suffix: str) -> None:
         (["--solver", "magic"], "--solver: found 'magic'; allowed are descent and cvxpy"),
         (["--chart", "plan.pdf"], "found the ending '.pdf'; allowed are .html, .svg, .png"),
         (["--chart", "nowhere/plan.png"], "there is no folder nowhere"),
-        (["--target", "tract: total <= 1", "--solver", "cvxpy"], "--solver cvxpy: the statement is for"),
+        (["--target", "tract: total <= 1", "--solver", "cvxpy"], "--solver cvxpy: this solver is for"),
     ],
 )
 def test_refusals(town: Path, arguments: list[str], told: str) -> None:

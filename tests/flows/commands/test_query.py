@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from geography.errors import SpinewiseError
-from pipeline import open_release
+from pipeline.reading.release import open_release
 
 
 def invoke(*arguments: object) -> str:

@@ -17,10 +17,11 @@ from releases.command import environment, spinewise
 from releases.small import public_bytes, run, write_town
 
 from flows.confidential.custody import KeySource, destroy_key, key_of_release
-from flows.execution.steps import Silent
-from flows.runs.verify import release_at, verify_release
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
+from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 

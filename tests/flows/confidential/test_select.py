@@ -15,23 +15,22 @@ import pytest
 from releases.small import run
 
 import flows.confidential.select
-import pipeline.privacy.accounting.uses
+import pipeline.privacy.ledger.charge
 from flows.audits.audits import audit_release
 from flows.confidential.charge import charge_run
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release
 from flows.runs.rerun import rerun_release, universes_to_rerun
 from pipeline.audit.findings import Finding
 from pipeline.audit.release_checks import release_findings
-from pipeline.audit.release_reading import read_release
+from pipeline.audit.release_reading import open_audited, truth_of
 from pipeline.audit.release_selected import selected_findings
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_public_spine
 from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
@@ -39,6 +38,7 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import read_public_spine
 
 SPEC = """
 name = "chosen"
@@ -111,7 +111,7 @@ def released(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 def job(released: tuple[Path, str], tmp_path: Path) -> Job:
     """A copy of the release, to change."""
     root = RunDirectory(Path(shutil.copytree(released[0], tmp_path / "chosen")))
-    release = read_release(root)
+    release = open_audited(root.root)
     spine = read_public_spine(root.spine, release.spec.geography.level_names)
     return Job(root, release.spec, release.universes, spine, Workers(1), Silent())
 
@@ -126,13 +126,15 @@ def file_of(job: Job) -> Path:
 
 def choose_again(job: Job) -> None:
     (universe,) = job.universes
-    fingerprint = read_release(job.run).manifest.input_fingerprints[""]
+    fingerprint = open_audited(job.run.root).manifest.input_fingerprints[""]
     select_versions(job, key_of(job), fingerprint, universe, universe.selections[0])
 
 
 def failed(job: Job, *, key: bool = True) -> set[str]:
     return {
-        one.check for one in selected_findings(read_release(job.run), key_of(job) if key else None) if not one.passed
+        one.check
+        for one in selected_findings(open_audited(job.run.root), key_of(job) if key else None)
+        if not one.passed
     }
 
 
@@ -165,7 +167,7 @@ def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(release
 
 def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> None:
     (universe,) = job.universes
-    truth = read_release(job.run).truth(universe, "block")
+    truth = truth_of(open_audited(job.run.root), universe, "block")
     found = pd.read_parquet(file_of(job))
     assert found["geocode"].tolist() == BLOCKS
     queries = {query.name: query for query in universe.selections[0].versions}
@@ -226,9 +228,9 @@ def test_choices_of_another_epsilon_are_found_without_the_key(job: Job, monkeypa
 def test_a_choice_that_is_not_charged_is_found(
     job: Job, left_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choices = pipeline.privacy.accounting.uses.choices_of
+    choices = pipeline.privacy.ledger.charge.choices_of
     monkeypatch.setattr(
-        pipeline.privacy.accounting.uses,
+        pipeline.privacy.ledger.charge,
         "choices_of",
         lambda one: tuple(m for m in choices(one) if m.query != left_out),
     )
@@ -238,10 +240,10 @@ def test_a_choice_that_is_not_charged_is_found(
     monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
     (universe,) = job.universes
     charged = replace(job, universes=(replace(universe, dataset="people"),))
-    charge_run(charged, key_of(job), read_release(job.run).manifest.input_fingerprints)
+    charge_run(charged, key_of(job), open_audited(job.run.root).manifest.input_fingerprints)
     with Ledger.open(ledger) as found:
         events = found.events()
-    findings = list(release_findings(read_release(job.run), key_of(job), events))
+    findings = list(release_findings(open_audited(job.run.root), key_of(job), events))
     assert {one.check for one in findings if not one.passed} == {"ledger"}
     assert f"block {left_out}: was not charged" in str([one.detail for one in findings])
 

@@ -8,21 +8,19 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from releases.small import public_bytes
 
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.execution.batch_store import Parts
-from flows.execution.checkpoints import Batches
+from flows.execution.batch_store import Batches
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
-from flows.publishing.steps import input_files, perform_public_steps
-from pipeline.errors import ReleaseError
-from pipeline.inputs.geography import read_public_spine
+from flows.publishing.files import input_files
+from flows.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: Leaf cells: every tract of the town is a part of its own; two or three share one.
@@ -96,19 +94,3 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
         assert whole > 1
     expected = public_bytes(town)
     assert public_bytes(root) == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
-
-
-def test_parts_of_another_run_and_damaged_ones_do_not_count(tmp_path: Path) -> None:
-    run = RunDirectory(tmp_path)
-    run.staging.mkdir(parents=True)
-    parts = Parts(Batches(run, "one"), "combine")
-    parts.put("3", {"a": np.arange(4)})
-    assert parts.has("3")
-    assert parts.get("3")["a"].tolist() == [0, 1, 2, 3]
-    assert not Parts(Batches(run, "two"), "combine").has("3")
-    (path,) = run.main.checkpoints.rglob("*.npz")
-    assert path.stat().st_mode & 0o777 == 0o600
-    path.rename(path.with_name("4.npz"))
-    assert not parts.has("4")
-    with pytest.raises(ReleaseError, match="part 3"):
-        parts.get("3")

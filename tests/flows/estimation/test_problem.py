@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from flows.estimation.measurement_files import read_compact
-from flows.estimation.problem import measured_files, problem_of
+from flows.estimation.problem import measurement_files, stated_problem, with_values
 from flows.execution.job import Job
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from pipeline.errors import ReleaseError
-from pipeline.inputs.geography import read_public_spine
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, open_measurement, read_measurement
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 
 
@@ -48,7 +48,7 @@ def test_values_are_kept_exactly_in_the_smallest_type(tmp_path: Path, extreme: i
 
 def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_spec: Path) -> None:
     job = job_of(town, town_spec)
-    problem = problem_of(job, job.universes[0])
+    problem = with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
     assert problem.spine.fingerprint() == job.spine.fingerprint()
     assert [len(level) for level in problem.measured] == [3, 3, 3]
     for level, queries in zip(job.spine.level_names, problem.measured, strict=True):
@@ -64,8 +64,8 @@ def test_the_problem_has_the_measurements_and_the_constraints(town: Path, town_s
 
 def test_a_part_of_the_geounits_is_read_alone_and_checked(town: Path, town_spec: Path) -> None:
     job = job_of(town, town_spec)
-    whole = problem_of(job, job.universes[0]).measured[-1][0]
-    (file, *_) = measured_files(job, job.universes[0])[-1]
+    whole = with_values(stated_problem(job, job.universes[0]), job, job.universes[0]).measured[-1][0]
+    (file, *_) = measurement_files(job, job.universes[0])[-1]
     codes = job.spine.leaf_level.geocodes
     assert np.array_equal(file.read(codes[3:7], 3).values, whole.values[3:7])
     with pytest.raises(ReleaseError, match="does not have the geounits of level 'block'"):
@@ -78,7 +78,7 @@ def test_nothing_restricted_is_read(town: Path, town_spec: Path, tmp_path: Path)
     shutil.copytree(town / "public", tmp_path / "town" / "public")
     job = job_of(tmp_path / "town", town_spec)
     for universe in job.universes:
-        problem_of(job, universe)
+        with_values(stated_problem(job, universe), job, universe)
 
 
 def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec: Path, tmp_path: Path) -> None:
@@ -88,14 +88,14 @@ def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec:
     path = job.run.main.measurement("block", "detailed")
     shutil.copy(job.run.main.measurement("tract", "detailed"), path)
     with pytest.raises(ReleaseError, match=r"detailed\.parquet is not what the spec says: its level is tract"):
-        problem_of(job, job.universes[0])
+        with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
     stored = read_measurement(town / "public" / "measurements" / "block" / "detailed.parquet")
     with MeasurementWriter.open(path, job.run.staging, stored.header) as writer:
         writer.write(stored.geocodes[::-1], stored.values)
     with pytest.raises(ReleaseError, match="does not have the geounits of level 'block'"):
-        problem_of(job, job.universes[0])
+        with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
     other = MeasurementHeader("block", "detailed", 18, "discrete_gaussian", stored.header.scale * 2, 4.0)
     with MeasurementWriter.open(path, job.run.staging, other) as writer:
         writer.write(stored.geocodes, stored.values)
     with pytest.raises(ReleaseError, match="its scale is"):
-        problem_of(job, job.universes[0])
+        with_values(stated_problem(job, job.universes[0]), job, job.universes[0])

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-import flows.execution.checkpoints
-from flows.execution.checkpoints import Batches, Checkpoints
+import flows.execution.batch_store
+from flows.execution.batch_store import Batches
+from flows.execution.checkpoints import Checkpoints
 from flows.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
@@ -49,8 +49,8 @@ def test_other_software_starts_again(directory: RunDirectory, monkeypatch: pytes
     step = step_of(directory)
     step.files[0].write_text("content")
     Checkpoints(directory).record(step, {})
-    other = flows.execution.checkpoints.software().model_copy(update={"version": "0.0.0"})
-    monkeypatch.setattr(flows.execution.checkpoints, "software", lambda: other)
+    other = flows.execution.batch_store.software().model_copy(update={"version": "0.0.0"})
+    monkeypatch.setattr(flows.execution.batch_store, "software", lambda: other)
     assert Checkpoints(directory).notes_of(step) is None
 
 
@@ -77,35 +77,15 @@ def test_a_damaged_list_counts_as_none(directory: RunDirectory) -> None:
     assert Checkpoints(directory).notes_of(step) is None
 
 
-def test_the_arrays_of_a_batch_come_back_until_they_are_forgotten(directory: RunDirectory) -> None:
-    arrays = {"counts": np.arange(6).reshape(2, 3), "report": np.array([0.5])}
+def test_batches_of_a_step_are_forgotten_when_its_files_are_whole(directory: RunDirectory) -> None:
     batches = Batches(directory)
-    assert batches.get("estimate block", "0-3") is None
-    batches.put("estimate block", "0-3", arrays)
+    batches.put("estimate block", "0-3", {})
     batches.put("simulate", "0", {})
-    found = Batches(directory).get("estimate block", "0-3")
-    assert found is not None
-    assert set(found) == set(arrays)
-    assert all((found[name] == arrays[name]).all() and found[name].dtype == arrays[name].dtype for name in arrays)
-    assert batches.get("estimate tract", "0-3") is None
-    (path,) = (path for path in directory.restricted.rglob("0-3.npz"))
-    assert path.stat().st_mode & 0o777 == 0o600
     step = step_of(directory, "block")
     step.files[0].write_text("content")
     Checkpoints(directory).record(step, {})
-    assert batches.get("estimate block", "0-3") is None, "the step's files are whole"
-    assert batches.get("simulate", "0") == {}
-    batches.forget()
-    assert batches.get("simulate", "0") is None
-
-
-def test_a_batch_of_another_run_records_or_software_is_not_used(
-    directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Batches(directory).put("simulate", "0", {})
-    other = flows.execution.checkpoints.software().model_copy(update={"version": "0.0.0"})
-    monkeypatch.setattr(flows.execution.checkpoints, "software", lambda: other)
-    assert Batches(directory).get("simulate", "0") is None
+    assert not batches.has("estimate block", "0-3")
+    assert batches.has("simulate", "0")
 
 
 def test_what_was_told_is_checked_too(directory: RunDirectory) -> None:

@@ -1,4 +1,4 @@
-"""The best division of a budget: the descent equals the statement in cvxpy, and no random division is better."""
+"""The best division of a budget: the descent equals the whole stated in cvxpy, and no random division is better."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from releases.small import write_town
 
-from flows.plan.cvxpy_reference import solve_statement
+from flows.plan.cvxpy_reference import divide_with_cvxpy
 from flows.plan.division import (
     LEAST_SHARE,
     Objective,
@@ -20,7 +20,8 @@ from flows.plan.division import (
 from flows.plan.expectation import Expectation
 from flows.plan.targets import parse_targets, parse_weights
 from pipeline.errors import InputError
-from pipeline.inputs.geography import read_facilities, read_spine
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
 from pipeline.spec.release_spec import load_spec
 
 LITTLE = """
@@ -52,22 +53,22 @@ def little(folder: Path, *changes: tuple[str, str], estimator: str = "full") -> 
 @pytest.mark.parametrize(
     "targets", ["tract: total <= 2", "tract: total <= 2; county: sex <= 5; block: age * sex <= 30", "block: grown <= 4"]
 )
-def test_descent_equals_the_statement(tmp_path: Path, targets: str) -> None:
+def test_descent_equals_cvxpy(tmp_path: Path, targets: str) -> None:
     """Recodes (blocks of 2 x 2), an exact total, single children: value and errors as cvxpy finds them."""
     expectation = little(tmp_path)
     objective = Objective(expectation, parse_targets(targets, expectation.universe), "largest")
-    ours, theirs = descend(objective), solve_statement(objective)
+    ours, theirs = descend(objective), divide_with_cvxpy(objective)
     assert ours.value == pytest.approx(theirs.bound, rel=2e-4), "cvxpy's own value of the objective"
     assert ours.value == pytest.approx(theirs.value, rel=2e-3), "the value at cvxpy's shares, by the recursions"
     assert ours.gap < 1e-3
     assert ours.bound <= theirs.value
 
 
-def test_weighted_sum_equals_the_statement(tmp_path: Path) -> None:
+def test_weighted_sum_equals_cvxpy(tmp_path: Path) -> None:
     expectation = little(tmp_path)
     aims = parse_weights("tract: total = 3; county: sex = 1; block: detailed = .1", expectation.universe)
     objective = Objective(expectation, aims, "sum")
-    ours, theirs = descend(objective), solve_statement(objective)
+    ours, theirs = descend(objective), divide_with_cvxpy(objective)
     assert ours.value == pytest.approx(theirs.bound, rel=2e-4)
     assert ours.gap < 1e-3
 

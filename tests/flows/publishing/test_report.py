@@ -18,9 +18,10 @@ import pytest
 from releases.small import public_bytes, run, write_town
 
 import pipeline.report.explorer
-from flows.execution.steps import Silent
-from flows.runs.verify import release_at, verify_release
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release
 from pipeline.errors import InputError, SpecError
+from pipeline.published import release_at
 from pipeline.release.layout import RunDirectory
 
 

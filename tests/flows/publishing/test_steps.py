@@ -13,13 +13,15 @@ import pytest
 from releases.small import public_bytes, run, write_town
 
 from flows.execution.job import Job
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from flows.execution.workers import Workers
-from flows.publishing.steps import input_files, output_files, perform_public_steps
-from pipeline.inputs.geography import read_public_spine
+from flows.publishing.files import input_files
+from flows.publishing.steps import output_files, perform_public_steps
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 
 

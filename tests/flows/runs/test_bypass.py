@@ -16,7 +16,7 @@ from releases.small import public_bytes, run, write_town
 
 import pipeline.model.allocation
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.from_measurements import estimate_release
 from flows.runs.rerun import rerun_release, universes_to_rerun
 from flows.runs.verify import verify_release
@@ -24,7 +24,7 @@ from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
 from pipeline.audit.release_checks import release_findings
-from pipeline.audit.release_reading import budget_masks, read_release
+from pipeline.audit.release_reading import budget_masks, open_audited
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError
 from pipeline.export.release import export_release
@@ -35,7 +35,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import replay
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.report import spent_epsilon
-from pipeline.published import read_published
+from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import public_files, read_manifest, write_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
@@ -69,7 +69,7 @@ def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_measurements_are_of_other_geounits_with_other_noise(release: Path) -> None:
-    found = read_release(RunDirectory(release))
+    found = open_audited(release)
     county, tract, block = (
         read_measurement(found.run.main.measurement(level, "detailed")) for level in ("county", "tract", "block")
     )
@@ -86,7 +86,7 @@ def test_the_measurements_are_of_other_geounits_with_other_noise(release: Path) 
 
 
 def test_every_path_costs_the_whole_budget(release: Path) -> None:
-    found = read_release(RunDirectory(release))
+    found = open_audited(release)
     for universe in found.universes:
         allotted = allocations(universe, found.spine)
         sums = np.full(found.spine.n_leaves, Fraction(0), dtype=object)
@@ -121,7 +121,7 @@ def test_verify_check_rerun_and_audit_know(release: Path) -> None:
     assert check_release(release) == []
     key = key_of_release(directory, KeySource())
     assert rerun_release(directory, universes_to_rerun(directory, None, None), key, 1, Silent()).same
-    findings = list(release_findings(read_release(directory), key))
+    findings = list(release_findings(open_audited(directory.root), key))
     assert [finding for finding in findings if not finding.passed] == []
     assert "A geounit without siblings is not measured" in read_manifest(directory.manifest).privacy[0].words
 
@@ -134,7 +134,7 @@ def test_the_audit_finds_noise_of_another_scale_where_levels_are_bypassed(releas
     kinds = np.zeros(len(stored.geocodes), dtype=np.int8)
     with MeasurementWriter.open(path, tmp_path, stored.header) as writer:
         writer.write(stored.geocodes, stored.values, kinds)
-    found = [f for f in release_findings(read_release(directory), MasterKey.read(directory.key)) if not f.passed]
+    found = [f for f in release_findings(open_audited(directory.root), MasterKey.read(directory.key)) if not f.passed]
     assert any("have not the variance" in str(finding) for finding in found)
     assert any("variances are not those" in problem for problem in _recompute(directory))
 
@@ -154,13 +154,15 @@ def test_the_audit_finds_a_child_that_is_measured_with_the_budget_of_its_parent(
     monkeypatch.setattr(pipeline.model.allocation, "last_levels", both)
     directory = RunDirectory(run(tmp_path / "in" / "release.toml", tmp_path / "out"))
     monkeypatch.undo()
-    failed = {f.check for f in release_findings(read_release(directory), MasterKey.read(directory.key)) if not f.passed}
+    failed = {
+        f.check for f in release_findings(open_audited(directory.root), MasterKey.read(directory.key)) if not f.passed
+    }
     assert "noise stated" in failed
     assert any("does not have the geounits" in problem for problem in verify_release(directory, 1, Silent()))
 
 
 def test_exported_measurements_give_the_release_again(release: Path, spec: Path, tmp_path: Path) -> None:
-    folder = export_release(read_published(RunDirectory(release)), "nmf", tmp_path / "nmf")
+    folder = export_release(open_finished(release, check_hashes=True), "nmf", tmp_path / "nmf")
     rows = pd.read_parquet(folder / "block.parquet")
     assert not {"C0301", "A0201"} & set(rows["geocode"])
     root = estimate_release(folder, spec, tmp_path / "out", 1, Silent())
@@ -208,12 +210,12 @@ def test_the_ledger_is_charged_the_price_of_any_path(
         read_measurement(directory.main.measurement("tract", "total")).geocodes
     )
     assert spent_epsilon(states["people"], Fraction(1, 10**10)) == zcdp_epsilon(2, Fraction(1, 10**10))
-    findings = release_findings(read_release(directory), MasterKey.read(directory.key), charged)
+    findings = release_findings(open_audited(directory.root), MasterKey.read(directory.key), charged)
     assert [finding for finding in findings if not finding.passed] == []
 
 
 def test_no_path_spends_more_on_an_attribute_or_a_place_than_is_stated(release: Path) -> None:
-    found = read_release(RunDirectory(release))
+    found = open_audited(release)
     for universe in found.universes:
         account = privacy_statements(universe)
         assert account.record.budget == str(universe.budget)

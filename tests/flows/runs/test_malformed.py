@@ -25,7 +25,7 @@ from releases.small import request_of, write_town
 
 from flows.commands import imports
 from flows.commands.validate import validate
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.run import run_release
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from releases.small import run, write_town
 
-import flows.publishing.steps
+import flows.confidential.steps
 import flows.runs.verify
 from flows.confidential.custody import KeySource, key_of_release
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun
 from pipeline.errors import InputError, RefusedError
 from pipeline.privacy.keys import MasterKey
@@ -45,9 +45,9 @@ def test_every_public_file_is_the_same_and_nothing_is_left_behind(
     """True counts are written below restricted/ only, and not for long."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folders: list[str] = []
-    tabulate = flows.publishing.steps.tabulate_universe
+    tabulate = flows.confidential.steps.tabulate_universe
     monkeypatch.setattr(
-        flows.publishing.steps,
+        flows.confidential.steps,
         "tabulate_universe",
         lambda job, *rest: (folders.append(str(job.run.root)), tabulate(job, *rest))[1],
     )
@@ -127,9 +127,9 @@ def test_over_other_records_no_noise_is_drawn(
 ) -> None:
     """They would be measured without a charge. The same records still can be, by the same patched function."""
     measured: list[str] = []
-    measure = flows.publishing.steps.measure_level
+    measure = flows.confidential.steps.measure_level
     monkeypatch.setattr(
-        flows.publishing.steps, "measure_level", lambda *given: (measured.append(given[-1]), measure(*given))[1]
+        flows.confidential.steps, "measure_level", lambda *given: (measured.append(given[-1]), measure(*given))[1]
     )
     assert rerun(town).same
     assert measured == ["county", "tract", "block"] * 2

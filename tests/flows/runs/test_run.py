@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 from releases.small import public_bytes, run, write_town
 
-from flows.execution.steps import Silent, Step
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
 from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory

@@ -12,13 +12,14 @@ from typer.testing import CliRunner
 
 from flows.checks.spine_report import describe_spine
 from flows.cli import app
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpineError
-from pipeline.inputs.geography import read_public_spine, read_spine
+from pipeline.inputs.geography import read_spine
 from pipeline.release.layout import RunDirectory
 from pipeline.release.measurements import read_measurement
+from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
 
 LEVELS = "levels = { county = 1, tract = 3, block = 5 }"

@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 import flows.runs.verify
-from flows.execution.steps import Silent
-from flows.runs.verify import release_at, verify_release, version_differences
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release, version_differences
 from pipeline.errors import InputError
+from pipeline.published import release_at
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest

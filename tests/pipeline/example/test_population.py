@@ -17,8 +17,8 @@ from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.example.example import LEVELS, block_codes
 from pipeline.example.population import SCHEMA, populate
+from pipeline.model.record_source import RecordSource
 from pipeline.records.tabulate import roll_up, tabulate
-from pipeline.spec.input_section import InputSpec
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +88,7 @@ def test_limits_fit_the_real_state(shared_data: Path, name: str) -> None:
     path = shared_data / "ri_2010_blocks.parquet"
     real_spine = spine_from_prefixes(pq.read_table(path, columns=["block"])["block"].to_numpy().astype(np.str_), LEVELS)
     real = tabulate(
-        InputSpec(
+        RecordSource(
             file=path,
             form="wide",
             geocode="block",

@@ -11,8 +11,9 @@ import scipy.sparse as sp
 
 from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
+from pipeline.exchange.pl94171_tables import SINGLE_RACES
 from pipeline.export.mdf import DetailFile, person_attributes, unit_attributes
-from pipeline.export.pl94171 import RACES, VALUES, CensusTables, column_names
+from pipeline.export.pl94171 import VALUES, CensusTables, column_names
 from pipeline.export.pl94171_files import GEO_FIELDS, SummaryFiles, census_levels
 from pipeline.model.schema import Attribute, Schema
 from pipeline.spec.release_spec import parse_spec
@@ -91,7 +92,7 @@ def race_lines(race: str) -> list[int]:
     """The lines of table P1 that a person of these races counts in."""
     some = tuple(race.split("_"))
     starts = {1: 1, 2: 9, 3: 25, 4: 46, 5: 62, 6: 69}
-    place = list(combinations(RACES, len(some))).index(some)
+    place = list(combinations(SINGLE_RACES, len(some))).index(some)
     group = starts[len(some)]
     return [0, group, group + 1 + place] if len(some) == 1 else [0, 8, group, group + 1 + place]
 

@@ -17,14 +17,14 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from flows.confidential.custody import check_made_here
-from flows.execution.steps import Silent
+from flows.execution.progress import Silent
 from flows.runs.from_measurements import estimate_release
 from flows.runs.verify import verify_release
-from pipeline.audit.release_reading import read_release
+from pipeline.audit.release_reading import open_audited
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, ReleaseError
 from pipeline.export.release import LAYOUTS, export_release
-from pipeline.published import read_published
+from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.storage.files import new_folder
@@ -37,7 +37,7 @@ def nmf(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(town: Path, layout: str, out: Path, **chosen: list[str]) -> Path:
-    return export_release(read_published(RunDirectory(town)), layout, out, **chosen)
+    return export_release(open_finished(town, check_hashes=True), layout, out, **chosen)
 
 
 def test_tables_are_the_releases_in_every_plain_layout(town: Path, tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_measurements_made_elsewhere_give_the_same_release(
     with pytest.raises(InputError, match="no key and no record to repeat it from"):
         check_made_here(directory)
     with pytest.raises(InputError, match="how they were drawn cannot be audited"):
-        read_release(directory)
+        open_audited(directory.root)
     with pytest.raises(InputError, match="is not empty; name another folder"):
         estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
 
@@ -199,7 +199,7 @@ def test_missing_files_and_levels_are_told_at_once(town: Path, town_spec: Path, 
 def test_nothing_is_replaced_and_damage_is_refused(town: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("x")
-    with pytest.raises(InputError, match="the folder is not empty; name a new or empty one"):
+    with pytest.raises(InputError, match=r"the folder holds .* already; give one that is new or empty"):
         export(town, "csv", tmp_path / "full")
     with pytest.raises(InputError, match="not a folder"):
         export(town, "csv", tmp_path / "full" / "mine.txt")
@@ -209,7 +209,7 @@ def test_nothing_is_replaced_and_damage_is_refused(town: Path, tmp_path: Path) -
     shutil.copytree(town / "public", tmp_path / "damaged" / "public")
     RunDirectory(tmp_path / "damaged").main.table("total", "tract").write_bytes(b"x")
     with pytest.raises(ReleaseError, match=r"total/tract\.parquet' was changed"):
-        read_published(RunDirectory(tmp_path / "damaged"))
+        open_finished(tmp_path / "damaged", check_hashes=True)
 
 
 def test_the_commands_say_what_they_did(town: Path, tmp_path: Path) -> None:

@@ -59,6 +59,7 @@ def test_every_geounit_is_answered_on_its_own_row() -> None:
 
 def test_the_order_of_terms_does_not_change_the_answers() -> None:
     one, other = Query.parse("age * sex", SCHEMA), Query.parse(" sex*age ", SCHEMA)
+    assert (one.name, other.name) == ("age * sex", "sex * age")
     assert one.terms == other.terms == ("age", "sex")
     assert one.answer_labels() == other.answer_labels()
     assert (one.cell_answer == other.cell_answer).all()

@@ -17,7 +17,7 @@ from pipeline.privacy.accounting.uses import choices_of, measurements_of
 from pipeline.privacy.budget import noise_for
 from pipeline.privacy.ledger.events import Group, cost_of
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import privacy_statement
+from pipeline.release.privacy_statement import privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 SELECT = """
@@ -88,10 +88,7 @@ def test_the_strategy_measures_as_with_what_is_left_of_the_budget(privacy: str) 
     assert noise == noise_for(one.framework, one.budget * 9 / 10, Fraction(1, 2), Fraction(1, 3), one.neighbours)
     expected = {(e.level, e.query.name): e for e in expected_measurements(RunDirectory(Path("x")), [one])}
     assert expected["block", "total"].noise == noise
-    statement = privacy_statement(
-        universe="", framework=one.framework, budget=one.budget, delta=one.delta, neighbours=one.neighbours,
-        strategy=one.strategy, invariants=(), selections=one.selections,
-    )  # fmt: skip
+    statement = privacy_statement(one)
     stated = {(line.level, line.query): line for line in statement.noise}
     assert stated["block", "total"].scale == str(noise.scale)
     assert sum(Fraction(line.share) for line in statement.noise) == 1

@@ -12,10 +12,10 @@ from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline import open_release
 from pipeline.errors import InputError
 from pipeline.reading.compare import Comparison, compare
 from pipeline.reading.compare_page import comparison_html
+from pipeline.reading.release import open_release
 
 PLAIN = (("replicates = 3\nunbiased = true", "replicates = 1\nmicrodata = false"),)
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import pipeline
+from flows.plan.sum_margins import LinearVariances
 from pipeline.errors import InputError, ReleaseError
 from pipeline.reading import margins
-from pipeline.reading.margins import half_widths
+from pipeline.reading.release import open_release
 from pipeline.release.tables import MARGIN_SUFFIX
 
 
@@ -23,7 +23,7 @@ def truth(directory: Path, level: str) -> pd.DataFrame:
 
 def test_three_lines(country: Path) -> None:
     """The example of the documentation: open, a table, a sum."""
-    release = pipeline.open_release(country)
+    release = open_release(country)
     table = release.table("sex", level="tract")
     found = release.query("age * sex").where(sex="f").at("county")
     assert table.columns.tolist() == ["f", "f:moe90", "m", "m:moe90"]
@@ -36,18 +36,18 @@ def test_three_lines(country: Path) -> None:
 def test_public_folder_alone(country: Path, tmp_path: Path) -> None:
     """Nothing restricted is needed: a copy of public/ gives the same."""
     shutil.copytree(country / "public", tmp_path / "public")
-    ours = pipeline.open_release(tmp_path / "public").query("sex").where(age="old").at("tract")
-    pd.testing.assert_frame_equal(ours, pipeline.open_release(country).query("sex").where(age="old").at("tract"))
+    ours = open_release(tmp_path / "public").query("sex").where(age="old").at("tract")
+    pd.testing.assert_frame_equal(ours, open_release(country).query("sex").where(age="old").at("tract"))
 
 
 def test_counts_are_those_of_the_histogram(town: Path) -> None:
     """Every query, condition, recode and level of the town, against pandas over the published histogram."""
-    release = pipeline.open_release(town)
+    release = open_release(town)
     for level in release.levels:
         histogram = pd.read_parquet(town / "public" / "histograms" / f"{level}.parquet")
         histogram = histogram.astype({name: str for name in histogram.columns if name != "count"})
         histogram["grown"] = np.where(histogram["age"] == "child", "young", "grown")
-        codes = release.spine.levels[release.spine.index_of(level)].geocodes
+        codes = release.spine.level(level).geocodes
         for terms, conditions in [
             (["age"], {}),
             (["age", "sex"], {"quarters": ["house", "dorm"]}),
@@ -68,7 +68,7 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
 
 
 def test_a_companion(town: Path) -> None:
-    release = pipeline.open_release(town)
+    release = open_release(town)
     units = release.companion("units")
     assert units.name == "town, units"
     total = units.query("status").at("block")
@@ -80,28 +80,28 @@ def test_a_companion(town: Path) -> None:
 
 def test_same_numbers_same_margins(country: Path) -> None:
     """The numbers of a published table have its margins, however they are asked for."""
-    release = pipeline.open_release(country)
+    release = open_release(country)
     table, query = release.table("sex", level="block"), release.query("sex").at("block")
     pd.testing.assert_frame_equal(table, query[table.columns.tolist()])
 
 
 def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Errors over areas in standard errors; and, as a fault, as if the leaves' errors were independent."""
-    release = pipeline.open_release(directory)
+    release = open_release(directory)
+    variances = release.half_widths
+    assert isinstance(variances, LinearVariances)
     found = release.query("grown * sex").over(areas)
     labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX) and name != "sum"]
     frame = truth(directory, "block")
     frame["answer"] = np.where(frame["age"] == "child", "young", "grown") + np.array(" * ") + frame["sex"]
     exact = frame.groupby(["geocode", "answer"])["count"].sum().unstack(fill_value=0)
     groups = release.query("grown * sex").query.groups
-    single = pd.DataFrame(
-        release.variances.of_level(3, groups), index=release.spine.leaf_level.geocodes, columns=labels
-    )
+    single = pd.DataFrame(variances.level_variances(3, groups), index=release.spine.leaf_level.geocodes, columns=labels)
     proper, independent, covered = [], [], []
     for name, codes in areas.items():
         inside = release.leaves_of(codes, name)
         error = found.loc[name, labels].to_numpy(float) - exact.loc[codes, labels].sum().to_numpy()
-        proper.append(error / np.sqrt(release.variances.of_area(inside, groups)))
+        proper.append(error / np.sqrt(variances.area_variances(inside, groups)))
         independent.append(error / np.sqrt(single.loc[codes].sum().to_numpy()))
         margin = found.loc[name, [label + MARGIN_SUFFIX for label in labels]].to_numpy(float)
         covered.append(np.abs(error) <= margin)
@@ -113,7 +113,7 @@ def test_margins_of_areas_against_the_truth(country: Path) -> None:
 
     The areas are whole tracts but for one block: nearly all of their error is the tract's, far less than the sum.
     """
-    release = pipeline.open_release(country)
+    release = open_release(country)
     leaves, tracts = release.spine.leaf_level, release.spine.levels[2]
     areas = {
         code: leaves.geocodes[leaves.parents == number].tolist()[1:] for number, code in enumerate(tracts.geocodes)
@@ -127,7 +127,7 @@ def test_margins_of_areas_against_the_truth(country: Path) -> None:
 
 def test_margins_of_scattered_areas_against_the_truth(country: Path) -> None:
     """Areas of leaves from everywhere, each leaf in one of them."""
-    release = pipeline.open_release(country)
+    release = open_release(country)
     codes = np.random.default_rng(2).permutation(release.spine.leaf_level.geocodes)
     areas = {f"area {i}": codes[i::60].tolist() for i in range(60)}
     proper, _, covered = scores(country, areas)
@@ -137,7 +137,7 @@ def test_margins_of_scattered_areas_against_the_truth(country: Path) -> None:
 
 def test_margin_of_a_sum_is_not_the_sum_of_margins(country: Path) -> None:
     """Ages add up to a total that was measured itself: its margin is far below that of independent ages."""
-    found = pipeline.open_release(country).query("age * sex").at("tract")
+    found = open_release(country).query("age * sex").at("tract")
     parts = [name for name in found.columns if name.endswith(MARGIN_SUFFIX) and not name.startswith("sum")]
     assert (found["sum:moe90"] < 0.9 * np.sqrt((found[parts] ** 2).sum(axis=1))).all()
     assert (found["sum:moe90"] < 0.5 * found[parts].sum(axis=1)).all()
@@ -145,7 +145,7 @@ def test_margin_of_a_sum_is_not_the_sum_of_margins(country: Path) -> None:
 
 def test_area_of_a_whole_geounit(country: Path) -> None:
     """A tract given by its leaves, by its own code, and asked for at its level: the same counts and margins."""
-    release = pipeline.open_release(country)
+    release = open_release(country)
     question = release.query("age").where(sex="m")
     leaves, tracts = release.spine.leaf_level, release.spine.levels[2]
     code = str(tracts.geocodes[7])
@@ -157,14 +157,9 @@ def test_area_of_a_whole_geounit(country: Path) -> None:
     assert everywhere["total:moe90"] == 0, "the state's total is exact"
 
 
-def test_half_widths() -> None:
-    found = half_widths(np.array([0.0, 1e-12, 1.0, 100.0, np.nan]))
-    np.testing.assert_array_equal(found, [0, 0, 2, 17, np.nan])
-
-
 def test_notebooks(country: Path) -> None:
     """What a notebook shows is markup with everything escaped; what a terminal shows names the next step."""
-    release = pipeline.open_release(country)
+    release = open_release(country)
     markup = release._repr_html_()
     assert "<script" not in markup
     assert "zero-concentrated differential privacy" in markup
@@ -175,10 +170,10 @@ def test_notebooks(country: Path) -> None:
 
 
 def test_wrong_questions(country: Path, tmp_path: Path) -> None:
-    release = pipeline.open_release(country)
+    release = open_release(country)
     leaf = str(release.spine.leaf_level.geocodes[0])
     for ask, told in [
-        (lambda: pipeline.open_release(tmp_path / "nowhere"), "no such folder"),
+        (lambda: open_release(tmp_path / "nowhere"), "no such folder"),
         (lambda: release.table("race", level="tract"), "no table 'race'; the tables are sex, detail"),
         (lambda: release.table("detail", level="block"), "is published for county, tract, not for 'block'"),
         (lambda: release.table("sex", level="village"), "no level 'village'; the levels are state, county"),
@@ -203,4 +198,4 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
 def test_no_provider_is_told(country: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(margins, "NAME", "nobody")
     with pytest.raises(ReleaseError, match="no 'nobody' is installed in the entry points"):
-        pipeline.open_release(country).query("sex").where(age="old").at("tract")
+        open_release(country).query("sex").where(age="old").at("tract")

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from geography.build import spine_from_prefixes, spine_from_table
 from geography.spine import Spine
 from pipeline.errors import RecordsError
+from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
 from pipeline.records import record_files as records
 from pipeline.records import tabulate as module
@@ -40,8 +41,8 @@ FIPS = {"state": 2, "county": 5, "tract": 11, "block_group": 12, "block": 15}
 Person = tuple[str, str, str]
 
 
-def spec(path: Path, form: str = "microdata", **more: object) -> InputSpec:
-    return InputSpec.model_validate({"file": path, "form": form, "geocode": "block", **more})
+def spec(path: Path, form: str = "microdata", **more: object) -> RecordSource:
+    return InputSpec.model_validate({"file": path, "form": form, "geocode": "block", **more}).source()
 
 
 def write(path: Path, columns: Mapping[str, Sequence[object]]) -> Path:
@@ -67,7 +68,7 @@ def oracle(people: Sequence[Person]) -> NDArray[np.int64]:
     )
 
 
-def all_forms(people: Sequence[Person], folder: Path) -> list[InputSpec]:
+def all_forms(people: Sequence[Person], folder: Path) -> list[RecordSource]:
     """The same records in the three forms, as both types of file."""
     counted = Counter(people)
     cells = sorted({*counted, ("01100", "minor", "white")}, key=lambda cell: cell[::-1])
@@ -77,7 +78,7 @@ def all_forms(people: Sequence[Person], folder: Path) -> list[InputSpec]:
         wide[f"vap_{race}"] = list(adults)
         wide[f"pop_{race}"] = [n + counted[code, "minor", race] for n, code in zip(adults, CODES, strict=True)]
     entries = [{"counts": "vap_{race}", "age": "adult"}, {"counts": "pop_{race} - vap_{race}", "age": "minor"}]
-    made: list[InputSpec] = []
+    made: list[RecordSource] = []
     for suffix in (".parquet", ".csv"):
         rows = {name: [person[i] for person in people] for i, name in enumerate(("block", "age", "race"))}
         long = {name: [cell[i] for cell in cells] for i, name in enumerate(("block", "age", "race"))}
@@ -236,7 +237,7 @@ def test_large_counts_add_up(tmp_path: Path) -> None:
 # What is refused
 
 
-def fails(records_spec: InputSpec, spine: Spine = SPINE, **options: int) -> str:
+def fails(records_spec: RecordSource, spine: Spine = SPINE, **options: int) -> str:
     """The message with the folder left out."""
     with pytest.raises(RecordsError) as caught:
         tabulate(records_spec, SCHEMA, spine, **options)

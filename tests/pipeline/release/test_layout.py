@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.release.layout import RunDirectory, file_name, query_file_name, query_of_file_name
+from pipeline.release.layout import RunDirectory, file_name, query_file_name
 
 ROOT = Path("/out/release")
 RUN = RunDirectory(ROOT)
@@ -57,10 +57,36 @@ def test_the_paths_are_those_of_the_design() -> None:
     assert RUN.universe("") == RUN.main
 
 
-@pytest.mark.parametrize("query", ["total", "detailed", "votingage * hispanic", "a * b * c"])
-def test_a_query_and_its_file_name_determine_each_other(query: str) -> None:
-    assert query_of_file_name(query_file_name(query)) == query
-    assert query_file_name(query.replace(" ", "")) == query_file_name(query)
+@pytest.mark.parametrize(
+    ("query", "name"), [("total", "total"), ("votingage * hispanic", "votingage.hispanic"), ("a*b * c", "a.b.c")]
+)
+def test_a_query_names_its_file_however_it_is_spaced(query: str, name: str) -> None:
+    assert query_file_name(query) == name
+
+
+def test_public_files_are_in_the_order_of_a_run_and_know_their_level() -> None:
+    levels = ["state", "block"]
+    units = RUN.universe("units")
+    files = [
+        (RUN.spine, ""),
+        (RUN.polygons("state"), "state"),
+        (RUN.main.constraint(0), ""),
+        (RUN.main.invariant("block", "total"), "block"),
+        (units.measurement("state", "a * b"), "state"),
+        (RUN.main.measurement("block", "state"), "block"),
+        (RUN.main.selected("block", "state"), "state"),
+        (units.histogram("state"), "state"),
+        (RUN.main.histogram("block"), "block"),
+        (RUN.main.table("state", "block"), "block"),
+        (RUN.main.estimates("block"), "block"),
+        (RUN.main.microdata, "block"),
+        (RUN.report, ""),
+        (RUN.manifest, ""),
+    ]
+    assert [RUN.level_of(path, levels) for path, _ in files] == [level for _, level in files]
+    assert sorted((path for path, _ in files[::-1]), key=lambda path: RUN.order_of(path, levels)) == [
+        path for path, _ in files
+    ]
 
 
 @pytest.mark.parametrize(

@@ -6,64 +6,34 @@ import hashlib
 import json
 import os
 import socket
-from decimal import Decimal
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from pipeline.errors import InputError, ReleaseError
-from pipeline.model.query import Query
-from pipeline.model.schema import Attribute, Schema
-from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
-from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import (
     Manifest,
-    PrivacyStatement,
     check_public_files,
-    decimal_text,
-    privacy_statement,
     public_files,
     read_manifest,
     software,
     status,
     write_manifest,
 )
+from pipeline.release.privacy_statement import privacy_statement
+from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import canonical_json, make_restricted, write_bytes
 
-SCHEMA = Schema((Attribute("sex", ("m", "f")), Attribute("age", ("young", "old"))))
-STRATEGY = Strategy(
-    (
-        LevelStrategy("state", Fraction(1, 5), (MeasuredQuery(Query.parse("total", SCHEMA), Fraction(1)),)),
-        LevelStrategy("county", Fraction(0), ()),
-        LevelStrategy(
-            "tract",
-            Fraction(4, 5),
-            (
-                MeasuredQuery(Query.parse("sex * age", SCHEMA), Fraction(1, 3)),
-                MeasuredQuery(Query.parse("sex", SCHEMA), Fraction(2, 3)),
-            ),
-        ),
-    )
-)
-
-
-def _statement(**changes: object) -> PrivacyStatement:
-    arguments: dict[str, object] = {
-        "universe": "",
-        "framework": "zcdp",
-        "budget": Fraction("2.56"),
-        "delta": Fraction("1e-10"),
-        "neighbours": "change-one",
-        "strategy": STRATEGY,
-        "invariants": [("state", "total")],
-    }
-    return privacy_statement(**{**arguments, **changes})  # type: ignore[arg-type]
+UNIVERSE = parse_spec("""
+name = "test"
+privacy = { rho = "2.56" }
+geography = { file = "f.csv", column = "b", levels = { state = 1, tract = 2 } }
+schema.attributes.sex = ["m", "f"]
+strategy = { levels = { state = "1/5", tract = "4/5" }, queries = { sex = "1" } }
+""").universes()[0]
 
 
 @pytest.fixture
@@ -85,7 +55,7 @@ def _manifest(run: RunDirectory) -> Manifest:
         status=status(insecure_key=True),
         spec={"name": "test", "privacy": {"rho": "2.56"}},
         public_seed=0,
-        privacy=(_statement(),),
+        privacy=(privacy_statement(UNIVERSE),),
         key_commitment="ab" * 32,
         input_fingerprints={"": "cd" * 32},
         solver={"iterations": 12, "worst": 1.5e-5},
@@ -235,68 +205,6 @@ def test_strange_names_are_shown_without_their_effect(run: RunDirectory) -> None
     (run.public / os.fsdecode(b"\xff")).write_bytes(b"")
     problems = check_public_files(run)
     assert problems == ["'public/a\\nb\\x1b[2J' is not in the manifest", "'public/\\udcff' is not in the manifest"]
-
-
-def test_the_noise_is_stated_exactly() -> None:
-    noise = {(line.level, line.query): line for line in _statement().noise}
-    # sigma^2 = 2 / (2 rho share), with rho = 64/25: state 5/1 * 25/64, tract (4/15) and (8/15).
-    assert {key: (line.scale, line.share) for key, line in noise.items()} == {
-        ("state", "total"): ("125/64", "1/5"),
-        ("tract", "sex * age"): ("375/256", "4/15"),
-        ("tract", "sex"): ("375/512", "8/15"),
-    }
-    assert {line.mechanism for line in noise.values()} == {"discrete_gaussian"}
-    assert noise["state", "total"].scale_decimal == "1.953125"
-    pure = _statement(framework="pure", budget=Fraction(4), neighbours="add-remove")
-    assert [(line.mechanism, line.scale) for line in pure.noise] == [
-        ("discrete_laplace", "5/4"),
-        ("discrete_laplace", "15/16"),
-        ("discrete_laplace", "15/32"),
-    ]
-
-
-def test_epsilon_is_rounded_up_and_says_how_it_was_found() -> None:
-    statement = _statement()
-    exact = zcdp_epsilon(Fraction("2.56"), Fraction("1e-10"))
-    assert exact <= float(statement.epsilon) <= exact * (1 + 1e-5)
-    assert "2004.00010" in statement.conversion
-    assert (statement.budget, statement.budget_decimal, statement.delta) == ("64/25", "2.56", "1e-10")
-    pure = _statement(framework="pure", budget=Fraction(542, 339))
-    assert (pure.budget, pure.epsilon, pure.delta) == ("542/339", "1.598820059", "0")
-    assert Fraction(pure.epsilon) >= Fraction(542, 339)
-
-
-def test_the_words_say_what_is_compared_and_what_is_not_protected() -> None:
-    assert "one record having other values" in _statement().words
-    assert "one record being there or not" in _statement(neighbours="add-remove").words
-    assert "rho = 2.56" in _statement().words
-    assert f"epsilon = {_statement().epsilon} at delta = 1e-10" in _statement().words
-    assert "invariants are published exactly and are not protected" in _statement().words
-    assert "invariants" not in _statement(invariants=[]).words
-    assert "delta" not in _statement(framework="pure").words
-
-
-def test_a_budget_without_noise_is_refused() -> None:
-    with pytest.raises(InputError):
-        _statement(budget=Fraction(0))
-
-
-@given(value=st.fractions(min_value=0, max_value=10**9), digits=st.integers(3, 15))
-def test_a_decimal_is_the_least_of_its_digits_that_is_not_below(value: Fraction, digits: int) -> None:
-    text = decimal_text(value, digits)
-    shown = Fraction(text)
-    assert shown >= value
-    assert shown - value < max(value, shown) * Fraction(10) ** (1 - digits) or shown == value
-    if Decimal(value.numerator) / value.denominator == Fraction(text) and len(text) < digits:
-        assert shown == value
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [("0", "0"), ("100", "100"), ("2.50", "2.5"), ("1/3", "0.333333333334"), ("1e-10", "1e-10"), ("1e-6", "0.000001")],
-)
-def test_decimals_are_written_plainly(value: str, text: str) -> None:
-    assert decimal_text(Fraction(value)) == text
 
 
 def test_the_software_is_what_is_installed() -> None:

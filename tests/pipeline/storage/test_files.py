@@ -22,6 +22,7 @@ from pipeline.errors import ReleaseError
 from pipeline.storage.files import (
     RowGroups,
     canonical_json,
+    json_sha256,
     make_folder,
     make_restricted,
     open_parquet,
@@ -250,7 +251,9 @@ def test_sha256_is_of_the_bytes(tmp_path: Path) -> None:
 def test_json_has_one_form(tmp_path: Path, staging: Path) -> None:
     assert canonical_json({"b": [1, 2.5], "a": "é"}) == canonical_json({"a": "é", "b": [1, 2.5]})
     write_json(tmp_path / "file", {"b": [1], "a": "é"}, staging)
-    assert (tmp_path / "file").read_text() == '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
+    text = '{\n  "a": "é",\n  "b": [\n    1\n  ]\n}\n'
+    assert (tmp_path / "file").read_text() == text
+    assert json_sha256({"b": [1], "a": "é"}) == hashlib.sha256(text.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800", b"bytes"])

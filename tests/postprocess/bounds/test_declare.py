@@ -28,7 +28,8 @@ from postprocess.bounds.feasibility import check_feasible
 from postprocess.bounds.set_bounds import SetBounds
 from postprocess.downward.level import downward_level
 from postprocess.linear.upward import basis_of, upward_pass
-from postprocess.problem import Constraints, GroupBounds, Marginal, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, GroupBounds, Problem
 
 SHAPE = (4, 2)
 NOTHING = np.zeros(8, dtype=bool)

@@ -22,7 +22,8 @@ from pipeline.spec.release_spec import parse_spec
 from postprocess.bounds.declare import NO_COLUMN, UNBOUNDED, FacilityBounds, Invariant, declare, propagate
 from postprocess.bounds.feasibility import check_feasible
 from postprocess.errors import InfeasibleError
-from postprocess.problem import Constraints, GroupBounds, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, GroupBounds
 
 _FILE = tomllib.loads(Path(__file__).with_name("infeasible_specs.toml").read_text("utf-8"))
 CASES: list[dict[str, Any]] = _FILE["case"]
@@ -31,7 +32,7 @@ SPINE = spine_from_prefixes(["111", "112", "121", "122", "211"], {"state": 1, "c
 
 def facilities_of(bound: Bound, spine: Spine) -> FacilityBounds:
     table = pd.read_csv(bound.file, dtype={bound.geocode: str}).set_index(bound.geocode)
-    geocodes = spine.levels[spine.index_of(bound.level)].geocodes
+    geocodes = spine.level(bound.level).geocodes
     counts = np.full((len(geocodes), bound.query.size), NO_COLUMN)
     for answer, column in bound.columns.items():
         counts[:, answer] = table[column].reindex(geocodes)

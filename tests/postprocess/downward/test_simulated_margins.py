@@ -21,7 +21,8 @@ from postprocess.downward.simulated_margins import (
 )
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
-from postprocess.problem import Constraints, GroupBounds, Marginal, Measured, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 SHAPE = (2, 4)
 

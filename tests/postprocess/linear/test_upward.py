@@ -12,7 +12,8 @@ from oracles.dense import subtree_gls
 from oracles.random_problems import random_problem
 
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
-from postprocess.problem import GroupBounds, Marginal
+from postprocess.marginal import Marginal
+from postprocess.problem import GroupBounds
 
 
 def assert_equals_dense(problem) -> int:

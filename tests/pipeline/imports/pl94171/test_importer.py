@@ -12,11 +12,12 @@ import pytest
 from oracles.summary_files import State, made_up_state, write_2010, write_2020
 
 from pipeline.errors import InputError
+from pipeline.exchange.pl94171_tables import RACES
 from pipeline.imports.pl94171.check import check_summary
 from pipeline.imports.pl94171.files import find_files
 from pipeline.imports.pl94171.histogram import persons
 from pipeline.imports.pl94171.importer import import_pl94171
-from pipeline.imports.pl94171.layout import GEO_LEVELS, RACES
+from pipeline.imports.pl94171.layout import GEO_LEVELS
 from pipeline.imports.pl94171.read import read_summary
 from pipeline.imports.pl94171.strategy import divide
 from pipeline.spec.preset import load_preset

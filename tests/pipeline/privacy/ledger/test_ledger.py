@@ -20,13 +20,11 @@ from oracles.postgresql import NoServerError, server
 
 import pipeline.privacy.keys
 from pipeline.errors import BudgetRefusedError, InputError
-from pipeline.privacy.accounting.uses import charge_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint, amount_text
 from pipeline.privacy.ledger.notes import check_noted, note_event, read_note, read_notes
 from pipeline.privacy.ledger.store import ledger_url
-from pipeline.spec.release_spec import parse_spec
 
 RACERS = 50
 fork = multiprocessing.get_context("fork")
@@ -355,45 +353,6 @@ def test_amounts_are_told_on_the_safe_side() -> None:
     assert amount_text(third, up=True) == "0.333334 (1/3)"
     assert amount_text(Fraction(1, 10**9)) == "1e-9"
     assert amount_text(Fraction(0)) == "0"
-
-
-def test_a_release_is_charged_its_whole_budget_for_every_answer(file: str) -> None:
-    """Exactly, query by query, for a universe of the 2020 production strategy; and not under a test key."""
-    found = parse_spec("""
-name = "homes"
-[geography]
-file = "f.csv"
-column = "b"
-levels = { State = 2, County = 5, Block = 15 }
-[schema.attributes]
-occupied = ["yes", "no"]
-[strategy]
-levels = { State = "1/7", County = "2/7", Block = "4/7" }
-queries = { total = "3/11", detailed = "8/11" }
-[privacy]
-rho = "542/339"
-""", "x").universes()[0]  # fmt: skip
-    how: dict[str, Any] = {
-        "dataset": "persons",
-        "release": "homes",
-        "input_fingerprint": "i",
-        "spine_fingerprint": "s",
-        "level_sizes": {"State": 1, "County": 5, "Block": 100},
-    }
-    made = charge_for(found, key=MasterKey(bytes(32)), **how)
-    assert {(g.level, g.query): g.count for g in made.groups} == {
-        ("State", "total"): 1, ("State", "detailed"): 2, ("County", "total"): 5, ("County", "detailed"): 10,
-        ("Block", "total"): 100, ("Block", "detailed"): 200,
-    }  # fmt: skip
-    begin(file, "542/339")
-    with Ledger.open(file) as ledger:
-        ledger.reserve(made)
-        assert ledger.dataset("persons").left == 0
-        assert not ledger.reserve(charge_for(found, key=MasterKey(bytes(32)), **how)).new
-        with pytest.raises(OverspentError):
-            ledger.reserve(charge_for(found, key=MasterKey(b"1" * 32), **how))
-    with pytest.raises(InputError, match="cannot draw on a ledger"):
-        charge_for(found, key=MasterKey.from_text("insecure-test:1"), **how)
 
 
 # Races

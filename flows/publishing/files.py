@@ -1,0 +1,49 @@
+"""The public files that everything else under public/ is computed from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flows.execution.job import Job
+from pipeline.model.selection import Selection
+from pipeline.model.universe import Universe
+
+
+def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
+    """The files of one level that measuring writes: noisy answers and invariants."""
+    folder = job.folder(universe)
+    exact = [folder.invariant(level, query.name) for name, query in universe.invariants if name == level]
+    noisy = [folder.measurement(level, measured.query.name) for measured in universe.strategy.level(level).queries]
+    return (*noisy, *exact)
+
+
+def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
+    """The file of a private choice and of what was chosen; nothing else is computed from it."""
+    return job.folder(universe).selected(selection.name, selection.level)
+
+
+def public_input_files(job: Job) -> tuple[Path, ...]:
+    """Spine, polygons and facilities of bounds: what a release takes from public files of others."""
+    constraints = [
+        job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
+    ]
+    return (job.run.spine, *polygon_files(job), *constraints)
+
+
+def input_files(job: Job) -> tuple[Path, ...]:
+    """Everything under public/ that the rest of it is computed from."""
+    measured = [
+        path
+        for universe in job.universes
+        for level in job.spine.level_names
+        for path in answer_paths(job, universe, level)
+    ]
+    selected = [
+        selected_path(job, universe, selection) for universe in job.universes for selection in universe.selections
+    ]
+    return (*public_input_files(job), *measured, *selected)
+
+
+def polygon_files(job: Job) -> tuple[Path, ...]:
+    """The public files of polygons."""
+    return tuple(job.run.polygons(level) for level in job.spec.report.polygons)

@@ -1,0 +1,19 @@
+"""A public table that a spec names, opened as files of records are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipeline.errors import InputError, RecordsError
+from pipeline.model.memory_table import Source
+from pipeline.records.record_files import RecordsFile, open_records
+
+_CHUNK_ROWS = 1_000_000
+
+
+def open_public(path: Source, columns: Sequence[str], what: str) -> RecordsFile:
+    """The file, or table in memory, which is public: what is wrong with it may be told to everyone."""
+    try:
+        return open_records(path, columns, _CHUNK_ROWS, what=what)
+    except RecordsError as error:
+        raise InputError(str(error)) from None

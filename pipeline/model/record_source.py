@@ -1,0 +1,36 @@
+"""Where the confidential records are and how they are read, as a value; the section [input] of a spec makes one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pipeline.model.memory_table import Source
+
+Form = Literal["microdata", "long", "wide"]
+
+
+@dataclass(frozen=True)
+class RecordSource:
+    """A file of records; `pipeline.spec.input_section` checks that its parts fit each other.
+
+    Attributes:
+        file: CSV or Parquet, absolute; or a table in memory.
+        form: "microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf).
+        geocode: the column of leaf codes.
+        count: the column of counts, form long only.
+        columns: attribute -> its column; by default the attribute's name.
+        coded: whether the columns hold the values' numbers, from 0 in the schema's order.
+        values: attribute -> value in the file -> value of the schema.
+        cells: form wide: `counts` = a column template, and the values of the other attributes.
+    """
+
+    file: Source
+    form: Form
+    geocode: str
+    count: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    coded: bool = False
+    values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    cells: tuple[Mapping[str, str], ...] = ()

@@ -1,0 +1,57 @@
+"""What a ledger is charged for a universe: a group of equal costs for each query at each level, and for each choice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.events import BYPASSED, Group
+from pipeline.privacy.ledger.ledger import Charge, RunFingerprint
+
+
+def charge_for(
+    universe: UniverseLike,
+    *,
+    dataset: str,
+    release: str,
+    key: MasterKey,
+    input_fingerprint: str,
+    spine_fingerprint: str,
+    level_sizes: Mapping[str, int],
+    choosing: Mapping[str, int] | None = None,
+) -> Charge:
+    """What a ledger is to be asked for before anything of the universe is measured.
+
+    Args:
+        dataset: the ledger's name for what the universe's records are about.
+        key: the run's master key.
+        input_fingerprint: of the universe's confidential histogram, keyed with it.
+        level_sizes: number of geounits of each level that are measured. Where others are bypassed, their share of the
+            budget is spent above, and what is charged is the cost of a path on which none is: all cost the same.
+        choosing: number of all geounits of each level, since none is bypassed by a choice; default: `level_sizes`.
+
+    Raises:
+        InputError: the key is a test key, or there is no noise for the budget.
+    """
+    run = RunFingerprint.of(
+        key,
+        input_fingerprint=input_fingerprint,
+        spine_fingerprint=spine_fingerprint,
+        privacy_fingerprint=universe.privacy_fingerprint(),
+    )
+    groups = tuple(
+        Group(
+            m.level,
+            m.query + (BYPASSED if universe.bypass else ""),
+            m.use.name,
+            m.use.scale,
+            m.size * level_sizes[m.level],
+        )
+        for m in measurements_of(universe)
+    )
+    sizes = level_sizes if choosing is None else choosing
+    groups += tuple(
+        Group(m.level, m.query, m.use.name, m.use.scale, m.size * sizes[m.level]) for m in choices_of(universe)
+    )
+    return Charge(dataset, run, release, universe.neighbours, groups)

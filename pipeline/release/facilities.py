@@ -1,0 +1,48 @@
+"""Counts of facilities as a release publishes them: one row a geounit, one column an answer that is bounded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.errors import ReleaseError
+from pipeline.model.universe import Bound
+from pipeline.storage.files import open_parquet, reading, write_parquet
+
+
+def _facility_columns(bound: Bound) -> pa.Schema:
+    labels = bound.query.answer_labels()
+    counts = [pa.field(labels[answer], pa.int64(), nullable=False) for answer in sorted(bound.columns)]
+    return pa.schema([pa.field("geocode", pa.string(), nullable=False), *counts])
+
+
+def write_facilities(
+    target: Path, staging: Path, bound: Bound, geocodes: NDArray[np.str_], facilities: NDArray[np.int64]
+) -> None:
+    """Write the number of facilities in each geounit, one column an answer."""
+    columns = [pa.array(geocodes, pa.string()), *(pa.array(column) for column in facilities.T)]
+    header = {
+        "kind": "constraint",
+        "name": bound.name,
+        "level": bound.level,
+        "query": bound.query.name,
+        "persons_each": [bound.lower, bound.upper],
+    }
+    write_parquet(target, pa.table(columns, schema=_facility_columns(bound)), staging, header)
+
+
+def read_public_facilities(path: Path, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
+    """The facilities written by `write_facilities`; ReleaseError where they are of others."""
+    with open_parquet(path) as file, reading(path):
+        if not file.schema_arrow.equals(_facility_columns(bound)):
+            raise ReleaseError(f"{path} does not have the columns of the bound {bound.name!r}")
+        table = file.read()
+        if table.column("geocode").to_pylist() != geocodes.tolist():
+            raise ReleaseError(f"{path} is damaged: its rows are not the geounits of level {bound.level!r}")
+        facilities = np.stack([column.to_numpy() for column in table.columns[1:]], axis=1).astype(np.int64)
+    if (facilities < 0).any():
+        raise ReleaseError(f"{path} is damaged: it has a negative number of facilities")
+    return facilities

@@ -1,0 +1,176 @@
+"""What a release guarantees about one universe: the statement that the manifest holds, in figures and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from decimal import ROUND_CEILING, Context, Decimal
+from fractions import Fraction
+
+from pydantic import BaseModel, ConfigDict
+
+from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.mechanisms import MechanismName
+from pipeline.privacy.budget import Framework, Neighbours, noise_for
+
+_CONVERSION = "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"
+
+
+_BYPASS = (
+    " A geounit without siblings is not measured: the noise above it is less than stated here, as the budget of both "
+    "levels gives, and on every path from the top to a leaf the budgets add up to the whole."
+)
+_SELECT = (
+    " How detailed a table is in each area was chosen in some tables (select) by the exponential mechanism; these "
+    "choices, and the noise on what was chosen, are part of the guarantee."
+)
+_MADE_ELSEWHERE = (
+    " The noise was not drawn by this program: the measurements were made elsewhere. What is said here holds if they "
+    "were made as the spec says; only their stated variances were compared with it, and nothing of it was tested."
+)
+
+
+class Stated(BaseModel):
+    """A part of the manifest: frozen, and with nothing in it that is not named."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class NoiseStatement(Stated):
+    """Noise on one query at one level; or one private choice, or the noise on what was chosen.
+
+    Attributes:
+        query: of a choice "select NAME", of what was chosen "selected NAME".
+        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace, epsilon of the exponential mechanism by
+            which choices are made, as an exact fraction.
+        scale_decimal: the same as a decimal, rounded up where it does not end.
+        share: of the universe's budget, as an exact fraction.
+    """
+
+    level: str
+    query: str
+    mechanism: MechanismName
+    scale: str
+    scale_decimal: str
+    share: str
+
+
+class InvariantStatement(Stated):
+    """A query that is published exactly at a level."""
+
+    level: str
+    query: str
+
+
+class PrivacyStatement(Stated):
+    """What is guaranteed about one universe ("" is the release's own, others are its companions).
+
+    Attributes:
+        budget: rho (zcdp) or epsilon (pure), as an exact fraction; `budget_decimal` is rounded up if it does not end.
+        delta: "0" in the pure framework.
+        epsilon: that holds at `delta`, decimal, rounded up.
+        conversion: how epsilon follows from the budget.
+        words: the guarantee in words.
+    """
+
+    universe: str
+    framework: Framework
+    neighbours: Neighbours
+    budget: str
+    budget_decimal: str
+    delta: str
+    epsilon: str
+    conversion: str
+    words: str
+    noise: tuple[NoiseStatement, ...]
+    invariants: tuple[InvariantStatement, ...]
+
+
+def decimal_text(value: Fraction, digits: int = 12) -> str:
+    """`value` (not negative) as a decimal; exact where that takes at most `digits` digits, else rounded up."""
+    context = Context(prec=digits, rounding=ROUND_CEILING)
+    number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
+    return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
+
+
+def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> PrivacyStatement:
+    """The guarantee of one universe; the noise is computed from the budget and the strategy, as measuring does.
+
+    With bypass, the noise stated is that of geounits that stand for one level.
+
+    Args:
+        made_elsewhere: another program drew the noise; the statement says so.
+
+    Raises:
+        InputError: there is no noise for this budget; see `budget.noise_for`.
+    """
+    zcdp = universe.framework == "zcdp"
+    delta = universe.delta if zcdp else Fraction(0)
+    spent = Fraction(zcdp_epsilon(universe.budget, delta)) if zcdp else universe.budget
+    epsilon = decimal_text(spent, digits=6 if zcdp else 12)
+    return PrivacyStatement(
+        universe=universe.name,
+        framework=universe.framework,
+        neighbours=universe.neighbours,
+        budget=str(universe.budget),
+        budget_decimal=decimal_text(universe.budget),
+        delta=decimal_text(delta),
+        epsilon=epsilon,
+        conversion=_CONVERSION if zcdp else "none: the budget is epsilon",
+        words=_in_words(universe, delta, epsilon)
+        + (_SELECT if universe.selections else "")
+        + (_BYPASS if universe.bypass else "")
+        + (_MADE_ELSEWHERE if made_elsewhere else ""),
+        noise=tuple(_noise(universe)),
+        invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
+    )
+
+
+def _noise(universe: Universe) -> Iterator[NoiseStatement]:
+    """Of every query at every level, then of every private choice and of what it chooses."""
+    framework, neighbours = universe.framework, universe.neighbours
+    rest = 1 - sum((one.share for one in universe.selections), Fraction(0))
+    for level in universe.strategy.levels:
+        for measured in level.queries:
+            spec = noise_for(framework, universe.strategy_budget, level.share, measured.share, neighbours)
+            share = rest * level.share * measured.share
+            yield _noise_statement(level.level, measured.query.name, spec.mechanism, spec.scale, share)
+    for one in universe.selections:
+        select, noise, part = one.select, one.noise, one.choice_part(framework, universe.budget, neighbours)
+        yield _noise_statement(one.level, select.stream_name, select.mechanism.name, select.epsilon, part)
+        yield _noise_statement(one.level, select.measured_name, noise.mechanism, noise.scale, one.share - part)
+
+
+def _noise_statement(
+    level: str, query: str, mechanism: MechanismName, scale: Fraction, share: Fraction
+) -> NoiseStatement:
+    return NoiseStatement(
+        level=level,
+        query=query,
+        mechanism=mechanism,
+        scale=str(scale),
+        scale_decimal=decimal_text(scale),
+        share=str(share),
+    )
+
+
+def _in_words(universe: Universe, delta: Fraction, epsilon: str) -> str:
+    changes = {"change-one": "one record having other values", "add-remove": "one record being there or not"}
+    change = changes[universe.neighbours]
+    if universe.framework == "zcdp":
+        guarantee = (
+            f"zero-concentrated differential privacy with rho = {decimal_text(universe.budget)}, and so (epsilon, "
+            f"delta)-differential privacy with epsilon = {epsilon} at delta = {decimal_text(delta)}"
+        )
+    else:
+        guarantee = f"pure differential privacy with epsilon = {epsilon}"
+    words = (
+        f"All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. Everything "
+        "else that is published of it is computed from these measurements and from public inputs, which costs nothing."
+    )
+    if universe.invariants:
+        words += (
+            " The invariants are published exactly and are not protected: the guarantee compares only inputs that "
+            "agree on them."
+        )
+    return words

@@ -1,0 +1,70 @@
+"""Queries as plain arrays: which cells each answer sums, and how two queries relate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """A query as plain arrays: for each attribute, the group that each of its values is summed into.
+
+    Attributes:
+        name: how messages and files call it.
+        groups: one array per attribute, value -> group number; zeros where the attribute is summed out.
+    """
+
+    name: str
+    groups: tuple[NDArray[np.int64], ...]
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(int(group.max()) + 1 for group in self.groups)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.sizes)
+
+    @cached_property
+    def cell_answer(self) -> NDArray[np.int64]:
+        """The answer that each cell falls in, `(n_cells,)`."""
+        index = np.zeros(1, dtype=np.int64)
+        for group, size in zip(self.groups, self.sizes, strict=True):
+            index = (index[:, None] * size + group[None, :]).ravel()
+        return index
+
+    def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
+        """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""
+        out = np.zeros((histograms.shape[0], self.size), dtype=histograms.dtype)
+        order = np.argsort(self.cell_answer, kind="stable")
+        starts = np.searchsorted(self.cell_answer[order], np.arange(self.size))
+        out[:] = np.add.reduceat(histograms[:, order], starts, axis=1)
+        return out
+
+
+@lru_cache(maxsize=4096)
+def refines(fine: Marginal, coarse: Marginal) -> bool:
+    """Whether each answer of `fine` lies within one answer of `coarse`."""
+    pairs = np.unique(np.stack([fine.cell_answer, coarse.cell_answer]), axis=1)
+    return pairs.shape[1] == fine.size
+
+
+def join(marginals: Sequence[Marginal]) -> Marginal:
+    """The coarsest product of recodes that refines all of `marginals`."""
+    groups = []
+    for per_attribute in zip(*(marginal.groups for marginal in marginals), strict=True):
+        _, joined = np.unique(np.stack(per_attribute), axis=1, return_inverse=True)
+        groups.append(joined.ravel().astype(np.int64))
+    return Marginal(" & ".join(dict.fromkeys(m.name for m in marginals)), tuple(groups))
+
+
+def detail_of(shape: Sequence[int]) -> Marginal:
+    """The query that keeps every cell."""
+    return Marginal("detailed", tuple(np.arange(n, dtype=np.int64) for n in shape))

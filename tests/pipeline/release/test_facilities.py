@@ -1,0 +1,35 @@
+"""Published counts of facilities read back the same, and only as those of their geounits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.small import write_town
+
+from geography.spine import Spine
+from pipeline.errors import ReleaseError
+from pipeline.inputs.facilities import read_facilities
+from pipeline.inputs.geography import read_spine
+from pipeline.model.universe import Bound
+from pipeline.release.facilities import read_public_facilities, write_facilities
+from pipeline.spec.release_spec import load_spec
+
+
+@pytest.fixture
+def town_files(tmp_path: Path) -> tuple[Bound, Spine]:
+    spec = load_spec(write_town(tmp_path))
+    return spec.universes()[0].bounds[0], read_spine(spec.geography)
+
+
+def test_facilities_read_back_as_they_were_published(town_files: tuple[Bound, Spine], tmp_path: Path) -> None:
+    bound, spine = town_files
+    found = read_facilities(bound, spine)
+    path, geocodes = tmp_path / "bound.parquet", spine.leaf_level.geocodes
+    write_facilities(path, tmp_path, bound, geocodes, found)
+    assert list(pd.read_parquet(path)) == ["geocode", "dorm", "prison"]
+    assert np.array_equal(read_public_facilities(path, bound, geocodes), found)
+    with pytest.raises(ReleaseError, match="its rows are not the geounits of level 'block'"):
+        read_public_facilities(path, bound, geocodes[::-1])

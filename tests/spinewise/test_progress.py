@@ -1,0 +1,81 @@
+"""A bar in a notebook needs no widgets, moves from 0 to 100 %, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import spinewise as sw
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
+from spinewise.progress import NotebookBar, progress_for
+
+
+class Cell:
+    """IPython's `display` and the handle that it gives back."""
+
+    def __init__(self) -> None:
+        self.pictures: list[str] = []
+
+    def __call__(self, data: dict[str, str], *, raw: bool, display_id: bool) -> Cell:
+        assert raw
+        assert display_id
+        return self.update(data, raw=raw)
+
+    def update(self, data: dict[str, str], *, raw: bool) -> Cell:
+        assert raw
+        self.pictures.append(data["text/html"])
+        return self
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch) -> Cell:
+    """A process that looks like a notebook's kernel."""
+    cell = Cell()
+    ipython: Any = ModuleType("IPython")
+    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())
+    display: Any = ModuleType("IPython.display")
+    display.display = cell
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    monkeypatch.setitem(sys.modules, "IPython.display", display)
+    return cell
+
+
+def test_the_bar_moves() -> None:
+    cell = Cell()
+    bar = NotebookBar(cell)
+    steps = (Step("count <b>", lambda: None, geounits=30), Step("publish", lambda: None, geounits=10))
+    bar.begin(steps)
+    for step in steps:
+        bar.start(step)
+        bar.advance(5)
+        bar.finish(step)
+    bar.close()
+    shares = [picture.split("value=")[1][1:7] for picture in cell.pictures[:-1]]
+    assert shares[0] == "0.0000"
+    assert shares[-1] == "1.0000"
+    assert "0.7500" in shares
+    assert sorted(shares) == shares
+    assert "count &lt;b&gt;" in cell.pictures[1]
+    assert cell.pictures[-1] == ""
+
+
+def test_a_run_in_a_notebook(
+    tmp_path: Path, notebook: Cell, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
+) -> None:
+    sw.run(spec, persons, blocks, out=tmp_path, workers=1)
+    assert any("measure block" in picture for picture in notebook.pictures)
+    assert notebook.pictures[-1] == ""
+
+
+def test_silence(notebook: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert isinstance(progress_for(shown=False), Silent)
+    assert isinstance(progress_for(shown=True), NotebookBar)
+    monkeypatch.delitem(sys.modules, "IPython")
+    assert isinstance(progress_for(shown=True), Silent)  # the tests have no terminal
+    assert notebook.pictures == []

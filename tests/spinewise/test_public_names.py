@@ -1,0 +1,72 @@
+"""What importing the package brings, and that it is the right package which is imported."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from project.documents import PROJECT
+
+import spinewise as sw
+
+#: Modules that take long to import, and that a session may never need.
+HEAVY = ("prefect", "cvxpy", "scipy", "ortools", "matplotlib", "pandas", "numpy", "pyarrow", "rich", "sqlalchemy")
+
+
+def python(code: str, cwd: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), **more}
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=300
+    )
+
+
+def test_importing_brings_nothing_heavy(tmp_path: Path) -> None:
+    done = python(f"import sys, spinewise; print([m for m in {HEAVY} if m in sys.modules])", tmp_path)
+    assert done.stdout.strip() == "[]", done.stderr
+
+
+def test_no_name_brings_prefect(tmp_path: Path) -> None:
+    """All public names together: the engine is for the command line and for deployments."""
+    code = (
+        "import sys, spinewise as sw\n[getattr(sw, name) for name in sw.__all__]\n"
+        "print('prefect' in sys.modules, 'numpy' in sys.modules)"
+    )
+    assert python(code, tmp_path).stdout.split() == ["False", "True"]
+
+
+def test_every_name_is_there_and_documented() -> None:
+    assert sorted(sw.__all__) == sw.__all__
+    assert set(sw.__all__) < set(dir(sw))
+    assert [name for name in sw.__all__ if not (getattr(sw, name).__doc__ or "").strip()] == []
+    with pytest.raises(AttributeError, match=r"has no attribute 'runn'; it has .*, run, verify"):
+        sw.runn  # noqa: B018
+
+
+@pytest.mark.parametrize("name", ["pipeline", "flows", "postprocess", "geography"])
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_file_that_hides_a_package_is_named(tmp_path: Path, name: str, folder: bool) -> None:
+    other = tmp_path / name / "__init__.py" if folder else tmp_path / f"{name}.py"
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("")
+    done = python("import spinewise", tmp_path)
+    assert done.returncode == 1
+    assert f"spinewise needs its own package {name!r}, and Python finds {other.resolve()} in its place" in done.stderr
+
+
+def test_a_script_of_such_a_name_is_named_too(tmp_path: Path) -> None:
+    script = tmp_path / "pipeline.py"
+    script.write_text("import spinewise")
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(
+        [sys.executable, script], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert f"Python finds {script.resolve()} in its place; rename that file" in done.stderr
+
+
+def test_a_folder_of_data_hides_nothing(tmp_path: Path) -> None:
+    """A folder without __init__.py gives way to the installed package."""
+    (tmp_path / "pipeline").mkdir()
+    assert python("import spinewise; print(spinewise.Release.__name__)", tmp_path).stdout == "Release\n"

@@ -1,0 +1,200 @@
+"""Releases from frames: the same bytes as from files, nothing confidential outside restricted/, every refusal clear."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from releases.command import environment
+from releases.frames import SECTIONS
+from releases.small import QUICK, public_bytes, run, write_town
+
+import spinewise as sw
+from pipeline.export.release import export_release
+from pipeline.privacy.noise.sampler import Sampler
+from pipeline.published import open_finished
+
+Changed = Callable[..., sw.Spec]
+
+
+def frames_of(folder: Path) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
+    persons, units, blocks = (
+        pd.read_csv(folder / f"{name}.csv", dtype={"block": str}) for name in ("persons", "units", "blocks")
+    )
+    return {"": persons, "units": units}, blocks
+
+
+def test_frames_give_the_bytes_of_files(tmp_path: Path) -> None:
+    """A town with bounds, invariants and a companion: from its files by the flow's function, from frames by the API."""
+    path = write_town(tmp_path / "town", *QUICK)
+    expected = public_bytes(run(path, tmp_path / "files"))
+    records, blocks = frames_of(path.parent)
+    release = sw.run(path, records, blocks, out=tmp_path / "frames", workers=1, progress=False)
+    assert public_bytes(release.directory) == expected
+    assert len(expected) > 20
+    assert release.directory == (tmp_path / "frames" / "town").resolve()
+    assert release.companion("units").tables == ("total", "status")
+
+
+def test_no_record_is_written(
+    tmp_path: Path, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A value that stands in the records alone is in no file: the frame is counted, and counts have cells."""
+    planted = "planted-8d2f61"
+    spec = changed(input={"form": "microdata", "geocode": "block", "values": {"sex": {planted: "male"}}})
+    frame = persons.assign(sex=persons["sex"].replace("male", planted), name="planted-8d2f61-name")
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    release = sw.run(spec, frame, blocks, out=tmp_path / "out", workers=1)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    with_it = [path.relative_to(release.directory) for path in files if planted.encode() in path.read_bytes()]
+    assert with_it == [Path("restricted/input.json")]  # which says how the records are read, as the spec does
+    assert (planted + "-name").encode() not in (release.directory / "restricted/input.json").read_bytes()
+
+
+def test_without_noise_the_tables_are_the_counts(
+    tmp_path: Path, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The noise taken off, what is released is what pandas counts."""
+    monkeypatch.setattr(Sampler, "draw", _no_noise)
+    release = sw.run(changed(), persons, blocks, out=tmp_path, workers=1)
+    table = release.table("sex", level="county")
+    expected = persons.groupby([persons["block"].str[0], "sex"]).size().unstack()
+    assert table[["female", "male"]].to_numpy().tolist() == expected[["female", "male"]].to_numpy().tolist()
+    old = release.query("sex").where(age="old").at("county")
+    truth = persons[persons["age"] == "old"].groupby([persons["block"].str[0], "sex"]).size().unstack()
+    assert old[["female", "male"]].to_numpy().tolist() == truth[["female", "male"]].to_numpy().tolist()
+
+
+def _no_noise(sampler: Sampler, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:  # noqa: ARG001
+    return np.zeros(count, dtype=np.int64)
+
+
+def test_the_same_call_again_and_other_records(
+    tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
+) -> None:
+    first = public_bytes(sw.run(spec, persons, blocks, out=tmp_path, workers=1).directory)
+    again = sw.run(spec, persons.sample(frac=1, random_state=1), blocks, out=tmp_path, workers=1)
+    assert public_bytes(again.directory) == first
+    with pytest.raises(sw.InputError, match="begun on other records"):
+        sw.run(spec, persons[1:], blocks, out=tmp_path, workers=1)
+
+
+def test_rerun_needs_the_records_again(
+    tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
+) -> None:
+    release = sw.run(spec, persons, blocks, out=tmp_path, workers=1)
+    result = sw.rerun(release, persons, workers=1)
+    assert result
+    assert result.files == len(public_bytes(release.directory))
+    assert "all " in repr(result)
+    persons.to_csv(tmp_path / "persons.csv", index=False)
+    assert sw.rerun(release.directory, tmp_path / "persons.csv", workers=1)
+    with pytest.raises(sw.InputError, match=r"records: were a table in memory when .* give them again"):
+        sw.rerun(release, workers=1)
+    with pytest.raises(sw.InputError, match="the records are not those that"):
+        sw.rerun(release, persons[1:], workers=1)
+    with pytest.raises(sw.InputError, match="records: 'units' is no companion"):
+        sw.rerun(release, {"": persons, "units": persons}, workers=1)
+
+
+def test_wrong_records_are_told_to_who_gave_them(
+    tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
+) -> None:
+    persons.loc[3, "sex"] = "other"
+    persons.loc[7, "block"] = "C01"
+    with pytest.raises(sw.RecordsError, match=r"rows counted from 1\): 2 problems") as caught:
+        sw.run(spec, persons, blocks, out=tmp_path, workers=1)
+    assert "column 'block': a geocode that is no leaf of the spine in 1 row (row 8): found 'C01'" in str(caught.value)
+    assert "column 'sex': a value outside the schema in 1 row (row 4): found 'other'" in str(caught.value)
+    assert not (tmp_path / "village" / "public" / "manifest.json").exists()
+
+
+def test_other_reasons_stay_in_restricted(
+    tmp_path: Path, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame
+) -> None:
+    """Records that cannot be show their counts in the reason: it is not in the error."""
+    spec = changed(structural_zeros=[{"sex": "male", "age": "old"}])
+    with pytest.raises(sw.SpinewiseError, match=r"^check: stopped; the reason .* is in .*restricted") as caught:
+        sw.run(spec, persons, blocks, out=tmp_path, workers=1)
+    assert "male" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_what_is_missing_is_told(
+    tmp_path: Path, spec: sw.Spec, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame
+) -> None:
+    unstated = changed(input=None)
+    for call, message in (
+        (lambda: sw.run(spec, None, blocks, out=tmp_path), r"records: missing; give records=\.\.\., or name the file"),
+        (lambda: sw.run(spec, persons, out=tmp_path), r"geography.file: missing; give areas=\.\.\."),
+        (lambda: sw.run(unstated, persons, blocks, out=tmp_path), "input: missing; a run needs the records"),
+        (lambda: sw.run(spec, persons, blocks[["block"]].rename(columns=str.upper)), "areas .*: no column 'block'"),
+        (lambda: sw.run(spec, persons, "no.csv", out=tmp_path), "areas: no.csv: no such file"),
+        (lambda: sw.run("no.toml", persons, blocks), "no.toml: no such file; a spec in TOML is needed"),
+        (lambda: sw.run(spec, persons, blocks, ledger="x.db", out=tmp_path), "the spec names no dataset"),
+    ):
+        with pytest.raises(sw.InputError, match=message):
+            call()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dataset_is_charged_once(
+    tmp_path: Path, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SPINEWISE_LEDGER", raising=False)
+    place = tmp_path / "ledger.db"
+    with sw.open_ledger(place, create=True) as ledger:
+        ledger.open_dataset(
+            "people", population="of the village", framework="zcdp", budget=Fraction(10), neighbours="change-one"
+        )
+        assert "people: rho = 10 left of 10, 0 runs" in repr(ledger)
+    spec = changed(privacy={"rho": "8", "dataset": "people"})
+    for _ in range(2):
+        sw.run(spec, persons, blocks, out=tmp_path / "out", workers=1, ledger=str(place))
+    with sw.open_ledger(place) as ledger:
+        assert ledger.dataset("people").spent == 8
+        assert "people: rho = 2 left of 10, 1 run" in repr(ledger)
+    other = changed(name="other", privacy={"rho": "3", "dataset": "people"})
+    with pytest.raises(sw.BudgetRefusedError, match="asked for rho = 3, left is 2"):
+        sw.run(other, persons, blocks, out=tmp_path / "out", workers=1, ledger=str(place))
+
+
+def test_estimating_measurements_made_elsewhere(
+    tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
+) -> None:
+    """The exported measurements of a release give its histograms again, without records or key."""
+
+    release = sw.run(spec, persons, blocks, out=tmp_path, workers=1)
+    export_release(open_finished(release.directory, check_hashes=True), "nmf", tmp_path / "nmf")
+    again = sw.estimate(tmp_path / "nmf", spec, blocks, out=tmp_path / "estimated", workers=1)
+    assert (again.histogram("block") != release.histogram("block")).nnz == 0
+    assert again.manifest.key_commitment == ""
+
+
+def test_a_script_without_a_guard(tmp_path: Path, persons: pd.DataFrame, blocks: pd.DataFrame) -> None:
+    """Worker processes do not run the script again, so that it needs no `if __name__ == "__main__"`."""
+    persons.to_csv(tmp_path / "persons.csv", index=False)
+    blocks.to_csv(tmp_path / "blocks.csv", index=False)
+    sections = {**SECTIONS, "publish": {"replicates": 2}}
+    (tmp_path / "script.py").write_text(
+        f"import spinewise as sw\nprint('begins')\n"
+        f"release = sw.run(sw.Spec(**{sections!r}), 'persons.csv', 'blocks.csv', workers=2)\nprint(release.name)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.stdout.split() == ["begins", "village"], done.stderr

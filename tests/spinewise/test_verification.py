@@ -1,0 +1,34 @@
+"""A release that is whole is true, one that was changed is not, and says where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from releases.small import public_bytes
+
+import spinewise as sw
+
+
+def test_whole_and_changed(tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame) -> None:
+    release = sw.run(spec, persons, blocks, out=tmp_path, workers=1)
+    found = sw.verify(release, workers=1)
+    assert found
+    assert found.problems == ()
+    assert found.files == len(public_bytes(release.directory)) - 1  # without the manifest
+    assert f"{release.directory} is whole: each of {found.files} public files" in repr(found)
+    assert sw.verify(release.directory / "public", workers=1)
+    target = release.directory / "public" / "tables" / "sex" / "county.parquet"
+    target.write_bytes(target.read_bytes()[:-1])
+    found = sw.verify(release, workers=1)
+    assert not found
+    assert any("tables/sex/county.parquet" in problem for problem in found.problems)
+    assert repr(found).startswith(f"{release.directory} does not verify:\n  ")
+
+
+def test_nothing_is_there(tmp_path: Path) -> None:
+    with pytest.raises(sw.InputError, match="no finished release is here"):
+        sw.verify(tmp_path)
+    with pytest.raises(sw.InputError, match="no such folder"):
+        sw.open_release(tmp_path / "none")
