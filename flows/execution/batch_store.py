@@ -17,7 +17,7 @@ from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import software
 from pipeline.release.run_directory import recorded_identity, recorded_input
-from pipeline.storage.files import canonical_json, make_restricted, write_bytes
+from pipeline.storage.files import canonical_json, json_sha256, make_restricted, write_bytes
 
 #: The arrays of one batch's result, by name.
 Arrays = Mapping[str, NDArray[Any]]
@@ -26,7 +26,7 @@ Arrays = Mapping[str, NDArray[Any]]
 def fingerprint_of(run: RunDirectory) -> str:
     """What results are bound to: the run, its records, and the versions of all that decides on a published number."""
     about = [recorded_identity(run), recorded_input(run), software().model_dump(mode="json")]
-    return hashlib.sha256(canonical_json(about)).hexdigest()
+    return json_sha256(about)
 
 
 class Batches:

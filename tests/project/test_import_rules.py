@@ -78,7 +78,7 @@ def test_rules_can_fail(tmp_path: Path) -> None:
 
 def test_each_rule_has_an_import_that_breaks_it() -> None:
     rules = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
-    assert [rule["name"] for rule in rules] == list(PLANTED)
+    assert sorted(rule["name"] for rule in rules) == sorted(PLANTED)
 
 
 def test_privacy_stands_alone() -> None:
