@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from flows.execution.steps import Progress
+    from flows.execution.progress import Progress
 
 SpecArgument = Annotated[
     Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)
@@ -75,7 +75,7 @@ class Output:
     def progress(self) -> Progress:
         """Who is told how far the command is."""
         from flows.console import Lines, error_console, make_progress
-        from flows.execution.steps import Silent
+        from flows.execution.progress import Silent
 
         if self.quiet:
             return Silent()

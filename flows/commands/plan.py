@@ -113,7 +113,7 @@ def plan(
     if json:
         _echo_json(planned, best)
     else:
-        _print(planned, best, options)
+        _print(planned, best, options, output)
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
     return planned.universes[names.index(name)]
 
 
-def _print(planned: Plan, best: Best | None, options: PlanOptions) -> None:
+def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Output) -> None:
     from rich.console import Console
 
     from flows.plan.show import show_best, show_plan

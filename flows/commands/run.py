@@ -22,7 +22,7 @@ from flows.commands.options import (
 )
 
 if TYPE_CHECKING:
-    from flows.execution.steps import Progress
+    from flows.execution.progress import Progress
     from flows.runs.request import CheckedRequest, EngineName
     from pipeline.privacy.keys import MasterKey
 

@@ -30,10 +30,6 @@ def without_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    # It unblocks the signal when it starts, so it has to have started.
-    from multiprocessing import resource_tracker
-
-    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, parent_process, resource_tracker
 from typing import Protocol, TypeVar
 
 from flows.execution.interrupts import without_interrupts
@@ -110,6 +110,7 @@ class Workers:
     def _hand_out(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
+            resource_tracker.ensure_running()  # it lets interrupts through when it starts, so not in the block below
             self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=_begin_worker)
         with without_interrupts():
             return self._pool.submit(function, task)
