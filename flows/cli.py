@@ -124,6 +124,8 @@ def _status() -> int:
     try:
         app()
     except SystemExit as end:
+        if end.code == STATUS:  # typer makes it of an interrupt, and says nothing
+            say_stopped()
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SpinewiseError as error:
         from flows.console import tell_error

@@ -17,7 +17,7 @@ from types import FrameType
 #: Status of a program that was stopped by Ctrl-C.
 STATUS = 130
 #: Seconds that a run has to put things in order. After them it ends as if it were killed, which it can go on after.
-_PATIENCE = 1.2
+_PATIENCE = 0.8
 
 _ending = threading.Event()
 _said = threading.Lock()
