@@ -66,8 +66,10 @@ lint: $(STAMP)
 types: $(STAMP)
 	$(BIN)/mypy
 
+# Who may import whom; modules of a folder, chains of imports, circles and lengths within their limits.
 imports: $(STAMP)
 	$(BIN)/lint-imports
+	$(BIN)/python tests/project/rooms.py
 
 check: lint types imports
 
@@ -75,9 +77,11 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# The tables of docs/spec.md, from the models that check a spec.
+# The tables of docs/spec.md, from the models that check a spec, and the picture of docs/architecture.md.
 docs: $(STAMP)
 	$(BIN)/python tests/project/spec_reference.py
+	$(BIN)/python tests/project/architecture_picture.py
+	$(BIN)/python tests/project/reviewed_files.py
 
 # The pages of docs/ as a site, in site/; any warning is an error.
 site: $(STAMP)

@@ -87,7 +87,7 @@ app.add_typer(imports.app)
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from pipeline.release.manifest import software
+        from pipeline.release.software import software
 
         typer.echo(f"spinewise {software().version}")
         raise typer.Exit

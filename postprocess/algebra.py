@@ -22,8 +22,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.marginal import Marginal
-from postprocess.problem import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

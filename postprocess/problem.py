@@ -9,11 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

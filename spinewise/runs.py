@@ -11,8 +11,9 @@ from pathlib import Path
 from flows.confidential.custody import KeySource, configured_key, key_of_release
 from flows.execution.workers import default_workers
 from flows.runs.from_measurements import estimate_release
+from flows.runs.record_sources import universes_to_rerun
 from flows.runs.request import Request, check_ledger_is_used, check_stated
-from flows.runs.rerun import rerun_release, universes_to_rerun
+from flows.runs.rerun import rerun_release
 from flows.runs.run_here import retrying, run_here
 from flows.settings import load_settings
 from pipeline.errors import RecordsError, RefusedError

@@ -1,4 +1,4 @@
-"""What the site needs beside the pages: README and the example specs as pages, and links to them that lead there."""
+"""What the site needs besides docs/: README, its neighbours and the example specs as pages, and links to them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,21 @@ from mkdocs.structure.files import File, Files
 _PROJECT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"(?<=\]\()(?P<target>[^)#\s:]+)(?P<anchor>#[^)\s]*)?(?=\))")
 #: Folders and files outside docs/ -> the page that stands for them.
-_PAGES = {"README.md": "readme.md", "examples": "examples.md", "LICENSE": "license.md"}
+_PAGES = {
+    "README.md": "readme.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
+    "examples": "examples.md",
+    "LICENSE": "license.md",
+}
+_EXAMPLES = "After reading this page you can start from a spec for real data. Each runs beside the data that it names."
+#: Those that are taken as they are.
+_AS_THEY_ARE = [name for name in _PAGES if name.endswith(".md")]
 
 
 def on_config(config: Any) -> Any:
-    """All decisions, and pages that another part of the project adds, find their place by themselves."""
+    """All decisions, and pages that `nav` does not name, are added to the navigation."""
     decisions = ["decisions/index.md", *sorted(f"decisions/{p.name}" for p in _docs("decisions") if p.stem != "index")]
     _replace(config["nav"], "decisions/", decisions)
     known = set(_texts(config["nav"]))
@@ -26,12 +36,12 @@ def on_config(config: Any) -> Any:
 
 
 def on_files(files: Files, config: Any) -> Files:
-    """Pages that are made from files outside docs/."""
+    """Add the pages that are made from files outside docs/."""
     specs = sorted((_PROJECT / "examples").glob("*.toml"))
     shown = "\n\n".join(f"## {path.name}\n\n```toml\n{path.read_text('utf-8')}```" for path in specs)
     made = {
-        "readme.md": (_PROJECT / "README.md").read_text("utf-8"),
-        "examples.md": f"# Example specs\n\nThey run as they are, beside the data that they name.\n\n{shown}\n",
+        **{_PAGES[name]: (_PROJECT / name).read_text("utf-8") for name in _AS_THEY_ARE},
+        "examples.md": f"# Example specs\n\n{_EXAMPLES}\n\n{shown}\n",
         "license.md": f"# Licence\n\n```\n{(_PROJECT / 'LICENSE').read_text('utf-8')}```\n",
     }
     for name, text in made.items():
@@ -40,7 +50,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links out of docs/ lead to the pages that stand for what they name."""
+    """Redirect links out of docs/ to the pages that stand for their targets."""
     source = "" if page.file.src_uri in _PAGES.values() else "docs"
     here = posixpath.dirname(page.file.src_uri)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
+from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -117,7 +118,7 @@ def _placed(part: Part, text: str) -> Finding:
     return Finding(part, text, file=place[0], where=place[1], problem=place[2])
 
 
-def validate(data: Path | None, spec_file: Path) -> Validation:
+def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -> Validation:
     """Check a spec, its public inputs, and all records.
 
     Memory is bounded by one chunk of records, the spine, and the answers that invariants and bounds are about.
@@ -125,6 +126,7 @@ def validate(data: Path | None, spec_file: Path) -> Validation:
     Args:
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         spec_file: the release spec.
+        people: how many the release's own records have to count; None where nobody says.
     """
     result = Validation()
     spec = _loaded(spec_file, result)
@@ -146,7 +148,10 @@ def validate(data: Path | None, spec_file: Path) -> Validation:
     for universe in universes:
         with result.noted("records"):
             (given,) = with_data([universe], data)
+            before = result.n_counted
             _check_universe(given, spine, result)
+            if people is not None and not universe.name:
+                _check_people(given, result.n_counted - before, people, result)
     return result
 
 
@@ -196,6 +201,7 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
             result.n_counted += int(chunk.keys.size if chunk.persons is None else chunk.persons.sum())
     if log is not None:
         result.findings += _findings(log)
+        _note_person_numbers(records, result)
     if spine is None or answers is None or len(result.findings) > before:
         if universe.invariants or universe.bounds:
             result.remarks.append(
@@ -205,12 +211,34 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
     _check_constraints(universe, spine, facilities, answers, result)
 
 
+def _check_people(universe: Universe, counted: int, people: int, result: Validation) -> None:
+    """A finding where the release's records are not as many as the user says."""
+    if counted == people:
+        return
+    difference = f"{abs(counted - people):,} {'more' if counted > people else 'fewer'}"
+    file = str(universe.require_input().file)
+    told = f"{counted:,} are counted, and {people:,} were expected ({difference}), as --people says"
+    result.findings.append(Finding("records", f"{file}: {told}", file, problem="another number of people"))
+
+
+def _note_person_numbers(records: RecordSource, result: Validation) -> None:
+    """A remark on each column that says that persons have several records; only microdata can have them."""
+    if records.form != "microdata":
+        return
+    with suppress(InputError):  # a file that cannot be read is told elsewhere
+        names = [name for name in column_names(records.file, text=records.text_format) if name != records.geocode]
+        numbers = find_person_numbers(records.file, names, text=records.text_format)
+        result.remarks += [f"{records.file}: {number.told}" for number in numbers]
+
+
 def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:
     """The needed columns that a readable file of rows does not have; the others can be looked at all the same."""
     if records.form == "wide":
         return frozenset()
     try:
-        return frozenset(needed_columns(records, universe.schema)) - set(column_names(records.file))
+        return frozenset(needed_columns(records, universe.schema)) - set(
+            column_names(records.file, text=records.text_format)
+        )
     except InputError:
         return frozenset()
 

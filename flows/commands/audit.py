@@ -59,7 +59,8 @@ def audit(
 
         spinewise audit releases/rhode-island
     """
-    from flows.audits.audits import audit_installed, audit_release
+    from flows.audits.finished import audit_release
+    from flows.audits.installed import audit_installed
     from flows.confidential.custody import KeySource
     from flows.console import error_console
     from flows.execution.workers import default_workers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,6 +20,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+Form = Literal["microdata", "long", "wide"]
 OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that is new or empty.")]
 
 
@@ -68,7 +69,7 @@ def table(
     source: Annotated[
         str,
         typer.Argument(
-            help="A .csv, .csv.gz or .parquet file; or, with --query, a .duckdb file, duckdb: or postgresql://...",
+            help="A .csv, .txt, .parquet or .xlsx file; or, with --query, a .duckdb or .sqlite file, duckdb: or a URL.",
             metavar="SOURCE",
             show_default=False,
         ),
@@ -77,12 +78,43 @@ def table(
     query: Annotated[
         str | None, typer.Option(metavar="SQL", help="The query that gives the records, for a database.")
     ] = None,
+    people: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="How many people there are: the import has to count them.")
+    ] = None,
+    form: Annotated[
+        Form | None, typer.Option(help="What a row is: a record, a cell with its count, an area with counts.")
+    ] = None,
+    count: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of counts, where a row is a cell.")
+    ] = None,
+    counts: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="The columns of counts, where a row is an area: each a cell.")
+    ] = None,
+    attribute: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="Columns to count by, whatever they look like.")
+    ] = None,
+    ignore: Annotated[str | None, typer.Option(metavar="COLUMNS", help="Columns to leave out.")] = None,
+    repeated: Annotated[
+        Literal["add"] | None, typer.Option(help="Add up rows of the same cell, instead of refusing them.")
+    ] = None,
     geography: Annotated[
         str | None,
         typer.Option(metavar="COLUMNS", help="The columns of the levels, top first: county,tract. Guessed by default."),
     ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(metavar="NAME=LENGTH,...", help="Levels by the first characters of the codes: state=2,county=5."),
+    ] = None,
     areas: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The public list of all areas, with the same columns.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The public list of all areas; or a table from leaf codes to levels above."),
+    ] = None,
+    geocode: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The records' column of leaf codes. Guessed by default.")
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(metavar="CODES|X,Y:SIZE", help="A grid as geography: INSPIRE cells, or coordinates and a size."),
     ] = None,
     households: Annotated[
         str | None, typer.Option(metavar="SOURCE", help="A table of households, where SOURCE is one of persons.")
@@ -93,8 +125,13 @@ def table(
     key: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The column that leads from persons to households.")
     ] = None,
-    count: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of counts, where a row is not one record.")
+    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook; by default its first.")] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Between the fields of a CSV file; tab for tabs. Guessed by default.")
+    ] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of a CSV file, such as cp1252. Guessed by default.")] = None,
+    decimal: Annotated[
+        Literal[".", ","] | None, typer.Option(help="The decimal mark of a CSV file. Guessed by default.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="The release's name; by default that of the file.")] = None,
 ) -> None:
@@ -102,28 +139,43 @@ def table(
 
     A row is a record, a cell with its count, or an area with its counts side by side. A table of persons with a key of
     households, or two tables, give two histograms that are released together. DIR gets release.toml with comments, the
-    list of areas, and what was fetched or joined. Everything that was guessed is told, and stands in the spec.
+    list of areas, and what was fetched or joined. Everything that was guessed is told with its reason and the number of
+    people that follows, and stands in the spec. Where a table can be read in two ways that differ in people, nothing is
+    written: the readings are listed, each with the option that chooses it (status 2).
 
     Example:
 
-        spinewise import table persons.csv --out mine
+        spinewise import table persons.csv --out mine --people 10512
+
+        spinewise import table persons.xlsx --areas lookup.csv --out mine
 
         spinewise import table register.duckdb --query "select * from persons" --out mine
     """
     from flows.console import error_console
     from pipeline.errors import InputError
-    from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
+    from pipeline.imports.tables.grid import GridRequest
+    from pipeline.imports.tables.guess_format import AskedFormat
+    from pipeline.imports.tables.importer import import_table
+    from pipeline.imports.tables.readings import Asked
+    from pipeline.imports.tables.request import TableRequest, TableSource, parse_levels, parse_names
 
     if households is None and households_query is not None:
         raise InputError("--households-query: there is no --households to ask; give both, or neither")
     request = TableRequest(
-        TableSource(source, query),
+        TableSource(source, query, sheet),
         TableSource(households, households_query) if households is not None else None,
         key,
         areas,
-        tuple(part.strip() for part in geography.split(",") if part.strip()) if geography else (),
-        count,
-        name,
+        parse_names(geography),
+        name=name,
+        geocode=geocode,
+        levels=parse_levels(levels),
+        grid=GridRequest.parse(grid) if grid is not None else None,
+        reading=Asked(form, count, parse_names(counts), people),
+        ignore=parse_names(ignore),
+        attributes=parse_names(attribute),
+        repeated=repeated == "add",
+        text=AskedFormat.checked(separator, encoding, decimal),
     )
     imported = import_table(request, out)
     console = error_console()

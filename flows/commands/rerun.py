@@ -51,7 +51,7 @@ def rerun(
     from flows.confidential.custody import KeySource, key_of_release
     from flows.console import error_console, make_progress, tell_problems
     from flows.orchestration.server import temporary_server
-    from flows.runs.rerun import universes_to_rerun
+    from flows.runs.record_sources import universes_to_rerun
     from flows.settings import load_settings
     from pipeline.published import release_at
 
@@ -66,7 +66,7 @@ def rerun(
     key = key_of_release(run, source)
     from flows.orchestration.audit_flows import key_of_rerun
     from flows.orchestration.audit_flows import rerun as rerun_flow
-    from flows.orchestration.release_flow import progress_of_run
+    from flows.orchestration.tasks import progress_of_run
 
     tokens = progress_of_run.set(make_progress()), key_of_rerun.set(key)
     try:

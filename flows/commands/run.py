@@ -128,7 +128,8 @@ def _run_with_prefect(
 ) -> None:
     """Run the release as a Prefect flow; key and progress are handed over beside it."""
     from flows.execution.retries import timed_out
-    from flows.orchestration.release_flow import key_of_run, progress_of_run, release
+    from flows.orchestration.release_flow import key_of_run, release
+    from flows.orchestration.tasks import progress_of_run
 
     request = checked.request
     tokens = progress_of_run.set(progress), key_of_run.set(key)

@@ -23,6 +23,10 @@ def validate(
         ),
     ],
     spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
+    people: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=0, help="How many persons the release has to count; companions do not matter."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """Check spec, geography, bounds and every record in one pass, and tell everything that is wrong.
@@ -35,11 +39,11 @@ def validate(
 
     Example:
 
-        spinewise validate persons.parquet release.toml
+        spinewise validate persons.parquet release.toml --people 1052567
     """
     from flows.checks.validation import validate as check
 
-    found = check(data, spec)
+    found = check(data, spec, people=people)
     if json:
         import json as text
 

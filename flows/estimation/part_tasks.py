@@ -8,11 +8,12 @@ import scipy.sparse as sp
 
 from flows.estimation.measurement_files import MeasurementSource
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray
 from postprocess.downward.level import SolverReport
 from postprocess.downward.passes import Pass
 from postprocess.downward.subtrees import downward_part, top_estimate
 from postprocess.linear.upward import LevelEstimate
-from postprocess.problem import BoolArray, Measured, Problem
+from postprocess.problem import Measured, Problem
 
 #: Histograms and solver reports of the levels below the cut, top down.
 Below = list[tuple[sp.csr_array, SolverReport]]

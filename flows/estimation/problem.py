@@ -19,8 +19,9 @@ from pipeline.model.universe import Universe
 from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
 from pipeline.release.measurements import exact_header, header_of, open_measurement
+from postprocess.arrays import IntArray
 from postprocess.bounds.declare import declare
-from postprocess.problem import Constraints, GroupBounds, IntArray, Measured, Problem
+from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 
 def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:

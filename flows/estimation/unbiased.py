@@ -15,10 +15,11 @@ from flows.estimation.constraints import marginal_of
 from flows.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table
 from pipeline.release.estimates import write_estimates
+from postprocess.arrays import FloatArray
 from postprocess.linear.downward import LevelVariances, unbiased_estimates, variances_of
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import FloatArray, Problem
+from postprocess.problem import Problem
 
 #: Decimals of estimates (persons) and significant digits of variances: more than the noise leaves meaning in, and few
 #: enough that the last bits of a computation, which differ between processors, do not show.

@@ -17,11 +17,12 @@ from geography.spine import Level
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram, write_histogram
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray
 from postprocess.downward.level import SolverReport, checked_parents, downward_level
 from postprocess.downward.passes import Pass, passes_of
 from postprocess.downward.tasks import LevelTask
 from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
-from postprocess.problem import BoolArray, Problem
+from postprocess.problem import Problem
 
 
 def batch_name(task: LevelTask) -> str:

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import software
 from pipeline.release.run_directory import recorded_identity, recorded_input
+from pipeline.release.software import software
 from pipeline.storage.files import canonical_json, json_sha256, make_restricted, write_bytes
 
 #: The arrays of one batch's result, by name.

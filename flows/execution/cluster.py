@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from flows.execution.workers import AHEAD, WorkerError, Workers, in_order
 from geography.errors import InputError
-from pipeline.release.manifest import software
+from pipeline.release.software import software
 
 if TYPE_CHECKING:
     from distributed import Client, Future

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
 from multiprocessing import connection, parent_process, resource_tracker
 from typing import Protocol, TypeVar
 
@@ -101,11 +102,11 @@ class Workers:
                 "run the same again, with fewer --workers if memory is short"
             ) from None
 
-    def prepare(self) -> None:
-        """Start the processes now, without waiting for them: they import what they need while this one goes on."""
+    def prepare(self, *modules: str) -> None:
+        """Start the processes now, without waiting for them: they import `modules` while this one continues."""
         if self.count > 1:
             for _ in range(self.count):
-                self._hand_out(_nothing, None)
+                self._hand_out(_import, modules)
 
     def _hand_out(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
         """Hand a task to the pool, which starts a process for it if it needs one."""
@@ -178,8 +179,9 @@ def in_order(
             handed.cancel()
 
 
-def _nothing(_: None) -> None:
-    """The task of a process that is to start."""
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        import_module(module)
 
 
 def _begin_worker() -> None:
@@ -190,9 +192,6 @@ def _begin_worker() -> None:
     if starter is not None:
         threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
     from threadpoolctl import threadpool_limits
-
-    import postprocess.downward.level
-    import postprocess.downward.simulated_margins  # noqa: F401
 
     threadpool_limits(1)
 

@@ -18,14 +18,16 @@ from prefect import flow  # noqa: E402
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from pydantic import Field  # noqa: E402
 
-from flows.audits.audits import Tell, audit_installed  # noqa: E402
+from flows.audits.collected import Tell  # noqa: E402
+from flows.audits.installed import audit_installed  # noqa: E402
 from flows.confidential.custody import KeySource, key_of_release  # noqa: E402
 from flows.execution.progress import Silent  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
-from flows.orchestration.release_flow import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
-from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun  # noqa: E402
+from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
+from flows.runs.record_sources import universes_to_rerun  # noqa: E402
+from flows.runs.rerun import Rerun, rerun_release  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
 from pipeline.audit.findings import Audit, Finding  # noqa: E402
 from pipeline.audit.report import write_audit  # noqa: E402

@@ -8,45 +8,30 @@ of two processes, and a task a hundredth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-from flows.execution.threads import limit_threads
 from flows.orchestration.environment import set_up_prefect
 
-limit_threads()
 set_up_prefect()
 
-from prefect import Task, flow  # noqa: E402
-from prefect.cache_policies import NO_CACHE  # noqa: E402
-from prefect.client.schemas.objects import State  # noqa: E402
-from pydantic import Field  # noqa: E402
+from prefect import flow  # noqa: E402
 
 from flows.confidential.custody import configured_key  # noqa: E402
-from flows.execution.progress import Progress, Silent, Together  # noqa: E402
-from flows.execution.retries import may_be_retried, retry_delays  # noqa: E402
-from flows.execution.steps import Notes, Step  # noqa: E402
+from flows.execution.progress import Silent, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
+from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
 from pipeline.privacy.keys import MasterKey  # noqa: E402
 
-#: Who is told how far the run is; not a parameter, which Prefect would store.
-progress_of_run: ContextVar[Progress] = ContextVar("progress_of_run")
-#: The master key, where it was read before the flow began; not a parameter either.
+#: The master key, where it was read before the flow began; not a parameter, which Prefect would store.
 key_of_run: ContextVar[MasterKey | None] = ContextVar("key_of_run", default=None)
-
-#: Read once: Prefect takes timeouts and retries from the flow's definition.
-SETTINGS = load_settings()
-
-WorkerCount = Annotated[int, Field(ge=1)]
 
 
 @flow(
@@ -118,43 +103,3 @@ def release(
         return str(checked.run.root)
     finally:
         progress.close()
-
-
-class Stages:
-    """Performs the stages of a run, each as a task that waits for the one before, as the server's page shows it."""
-
-    def __init__(self) -> None:
-        self._before: list[State[None]] = []
-
-    def __call__(self, name: str, perform: Callable[[], None], universe: str = "") -> None:
-        """Perform a stage; raises what its steps raise. A failed step is retried by itself, and not its stage."""
-        task = Task(
-            fn=perform,
-            name=name,
-            task_run_name=f"{name} {universe}".rstrip(),
-            cache_policy=NO_CACHE,
-            persist_result=False,
-        )
-        state = task(return_state=True, wait_for=self._before)
-        self._before = [state]
-        state.result()
-
-
-def perform_as_task(step: Step) -> Notes | None:
-    """Perform a step as a task of the flow that runs; tried again where that may help."""
-    return Task(
-        fn=step.perform,
-        name=step.stage,
-        task_run_name=step.name,
-        cache_policy=NO_CACHE,
-        persist_result=False,
-        retries=SETTINGS.retries,
-        retry_delay_seconds=retry_delays(SETTINGS) or None,
-        retry_condition_fn=_worth_retrying,
-    )()
-
-
-def _worth_retrying(_task: object, _run: object, state: object) -> bool:
-    """Prefect's question whether a failed task is tried again."""
-    error = getattr(state, "data", None)
-    return isinstance(error, BaseException) and may_be_retried(error)

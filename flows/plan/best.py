@@ -27,7 +27,7 @@ from flows.plan.targets import Aim
 from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
-from postprocess.problem import FloatArray
+from postprocess.arrays import FloatArray
 
 SOLVERS: Mapping[str, Callable[[Objective, float], Division]] = {"descent": descend, "cvxpy": divide_with_cvxpy}
 

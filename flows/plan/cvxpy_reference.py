@@ -14,9 +14,10 @@ import numpy as np
 from flows.estimation.constraints import marginal_of
 from flows.plan.division import LEAST_SHARE, Division, Objective
 from pipeline.errors import InputError
+from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.linear.expected import EXACT_VARIANCE, MEAN_ABSOLUTE
-from postprocess.problem import FloatArray
+from postprocess.linear.expected import MEAN_ABSOLUTE
+from postprocess.linear.half_widths import EXACT_VARIANCE
 
 #: Rows of the largest matrix that is stated: leaves times asymmetric cells.
 LARGEST = 120

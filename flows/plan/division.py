@@ -26,9 +26,9 @@ from flows.estimation.constraints import marginal_of
 from flows.plan.expectation import Expectation
 from flows.plan.targets import Aim
 from pipeline.errors import InputError
+from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.linear.expected import error_by_final, gradient
-from postprocess.problem import FloatArray
 
 #: Share of the whole budget that every measured query keeps, if the user does not say otherwise.
 LEAST_SHARE = 0.001

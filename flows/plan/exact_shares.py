@@ -12,7 +12,7 @@ import numpy as np
 from flows.plan.division import Objective
 from flows.plan.expectation import Expectation, Place
 from pipeline.model.universe import Universe
-from postprocess.problem import FloatArray
+from postprocess.arrays import FloatArray
 
 #: Level shares, and query shares of a level, are whole multiples of one part in so many.
 PARTS = 10_000

@@ -19,12 +19,12 @@ from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray
 from postprocess.linear.areas import area_variances
 from postprocess.linear.classes import LevelClasses, geounit_classes
 from postprocess.linear.expected import ExpectedErrors, LevelCovariances, answer_variances, covariances, expected_errors
 from postprocess.linear.upward import basis_of
 from postprocess.marginal import Marginal
-from postprocess.problem import FloatArray
 
 #: A level and a query, both by name.
 Place = tuple[str, str]

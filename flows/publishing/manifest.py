@@ -12,8 +12,9 @@ from flows.execution.job import Job
 from flows.execution.steps import Notes
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.release.manifest import Manifest, public_files, software
+from pipeline.release.manifest import Manifest, public_files
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.software import software
 
 
 @lru_cache(maxsize=16)

@@ -24,14 +24,16 @@ from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import Publication, output_files, publications, report_steps
 from flows.runs.open_public import PublicSide, open_listed
+from flows.runs.record_sources import inputs_to_keep
 from flows.runs.request import CheckedRequest, key_identity, master_key
-from flows.runs.rerun import inputs_to_keep
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
 
+#: Modules that worker processes need, and that take a while to import.
+_USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulated_margins")
 #: Leaf cells from which a run is sure to have work for all its processes.
 _LARGE = 200_000
 
@@ -148,7 +150,7 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         _workers(checked) as workers,
     ):
         if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
-            workers.prepare()
+            workers.prepare(*_USED_BY_WORKERS)
         run.refusal.unlink(missing_ok=True)
         job = public.job(run, workers, Logged(progress, log), Batches(run))
         _refuse_other_files(job)

@@ -15,10 +15,11 @@ from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
+from flows.runs.versions import version_differences
 from pipeline.errors import SpinewiseError
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest, software
+from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.files import make_folder, sha256_file
@@ -41,19 +42,6 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[
     except SpinewiseError as error:
         problems = [f"public/ cannot be computed again: {error}"]
     return problems + version_differences(manifest) if problems else []
-
-
-def version_differences(manifest: Manifest) -> list[str]:
-    """A sentence that says which versions differ from those that the release was made with, if any do."""
-    here, there = software(), manifest.software
-    now = {"spinewise": here.version, "python": here.python, **here.packages}
-    then = {"spinewise": there.version, "python": there.python, **there.packages}
-    differing = [
-        f"{name} {now.get(name, 'missing')} (made with {then.get(name, 'none')})"
-        for name in sorted(now.keys() | then.keys())
-        if now.get(name) != then.get(name)
-    ]
-    return [f"other versions are installed than it was made with: {', '.join(differing)}"] if differing else []
 
 
 @contextmanager

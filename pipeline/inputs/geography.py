@@ -15,6 +15,7 @@ from geography.spine import Spine
 from pipeline.errors import InputError, RecordsError, SpineError
 from pipeline.inputs.public_file import open_public
 from pipeline.model.memory_table import Source
+from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.geocodes import text_array
 from pipeline.spec.sections import GeographySection, RegroupSection
 
@@ -59,23 +60,25 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
 
 def read_listed_spine(geography: GeographySection) -> Spine:
     """The spine as the list has it; errors as `read_spine`."""
-    path = geography.file
+    path, text = geography.file, geography.text_format
     try:
         if geography.form == "prefixes":
-            (codes,) = _text_columns(path, [str(geography.column)])
+            (codes,) = _text_columns(path, [str(geography.column)], text=text)
             return spine_from_prefixes(text_array(codes), geography.prefix_lengths)
         if geography.form == "pairs":
-            child, parent = _text_columns(path, [str(geography.child), str(geography.parent)])
+            child, parent = _text_columns(path, [str(geography.child), str(geography.parent)], text=text)
             return spine_from_pairs(text_array(child), text_array(parent), geography.level_names)
-        columns = _text_columns(path, geography.level_names)
+        columns = _text_columns(path, geography.level_names, text=text)
         return spine_from_table(pa.table(dict(zip(geography.level_names, columns, strict=True))), geography.level_names)
     except SpineError as error:
         raise SpineError(f"{path}: {error}") from None
 
 
-def _text_columns(path: Source, names: Sequence[str], what: str = "the file of the geography") -> list[pa.Array]:
+def _text_columns(
+    path: Source, names: Sequence[str], what: str = "the file of the geography", text: TextFormat = PLAIN
+) -> list[pa.Array]:
     """Columns of a CSV or Parquet file, or of a table in memory, as text without nulls."""
-    file = open_public(path, names, what)
+    file = open_public(path, names, what, text)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:
         for chunk in file.chunks():

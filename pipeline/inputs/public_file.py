@@ -6,14 +6,15 @@ from collections.abc import Sequence
 
 from pipeline.errors import InputError, RecordsError
 from pipeline.model.memory_table import Source
+from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.record_files import RecordsFile, open_records
 
 _CHUNK_ROWS = 1_000_000
 
 
-def open_public(path: Source, columns: Sequence[str], what: str) -> RecordsFile:
+def open_public(path: Source, columns: Sequence[str], what: str, text: TextFormat = PLAIN) -> RecordsFile:
     """The file, or table in memory, which is public: what is wrong with it may be told to everyone."""
     try:
-        return open_records(path, columns, _CHUNK_ROWS, what=what)
+        return open_records(path, columns, _CHUNK_ROWS, what=what, text=text)
     except RecordsError as error:
         raise InputError(str(error)) from None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipeline.model.memory_table import Source
+from pipeline.model.text_format import TextFormat
 
 Form = Literal["microdata", "long", "wide"]
 
@@ -24,6 +25,8 @@ class RecordSource:
         coded: whether the columns hold the values' numbers, from 0 in the schema's order.
         values: attribute -> value in the file -> value of the schema.
         cells: form wide: `counts` = a column template, and the values of the other attributes.
+        separator, encoding, decimal: how a CSV file is written, where it is not as usual.
+        repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
     """
 
     file: Source
@@ -34,3 +37,12 @@ class RecordSource:
     coded: bool = False
     values: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     cells: tuple[Mapping[str, str], ...] = ()
+    separator: str | None = None
+    encoding: str | None = None
+    decimal: str | None = None
+    repeated: Literal["add"] | None = None
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How a CSV file is written."""
+        return TextFormat(self.separator or ",", self.encoding or "utf-8", self.decimal or ".")

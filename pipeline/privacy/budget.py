@@ -9,11 +9,12 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, Literal
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 
 __all__ = [
     "FRAMEWORKS",
     "LARGEST_SCALE",
+    "MOVED",
     "NEIGHBOURS",
     "Framework",
     "Mechanism",
@@ -28,6 +29,9 @@ Neighbours = Literal["change-one", "add-remove"]
 
 FRAMEWORKS: Final[tuple[Framework, ...]] = ("zcdp", "pure")
 NEIGHBOURS: Final[tuple[Neighbours, ...]] = ("change-one", "add-remove")
+
+#: Numbers that neighbours move by one each, of those that a mechanism is used on at one level.
+MOVED: Final = MappingProxyType({"change-one": 2, "add-remove": 1})
 
 # A sampler tabulates about 9 sigma or 44 b outcomes on either side of zero; the limits keep that below a million.
 LARGEST_SCALE: Final = MappingProxyType({"discrete_gaussian": Fraction(10**10), "discrete_laplace": Fraction(20_000)})

@@ -28,7 +28,7 @@ from typing import Final, NoReturn
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 from pipeline.storage.durable import sync_folder
 
 __all__ = ["DERIVATION", "KEY_BYTES", "LONGEST_KEY_TEXT", "MasterKey", "draws_key", "refinement_key"]

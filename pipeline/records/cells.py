@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.errors import RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.records.columns import AttributeReader, CountReader
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
+from pipeline.records.repeated import SeenKeys, cell_keys
 from pipeline.records.wide import expand_cells
 
 #: Rows of a Parquet file read at a time; about 50 bytes each are held.
@@ -104,16 +106,19 @@ def _open_rows(
         )
         for attribute in schema.attributes
     ]
-    counter = CountReader(records.count or "count") if records.form == "long" else None
+    text = records.text_format
+    counter = CountReader(records.count or "count", text.decimal) if records.form == "long" else None
     if counter is not None and counter.column in skip:
         counter = None
     columns = [name for name in needed_columns(records, schema) if name not in skip]
-    file = open_records(records.file, columns, chunk_rows)
+    file = open_records(records.file, columns, chunk_rows, text=text)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
     log = MistakeLog(records.file, file.find_lines)
+    once = records.form == "long" and records.repeated is None and spine is not None and not skip
 
     def chunks() -> Iterator[CellChunk]:
         first_row = 0
+        repeats = _Repeats(records, schema, spine, attributes, log) if once and spine is not None else None
         for chunk in file.chunks():
             leaves = np.zeros(chunk.num_rows, dtype=np.int64)
             if leaf_reader is not None:
@@ -121,17 +126,24 @@ def _open_rows(
             keys = leaves * schema.n_cells
             usable = leaves >= 0
             stride = schema.n_cells
+            found = []
             for reader in attributes:
                 stride //= len(reader.attribute.values)
                 if reader.column in skip:
                     continue
-                codes = reader.read(chunk.column(reader.column), first_row, log)
+                if repeats is None:
+                    codes = reader.read(chunk.column(reader.column), first_row, log)
+                else:
+                    codes, places = reader.read_found(chunk.column(reader.column), first_row, log)
+                    found.append(places)
                 keys += codes * stride
                 usable &= codes >= 0
             persons = None
             if counter is not None:
                 persons = counter.read(chunk.column(counter.column), first_row, log)
                 usable &= persons >= 0
+            if repeats is not None:
+                repeats.note(leaves, found, usable, first_row)
             n_persons = chunk.num_rows if persons is None else int(persons.sum())
             rows = None
             if not usable.all():
@@ -143,12 +155,56 @@ def _open_rows(
     return RecordCells(log, chunks)
 
 
+class _Repeats:
+    """Notes rows of the long form whose cell an earlier row has: a file that was joined wrongly counts people twice.
+
+    A cell is what stands in the file. Values that the spec puts into one may have a row each.
+    """
+
+    def __init__(
+        self,
+        records: RecordSource,
+        schema: Schema,
+        spine: Spine,
+        attributes: Sequence[AttributeReader],
+        log: MistakeLog,
+    ) -> None:
+        self.spine, self.log = spine, log
+        self.sizes = [reader.n_found for reader in attributes]
+        self.where = "columns " + ", ".join(repr(name) for name in needed_columns(records, schema)[:-1])
+        self.seen = SeenKeys()
+
+    def note(
+        self, leaves: NDArray[np.int64], found: Sequence[NDArray[np.int64]], usable: NDArray[np.bool_], first_row: int
+    ) -> None:
+        keys = cell_keys(leaves, found, self.sizes, self.spine.n_leaves)
+        if keys is None:
+            raise RecordsError(
+                f"{self.log.file}: too many different cells to find out whether one stands in several rows; give "
+                'repeated = "add" in [input] where that is allowed'
+            )
+        rows = np.flatnonzero(usable)
+        again = rows[self.seen.again(keys[rows])]
+        codes = self.spine.leaf_level.geocodes[leaves[again[:1000]]]
+        self.log.add(
+            self.where,
+            "a cell that an earlier row has",
+            first_row + again + 1,
+            dict.fromkeys(map(str, codes)),
+            'each cell may have one row; repeated = "add" in [input] adds its rows up',
+        )
+
+
 def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk_rows: int) -> RecordCells:
     """The wide form: one leaf a row, one sum of columns a cell."""
     cells = expand_cells(records.cells, schema, coded=records.coded, values=records.values)
-    readers = {name: CountReader(name) for cell in cells for _, name in cell.terms}
+    text = records.text_format
+    readers = {name: CountReader(name, text.decimal) for cell in cells for _, name in cell.terms}
     file = open_records(
-        records.file, [records.geocode, *readers], max(1, min(chunk_rows, CHUNK_VALUES // (len(readers) + 1)))
+        records.file,
+        [records.geocode, *readers],
+        max(1, min(chunk_rows, CHUNK_VALUES // (len(readers) + 1))),
+        text=text,
     )
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
     log = MistakeLog(records.file, file.find_lines)

@@ -108,6 +108,23 @@ class AttributeReader:
 
     def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
         """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong."""
+        return self._read(column, first_row, log)[0]
+
+    @property
+    def n_found(self) -> int:
+        """The number of values that may stand in the file: several can mean the same."""
+        return len(self.numbers)
+
+    def read_found(
+        self, column: pa.Array, first_row: int, log: MistakeLog
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """As `read`; and the number of what stands in the file, `(n_rows,)` from 0 to `n_found`."""
+        codes, distinct = self._read(column, first_row, log)
+        place = {text: i for i, text in enumerate(self.numbers)}
+        found = [place.get(text, 0) for text in distinct.texts]
+        return codes, np.append(np.array(found, dtype=np.int64), place.get("", 0))[distinct.index]
+
+    def _read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[NDArray[np.int64], Distinct]:
         distinct = Distinct.of(column)
         no_value = self.numbers.get("", MISSING)
         codes = [self.numbers.get(text, OUTSIDE) if text else no_value for text in distinct.texts]
@@ -123,7 +140,7 @@ class AttributeReader:
                 allowed,
             )
             log.add(self.where, "a missing value", first_row + missing + 1, (), allowed)
-        return read
+        return read, distinct
 
 
 @dataclass(frozen=True)
@@ -131,11 +148,12 @@ class CountReader:
     """Reads a column of counts, each a whole number of persons from 0 to LARGEST_COUNT."""
 
     column: str
+    decimal: str = "."
 
     def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
         """Count of each row, `(n_rows,)`, negative where it is noted in `log` as wrong."""
         distinct = Distinct.of(column)
-        counts = distinct.spread(np.array([parse_count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
+        counts = distinct.spread(np.array([self._count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
         if counts.size and counts.min() < 0:
             for problem, what in _COUNT_PROBLEMS.items():
                 rows = np.flatnonzero(counts == problem)
@@ -143,6 +161,13 @@ class CountReader:
                 allowed = f"allowed are whole numbers from 0 to {LARGEST_COUNT:,}"
                 log.add(f"column {self.column!r}", what, first_row + rows + 1, found, allowed)
         return counts
+
+    def _count(self, value: object) -> int:
+        if self.decimal != "." and isinstance(value, str):
+            if "." in value:
+                return NOT_A_NUMBER
+            value = value.replace(self.decimal, ".")
+        return parse_count(value)
 
 
 def parse_count(value: object) -> int:

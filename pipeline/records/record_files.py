@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING, Literal
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -18,14 +18,19 @@ import pyarrow.parquet as pq
 
 from pipeline.errors import MemoryShortError, RecordsError
 from pipeline.model.memory_table import MemoryTable, Source
+from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.memory_tables import open_memory_table
 from pipeline.records.problems import list_allowed, quote
 
+if TYPE_CHECKING:
+    from _csv import Reader as CsvReader
+
 #: Bytes of a CSV file read at a time; a row must fit in it.
 CSV_BLOCK_BYTES = 1 << 24
-#: What stands in text for bytes that are not UTF-8.
-_NOT_UTF8 = "\ufffd"
-_NEEDED = "a .csv, .csv.gz or .parquet file is needed"
+#: What stands in text for bytes that are none.
+_NOT_TEXT = "\ufffd"
+_NEEDED = "a .csv, .tsv, .txt (also .gz) or .parquet file is needed"
+_TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
 
 
 @dataclass(frozen=True)
@@ -44,15 +49,21 @@ class RecordsFile:
 
 
 def open_records(
-    path: Source, columns: Sequence[str], chunk_rows: int, *, what: str = "the file of the records"
+    path: Source,
+    columns: Sequence[str],
+    chunk_rows: int,
+    *,
+    what: str = "the file of the records",
+    text: TextFormat = PLAIN,
 ) -> RecordsFile:
     """Check that `path` can be read and has the columns.
 
     Args:
-        path: a .csv, .csv.gz or .parquet file, or a table in memory.
+        path: a CSV file, also compressed, a Parquet file, or a table in memory.
         columns: the columns that are needed; the others are not read.
         chunk_rows: rows in a chunk of a Parquet file or a table. CSV is cut by bytes.
         what: what messages call the file.
+        text: how a CSV file is written.
 
     Raises:
         RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
@@ -63,10 +74,10 @@ def open_records(
         batches = open_memory_table(path, needed, chunk_rows)
         return RecordsFile(needed, lambda: iter(batches), None)
     kind = _kind(path, what)
-    return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed)
+    return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed, text)
 
 
-def column_names(path: Source, *, what: str = "the file of the records") -> tuple[str, ...]:
+def column_names(path: Source, *, what: str = "the file of the records", text: TextFormat = PLAIN) -> tuple[str, ...]:
     """The names of the columns that records can have: all of a CSV file, those of a Parquet file that are not nested.
 
     Raises:
@@ -77,7 +88,12 @@ def column_names(path: Source, *, what: str = "the file of the records") -> tupl
     if _kind(path, what) == "parquet":
         schema, _ = _parquet_schema(path)
         return tuple(field.name for field in schema if not pa.types.is_nested(field.type))
-    return tuple(_csv_header(path))
+    return tuple(_csv_header(path, text))
+
+
+def is_text_file(path: Path) -> bool:
+    """Whether the file's name is that of a CSV file."""
+    return path.name.lower().endswith(_TEXT_ENDINGS)
 
 
 def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
@@ -95,9 +111,11 @@ def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
     name = path.name.lower()
     if name.endswith((".parquet", ".pq")):
         return "parquet"
-    if name.endswith((".csv", ".csv.gz")):
+    if is_text_file(path):
         return "csv"
-    raise RecordsError(f"{path}: unknown type of file {quote(path.suffix)}; allowed are .csv, .csv.gz and .parquet")
+    raise RecordsError(
+        f"{path}: unknown type of file {quote(path.suffix)}; allowed are .csv, .tsv, .txt (also .gz) and .parquet"
+    )
 
 
 def _check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) -> None:
@@ -132,7 +150,8 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
 
     def chunks() -> Iterator[pa.RecordBatch]:
         try:
-            with pq.ParquetFile(path, read_dictionary=list(columns)) as file:
+            # Checksums of pages, where the file has them: a flipped bit in a count is still a number.
+            with pq.ParquetFile(path, read_dictionary=list(columns), page_checksum_verification=True) as file:
                 for batch in file.iter_batches(batch_size=chunk_rows, columns=list(columns)):
                     batch.validate(full=True)  # a damaged page can give text that is not UTF-8
                     yield batch
@@ -144,16 +163,16 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
     return RecordsFile(columns, chunks, None)
 
 
-def _csv_header(path: Path) -> list[str]:
+def _csv_header(path: Path, text: TextFormat) -> list[str]:
     try:
-        with _open_text(path) as text:
-            return next(_full_rows(csv.reader(text)), [])
-    except (OSError, EOFError, zlib.error, csv.Error) as error:
+        with _open_text(path, text) as lines:
+            return next(_full_rows(_rows(lines, text)), [])
+    except (OSError, EOFError, zlib.error, csv.Error, UnicodeError) as error:
         raise RecordsError(f"{path}: not a readable CSV file: {_reason(error)}") from error
 
 
-def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
-    _check_columns(path, _csv_header(path), columns)
+def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> RecordsFile:
+    _check_columns(path, _csv_header(path, form), columns)
 
     def chunks() -> Iterator[pa.RecordBatch]:
         text = pa.dictionary(pa.int32(), pa.string())
@@ -161,8 +180,8 @@ def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
         try:
             with pa_csv.open_csv(
                 path,
-                read_options=pa_csv.ReadOptions(block_size=CSV_BLOCK_BYTES),
-                parse_options=pa_csv.ParseOptions(newlines_in_values=True),
+                read_options=pa_csv.ReadOptions(block_size=CSV_BLOCK_BYTES, encoding=form.encoding),
+                parse_options=pa_csv.ParseOptions(newlines_in_values=True, delimiter=form.separator),
                 convert_options=pa_csv.ConvertOptions(
                     include_columns=list(columns), column_types=dict.fromkeys(columns, text), strings_can_be_null=False
                 ),
@@ -172,19 +191,23 @@ def _open_csv(path: Path, columns: tuple[str, ...]) -> RecordsFile:
                     yield batch
         except pa.ArrowMemoryError:
             raise MemoryShortError(str(path)) from None
-        except (pa.ArrowException, OSError) as error:
-            raise RecordsError(_csv_reason(path, error)) from error
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise RecordsError(_csv_reason(path, error, form)) from error
         if n_rows == 0:
             raise RecordsError(f"{path}: the file has a header and no rows; at least one record is needed")
 
-    return RecordsFile(columns, chunks, lambda rows: _lines_of_rows(path, rows))
+    return RecordsFile(columns, chunks, lambda rows: _lines_of_rows(path, rows, form))
 
 
-def _open_text(path: Path) -> IO[str]:
-    """The file as text; only the columns that are needed have to be UTF-8, so bytes that are not are replaced."""
+def _open_text(path: Path, form: TextFormat) -> IO[str]:
+    """The file as text; only needed columns have to be in order, so bytes that are no text are replaced."""
     if path.name.lower().endswith(".gz"):
-        return io.TextIOWrapper(gzip.open(path), encoding="utf-8-sig", errors="replace", newline="")
-    return path.open(encoding="utf-8-sig", errors="replace", newline="")
+        return io.TextIOWrapper(gzip.open(path), encoding=form.text_encoding, errors="replace", newline="")
+    return path.open(encoding=form.text_encoding, errors="replace", newline="")
+
+
+def _rows(lines: IO[str], form: TextFormat) -> CsvReader:
+    return csv.reader(lines, delimiter=form.separator)
 
 
 def _full_rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:
@@ -192,13 +215,13 @@ def _full_rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:
     return (row for row in rows if row)
 
 
-def _lines_of_rows(path: Path, rows: Sequence[int]) -> dict[int, int]:
+def _lines_of_rows(path: Path, rows: Sequence[int], form: TextFormat) -> dict[int, int]:
     """The line on which each of the data rows (from 1) ends: blank lines and line breaks in quotes shift it."""
     wanted = set(rows)
     found: dict[int, int] = {}
     try:
-        with _open_text(path) as text:
-            reader = csv.reader(text)
+        with _open_text(path, form) as lines:
+            reader = _rows(lines, form)
             for number, _ in enumerate(_full_rows(reader)):
                 if number in wanted:
                     found[number] = reader.line_num
@@ -209,12 +232,13 @@ def _lines_of_rows(path: Path, rows: Sequence[int]) -> dict[int, int]:
     return found
 
 
-def _csv_reason(path: Path, error: Exception) -> str:
+def _csv_reason(path: Path, error: Exception, form: TextFormat) -> str:
     """What is wrong with a CSV file that Arrow cannot read, with the line where it can be found."""
-    in_utf8 = "UTF8" not in str(error)
+    readable = not isinstance(error, UnicodeError) and "UTF8" not in str(error)
+    in_utf8 = form.text_encoding == "utf-8-sig"
     try:
-        with _open_text(path) as text:
-            reader = csv.reader(text)
+        with _open_text(path, form) as lines:
+            reader = _rows(lines, form)
             width = len(next(_full_rows(reader)))
             for row in _full_rows(reader):
                 if len(row) != width:
@@ -222,8 +246,11 @@ def _csv_reason(path: Path, error: Exception) -> str:
                         f"{path}, line {reader.line_num:,}: the number of fields is {len(row)}, that of the header is "
                         f"{width}; each row must have as many as the header"
                     )
-                if not in_utf8 and any(_NOT_UTF8 in field for field in row):
-                    return f"{path}, line {reader.line_num:,}: the text is not in UTF-8; write the file in UTF-8"
+                if not readable and any(_NOT_TEXT in field for field in row):
+                    place = f"{path}, line {reader.line_num:,}: the text is not in"
+                    if in_utf8:
+                        return f'{place} UTF-8; write the file in UTF-8, or say its encoding, as encoding = "cp1252"'
+                    return f"{place} {form.encoding}, as encoding says"
     except (OSError, EOFError, zlib.error, csv.Error, StopIteration):
         pass
     return f"{path}: the file is corrupt: {_reason(error)}"

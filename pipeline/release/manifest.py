@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import stat
 from collections.abc import Iterator
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -21,27 +19,12 @@ from pydantic import JsonValue, ValidationError
 from pipeline.errors import ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.layout import RunDirectory
-from pipeline.release.privacy_statement import PrivacyStatement, Stated
+from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.software import Software
+from pipeline.release.stated import Stated
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
 
 FORMAT: Final = 1
-
-#: Packages whose version can change a published number or the bytes that it is written in.
-PACKAGES = (
-    "clarabel",
-    "cryptography",
-    "cvxpy",
-    "dp-accounting",
-    "jinja2",
-    "numpy",
-    "ortools",
-    "pandas",
-    "prefect",
-    "pyarrow",
-    "pydantic",
-    "scipy",
-    "scs",
-)
 
 Status = Literal[
     "official", "NOT FOR RELEASE: insecure test key", "estimated from measurements that were made elsewhere"
@@ -50,13 +33,6 @@ Status = Literal[
 MADE_ELSEWHERE: Final[Status] = "estimated from measurements that were made elsewhere"
 
 _HASH_FIELD = "manifest_sha256"
-
-
-class Software(Stated):
-    name: str
-    version: str
-    python: str
-    packages: dict[str, str]
 
 
 class FileEntry(Stated):
@@ -93,21 +69,6 @@ class Manifest(Stated):
     input_fingerprints: dict[str, str]
     solver: dict[str, JsonValue]
     files: dict[str, FileEntry]
-
-
-def software() -> Software:
-    """This software and what it runs on; a package that is not installed is left out."""
-    versions = {}
-    for package in PACKAGES:
-        try:
-            versions[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            continue
-    try:
-        version = metadata.version("spinewise")
-    except metadata.PackageNotFoundError:
-        version = "unknown (not installed)"
-    return Software(name="spinewise", version=version, python=platform.python_version(), packages=versions)
 
 
 def status(*, insecure_key: bool) -> Status:

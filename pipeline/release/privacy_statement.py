@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
-from pydantic import BaseModel, ConfigDict
-
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.release.stated import Stated
 
 _CONVERSION = "Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"
 
@@ -28,12 +27,6 @@ _MADE_ELSEWHERE = (
     " The noise was not drawn by this program: the measurements were made elsewhere. What is said here holds if they "
     "were made as the spec says; only their stated variances were compared with it, and nothing of it was tested."
 )
-
-
-class Stated(BaseModel):
-    """A part of the manifest: frozen, and with nothing in it that is not named."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class NoiseStatement(Stated):

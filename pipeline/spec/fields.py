@@ -23,6 +23,7 @@ from pydantic import (
 
 from pipeline.model.exact import EXACT_ALLOWED, parse_exact
 from pipeline.model.memory_table import MemoryTable, Source
+from pipeline.model.text_format import check_encoding, check_separator
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -199,6 +200,10 @@ def _misfits_of_levels(value: Mapping[str, object] | Sequence[str]) -> list[tupl
     return []
 
 
+#: What stands between the fields of a CSV file.
+Separator = Annotated[str, AfterValidator(check_separator)]
+#: The encoding of a CSV file.
+Encoding = Annotated[str, AfterValidator(check_encoding)]
 #: Name of the release, a level or a companion.
 Name = Annotated[str, AfterValidator(check_name)]
 #: Name of a published table.

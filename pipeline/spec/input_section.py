@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
 from pipeline.model.record_source import Form, RecordSource
-from pipeline.spec.fields import FileOrTable, Misfit, Section, Table
+from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table
+from pipeline.spec.value_ranges import expand_numbers
+
+
+def _is_text(entry: tuple[object, object]) -> bool:
+    return all(isinstance(part, str) for part in entry)
 
 
 class InputSpec(Section):
@@ -15,7 +20,7 @@ class InputSpec(Section):
 
     file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
     form: Form = Field(
-        description='"microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf)'
+        description='"microdata" (a row per record), "long" (a row per cell, with its count) or "wide" (a row per leaf)'
     )
     geocode: str = Field(description="the column of leaf codes")
     count: str | None = Field(default=None, description='the column of counts, form long only; default "count"')
@@ -23,11 +28,35 @@ class InputSpec(Section):
     coded: StrictBool = Field(
         default=False, description="the columns hold the values' numbers, from 0 in the schema's order"
     )
-    values: Table[Table[str]] = Field(default={}, description="attribute -> value in the file -> value of the schema")
+    values: Table[Table[str]] = Field(
+        default={}, description='attribute -> value in the file, or whole numbers as "0..4" -> value of the schema'
+    )
     cells: tuple[Table[str], ...] = Field(
         default=(),
         description="form wide: counts = a column template such as pop_{race}, and the values of the other attributes",
     )
+
+    separator: Separator | None = Field(
+        default=None, description='what stands between the fields of a CSV file, such as ";" or "\\t"; default ","'
+    )
+    encoding: Encoding | None = Field(
+        default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
+    )
+    decimal: Literal[".", ","] | None = Field(
+        default=None, description='the decimal mark of counts that are written with decimals; default "."'
+    )
+    repeated: Literal["add"] | None = Field(
+        default=None, description='form long only: "add" where a cell may stand in several rows; default: refused'
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _ranges(cls, section: Any) -> Any:
+        values = section.get("values") if isinstance(section, dict) else None
+        if not isinstance(values, dict) or section.get("form") == "wide":
+            return section
+        texts = {name: one for name, one in values.items() if isinstance(one, dict) and all(map(_is_text, one.items()))}
+        return {**section, "values": {**values, **{name: expand_numbers(one) for name, one in texts.items()}}}
 
     @model_validator(mode="before")
     @classmethod
@@ -41,6 +70,8 @@ class InputSpec(Section):
         problems: list[tuple[str, str]] = []
         if self.form != "long" and self.count is not None:
             problems.append(("count", f'only for the form "long"; the form is {self.form!r}'))
+        if self.form != "long" and self.repeated is not None:
+            problems.append(("repeated", f'only for the form "long"; the form is {self.form!r}'))
         if self.form == "wide" and self.columns:
             problems.append(("columns", 'not for the form "wide", whose columns are named in cells'))
         if self.form == "wide" and not self.cells:

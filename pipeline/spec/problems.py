@@ -29,23 +29,43 @@ _NEEDED = {
 
 
 class Problems:
-    """Collects what is wrong with one spec, to tell it all at once."""
+    """Collects what is wrong with one spec, to tell it all at once.
+
+    Attributes:
+        source: the spec, as messages name it.
+        key: the part of the spec that keys are below; "" for the whole.
+        lines: what was noted, of all parts.
+    """
 
     def __init__(self, source: str) -> None:
         self.source = source
+        self.key = ""
         self.lines: list[str] = []
 
+    def at(self, key: str) -> Problems:
+        """The same collection, for the part below `key`, which is itself below this one's."""
+        part = Problems(self.source)
+        part.key, part.lines = self.full_key(key), self.lines
+        return part
+
+    def full_key(self, key: str) -> str:
+        """`key` with what it is below: "companions.units.strategy", "passes[0]"."""
+        if not self.key or not key:
+            return self.key or key
+        return f"{self.key}{key}" if key.startswith("[") else f"{self.key}.{key}"
+
     def add(self, key: str, text: str) -> None:
-        """Note a problem of a dotted key."""
+        """Note a problem of a dotted key below this part; of the part itself where the key is empty."""
+        key = self.full_key(key)
         self.lines.append(f"{key}: {text}" if key else text)
 
     @contextmanager
-    def noted(self, prefix: str = "") -> Iterator[None]:
-        """Note a SpecError raised inside, whose text names its key, below `prefix` ("companions.units.")."""
+    def noted(self, *, below: bool = False) -> Iterator[None]:
+        """Note a SpecError raised inside, whose text begins with its key: the whole one, or `below` this part."""
         try:
             yield
         except SpecError as error:
-            self.lines.append(f"{prefix}{error}")
+            self.lines.append(self.full_key(str(error)) if below else str(error))
 
     def raise_if_any(self) -> None:
         """Raises SpecError with one line for each problem, if there is any."""

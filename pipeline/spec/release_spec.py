@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,9 @@ from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.public import encode, encode_budget, encode_universe
-from pipeline.spec.resolve import resolve_universe
+from pipeline.spec.resolve import UniverseContext, UniverseResolver
 from pipeline.spec.sections import (
+    CompanionPrivacySection,
     CompanionSection,
     GeographySection,
     PostprocessSection,
@@ -64,36 +65,13 @@ class ReleaseSpec(UniverseSections):
             SpecError: something in the spec does not fit together; one line for each problem.
         """
         problems = Problems(self._source)
-        found = [
-            resolve_universe(
-                self,
-                name="",
-                privacy=self.privacy,
-                own_privacy=self.privacy,
-                passes=self.postprocess.passes,
-                passes_key="postprocess.passes",
-                level_names=self.geography.level_names,
-                problems=problems,
-                bypass=bool(self.geography.bypass),
-            )
-        ]
+        found = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
         folded: dict[str, str] = {}
         for name, companion in self.companions.items():
+            here = problems.at(f"companions.{name}")
             if (other := folded.setdefault(name.casefold(), name)) != name:
-                problems.add(f"companions.{name}", f"differs from {other!r} in capital letters only")
-            found.append(
-                resolve_universe(
-                    companion,
-                    name=name,
-                    privacy=self.privacy,
-                    own_privacy=companion.privacy,
-                    passes=companion.passes,
-                    passes_key=f"companions.{name}.passes",
-                    level_names=self.geography.level_names,
-                    problems=problems,
-                    bypass=bool(self.geography.bypass),
-                )
-            )
+                here.add("", f"differs from {other!r} in capital letters only")
+            found.append(self._resolved(companion, name, companion.privacy, companion.passes, here))
         for level in self.report.polygons:
             if level not in self.geography.level_names:
                 allowed = self.geography.level_names
@@ -102,6 +80,25 @@ class ReleaseSpec(UniverseSections):
                 )
         problems.raise_if_any()
         return tuple(universe for universe in found if universe is not None)
+
+    def _resolved(
+        self,
+        sections: UniverseSections,
+        name: str,
+        own_privacy: PrivacySection | CompanionPrivacySection,
+        passes: Sequence[str],
+        problems: Problems,
+    ) -> Universe | None:
+        context = UniverseContext(
+            name=name,
+            privacy=self.privacy,
+            own_privacy=own_privacy,
+            passes=passes,
+            passes_key="passes" if name else "postprocess.passes",
+            level_names=self.geography.level_names,
+            bypass=bool(self.geography.bypass),
+        )
+        return UniverseResolver(sections, context, problems).universe()
 
     def public_dict(self) -> dict[str, Any]:
         """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""

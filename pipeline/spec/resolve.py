@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +13,9 @@ from numpy.typing import NDArray
 from pipeline.errors import SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Recode, Schema
+from pipeline.model.selection import StatedSelection
 from pipeline.model.strategy import Strategy
 from pipeline.model.universe import Bound, Table, Universe
-from pipeline.privacy.budget import Framework
 from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
 from pipeline.spec.input_section import InputSpec
@@ -25,9 +27,11 @@ from pipeline.spec.sections import (
     BoundSection,
     CompanionPrivacySection,
     PrivacySection,
+    RecodeSection,
     SchemaSection,
     UniverseSections,
 )
+from pipeline.spec.value_ranges import expand_values
 
 #: The delta of zCDP's (epsilon, delta) statement where the spec gives none.
 DEFAULT_DELTA = Fraction(1, 10**10)
@@ -37,92 +41,153 @@ TAKEN_COLUMNS = ("geocode", "count")
 MOST_CELLS = 1 << 24
 
 
-def resolve_universe(
-    sections: UniverseSections,
-    *,
-    name: str,
-    privacy: PrivacySection,
-    own_privacy: PrivacySection | CompanionPrivacySection,
-    passes: Sequence[str],
-    passes_key: str,
-    level_names: Sequence[str],
-    problems: Problems,
-    bypass: bool = False,
-) -> Universe | None:
-    """The universe that `sections` state over the given levels.
+@dataclass(frozen=True)
+class UniverseContext:
+    """What a universe has from the rest of the spec.
 
-    Args:
+    Attributes:
         name: "" for the release's own, else the companion's.
         privacy: the release's framework, delta and neighbours.
         own_privacy: the budget; the same as `privacy` for the release's own universe.
-        passes: the queries that are fixed first; `passes_key` is where they stand.
+        passes: the queries that are fixed first.
+        passes_key: where they stand, below the universe's part of the spec.
+        level_names: of the spine, top first.
         bypass: whether geounits without siblings are bypassed.
-
-    Returns:
-        None where problems were noted.
     """
-    before = len(problems.lines)
-    prefix = f"companions.{name}." if name else ""
-    preset: Preset | None = None
-    if sections.strategy.preset is not None:
-        with problems.noted(prefix):
-            preset = load_preset(sections.strategy.preset)
-    schema: Schema | None = None
-    with problems.noted(prefix):
-        schema = _schema(sections.schema_section, preset)
-    budget = own_privacy.rho if privacy.framework == "zcdp" else own_privacy.epsilon
-    if name:
-        _note_other_budget(privacy.framework, own_privacy, f"{prefix}privacy", problems)
-    if schema is None or (sections.strategy.preset is not None and preset is None):
-        return None
-    strategy = resolve_strategy(sections.strategy, preset, schema, level_names, problems, prefix)
-    if budget is None and preset is not None and privacy.framework == "zcdp" and strategy is not None:
-        budget = preset_rho(preset, level_names) or None
-    if budget is None and (strategy is not None or preset is None):
-        which, example = ("rho", "2.56") if privacy.framework == "zcdp" else ("epsilon", "1")
-        problems.add(
-            f"{prefix}privacy.{which}",
-            f'missing; framework "{privacy.framework}" needs the total budget as text, such as {which} = "{example}"',
+
+    name: str
+    privacy: PrivacySection
+    own_privacy: PrivacySection | CompanionPrivacySection
+    passes: Sequence[str]
+    passes_key: str
+    level_names: Sequence[str]
+    bypass: bool
+
+
+class UniverseResolver:
+    """Resolves the sections of one universe; what does not fit is noted in the problems of its part of the spec."""
+
+    def __init__(self, sections: UniverseSections, context: UniverseContext, problems: Problems) -> None:
+        self.sections = sections
+        self.context = context
+        self.problems = problems
+
+    def universe(self) -> Universe | None:
+        """The universe that the sections state; None where problems were noted."""
+        before = len(self.problems.lines)
+        sections, context = self.sections, self.context
+        preset = self._preset()
+        schema = self._schema(preset)
+        self._note_other_budget()
+        if schema is None or (sections.strategy.preset is not None and preset is None):
+            return None
+        strategy = resolve_strategy(
+            sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
-    selections = resolve_selections(
-        sections.select or {}, schema, level_names, privacy.framework, budget, privacy.neighbours, problems, prefix
-    )
-    invariants = _invariants(sections, schema, level_names, problems, prefix)
-    zeros = _structural_zeros(sections, schema, problems, prefix)
-    bounds = [
-        _bound(bound, schema, level_names, problems, f"{prefix}bounds[{number}]")
-        for number, bound in enumerate(sections.bounds)
-    ]
-    fixed = _queries(passes, schema, problems, passes_key)
-    tables = _tables(sections, strategy, schema, level_names, problems, prefix)
-    if sections.input is not None:
-        _check_input(sections.input, schema, problems, f"{prefix}input")
-    if len(problems.lines) > before or strategy is None or budget is None:
-        return None
-    return Universe(
-        name=name,
-        schema=schema,
-        strategy=strategy,
-        framework=privacy.framework,
-        budget=budget,
-        delta=Fraction(0) if privacy.framework == "pure" else privacy.delta or DEFAULT_DELTA,
-        neighbours=privacy.neighbours,
-        invariants=invariants,
-        structural_zeros=zeros,
-        bounds=tuple(bound for bound in bounds if bound is not None),
-        tables=tables,
-        passes=fixed,
-        input=None if sections.input is None else sections.input.source(),
-        preset=sections.strategy.preset or sections.strategy.derived_from or "",
-        dataset=own_privacy.dataset or "",
-        bypass=bypass,
-        stated_selections=selections,
-    )
+        budget = self._budget(preset, strategy)
+        stated = self._stated(schema, strategy, budget)
+        if len(self.problems.lines) > before or strategy is None or budget is None:
+            return None
+        privacy = context.privacy
+        return Universe(
+            name=context.name,
+            schema=schema,
+            strategy=strategy,
+            framework=privacy.framework,
+            budget=budget,
+            delta=Fraction(0) if privacy.framework == "pure" else privacy.delta or DEFAULT_DELTA,
+            neighbours=privacy.neighbours,
+            input=None if sections.input is None else sections.input.source(),
+            preset=sections.strategy.preset or sections.strategy.derived_from or "",
+            dataset=context.own_privacy.dataset or "",
+            bypass=context.bypass,
+            **stated,
+        )
+
+    def _stated(self, schema: Schema, strategy: Strategy | None, budget: Fraction | None) -> _Stated:
+        """All that the schema and the levels are enough for; whatever of it does not fit is noted."""
+        sections, context, problems = self.sections, self.context, self.problems
+        privacy, level_names = context.privacy, context.level_names
+        selections = resolve_selections(
+            sections.select or {},
+            schema,
+            level_names,
+            privacy.framework,
+            budget,
+            privacy.neighbours,
+            problems.at("select"),
+        )
+        invariants = _invariants(sections, schema, level_names, problems)
+        zeros = _structural_zeros(sections, schema, problems.at("structural_zeros"))
+        bounds = [
+            _bound(bound, schema, level_names, problems.at(f"bounds[{number}]"))
+            for number, bound in enumerate(sections.bounds)
+        ]
+        passes = _queries(context.passes, schema, problems.at(context.passes_key))
+        tables = _tables(sections, strategy, schema, level_names, problems)
+        if sections.input is not None:
+            _check_input(sections.input, schema, problems)
+        return {
+            "invariants": invariants,
+            "structural_zeros": zeros,
+            "bounds": tuple(bound for bound in bounds if bound is not None),
+            "tables": tables,
+            "passes": passes,
+            "stated_selections": selections,
+        }
+
+    def _preset(self) -> Preset | None:
+        preset: Preset | None = None
+        if self.sections.strategy.preset is not None:
+            with self.problems.noted(below=True):
+                preset = load_preset(self.sections.strategy.preset)
+        return preset
+
+    def _schema(self, preset: Preset | None) -> Schema | None:
+        schema: Schema | None = None
+        with self.problems.noted(below=True):
+            schema = _schema(self.sections.schema_section, preset)
+        return schema  # noqa: RET504 - None where a problem was noted
+
+    def _budget(self, preset: Preset | None, strategy: Strategy | None) -> Fraction | None:
+        """The budget that is stated, or the preset's; None where there is none, which is noted."""
+        framework, own = self.context.privacy.framework, self.context.own_privacy
+        budget = own.rho if framework == "zcdp" else own.epsilon
+        if budget is None and preset is not None and framework == "zcdp" and strategy is not None:
+            budget = preset_rho(preset, self.context.level_names) or None
+        if budget is None and (strategy is not None or preset is None):
+            which, example = ("rho", "2.56") if framework == "zcdp" else ("epsilon", "1")
+            self.problems.add(
+                f"privacy.{which}",
+                f'missing; framework "{framework}" needs the total budget as text, such as {which} = "{example}"',
+            )
+        return budget
+
+    def _note_other_budget(self) -> None:
+        """Of a companion; the release's own section was checked when it was read."""
+        framework = self.context.privacy.framework
+        other = "epsilon" if framework == "zcdp" else "rho"
+        if self.context.name and getattr(self.context.own_privacy, other) is not None:
+            self.problems.add(
+                f"privacy.{other}", f'not a budget of the release\'s framework "{framework}"; leave it out'
+            )
+
+
+class _Stated(TypedDict):
+    invariants: tuple[tuple[str, Query], ...]
+    structural_zeros: NDArray[np.bool_]
+    bounds: tuple[Bound, ...]
+    tables: tuple[Table, ...]
+    passes: tuple[Query, ...]
+    stated_selections: tuple[StatedSelection, ...]
 
 
 def _schema(section: SchemaSection, preset: Preset | None) -> Schema:
     attributes = tuple(Attribute(name, values) for name, values in section.attributes.items())
-    recodes = tuple(Recode(name, r.attribute, tuple(r.groups.items())) for name, r in section.recodes.items())
+    values_of = dict(section.attributes)
+    recodes = tuple(
+        Recode(name, r.attribute, _groups(name, r, values_of.get(r.attribute))) for name, r in section.recodes.items()
+    )
     for attribute in attributes:
         if attribute.name in TAKEN_COLUMNS:
             raise SpecError(
@@ -137,42 +202,40 @@ def _schema(section: SchemaSection, preset: Preset | None) -> Schema:
     return schema
 
 
-def _note_other_budget(
-    framework: Framework, privacy: PrivacySection | CompanionPrivacySection, key: str, problems: Problems
-) -> None:
-    other = "epsilon" if framework == "zcdp" else "rho"
-    if getattr(privacy, other) is not None:
-        problems.add(f"{key}.{other}", f'not a budget of the release\'s framework "{framework}"; leave it out')
+def _groups(name: str, recode: RecodeSection, values: Sequence[str] | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """The groups, with ranges written out; an attribute that is not there is told of elsewhere."""
+    if values is None:
+        return tuple(recode.groups.items())
+    key = dotted(["schema", "recodes", name, "groups"])
+    return tuple((label, expand_values(named, values, f"{key}.{label}")) for label, named in recode.groups.items())
 
 
-def _queries(texts: Sequence[str], schema: Schema, problems: Problems, key: str) -> tuple[Query, ...]:
+def _queries(texts: Sequence[str], schema: Schema, problems: Problems) -> tuple[Query, ...]:
     """The queries of a list; a query that is there twice is a problem."""
     found: dict[tuple[str, ...], Query] = {}
     for number, text in enumerate(texts):
         with problems.noted():
-            query = Query.parse(text, schema, where=f"{key}[{number}]")
+            query = Query.parse(text, schema, where=problems.full_key(f"[{number}]"))
             if (other := found.setdefault(query.terms, query)) is not query:
                 same = "is there twice" if other.name == query.name else f"is the same query as {other.name!r}"
-                problems.add(f"{key}[{number}]", f"{text!r} {same}; name it once")
+                problems.add(f"[{number}]", f"{text!r} {same}; name it once")
     return tuple(found.values())
 
 
 def _invariants(
-    sections: UniverseSections, schema: Schema, level_names: Sequence[str], problems: Problems, prefix: str
+    sections: UniverseSections, schema: Schema, level_names: Sequence[str], problems: Problems
 ) -> tuple[tuple[str, Query], ...]:
     for level in sections.invariants:
         if level not in level_names:
-            problems.add(
-                f"{prefix}{dotted(['invariants', level])}", unknown("level", level, level_names, are="the levels are")
-            )
+            problems.add(dotted(["invariants", level]), unknown("level", level, level_names, are="the levels are"))
     return tuple(
         (level, query)
         for level in level_names
-        for query in _queries(sections.invariants.get(level, ()), schema, problems, f"{prefix}invariants.{level}")
+        for query in _queries(sections.invariants.get(level, ()), schema, problems.at(f"invariants.{level}"))
     )
 
 
-def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Problems, prefix: str) -> NDArray[np.bool_]:
+def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Problems) -> NDArray[np.bool_]:
     """`(n_cells,)`: a cell is impossible if it fits all terms of one of the combinations."""
     before = len(problems.lines)
     impossible = np.zeros(schema.n_cells, dtype=np.bool_)
@@ -180,11 +243,11 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
     for number, combination in enumerate(sections.structural_zeros):
         here = np.ones(schema.n_cells, dtype=np.bool_)
         for term, values in combination.items():
-            key = f"{prefix}structural_zeros[{number}].{dotted([term])}"
+            key = f"[{number}].{dotted([term])}"
             if term not in terms:
                 problems.add(key, unknown("attribute or recode", term, terms))
                 continue
-            query = Query.parse(term, schema, where=key)
+            query = Query.parse(term, schema, where=problems.full_key(key))
             labels = query.answer_labels()
             for value in values:
                 if value not in labels:
@@ -192,26 +255,24 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
             here &= np.isin(query.cell_answer, [labels.index(value) for value in values if value in labels])
         impossible |= here
     if impossible.all() and len(problems.lines) == before:
-        problems.add(f"{prefix}structural_zeros", "every cell is impossible; at least one must be possible")
+        problems.add("", "every cell is impossible; at least one must be possible")
     return impossible
 
 
-def _bound(
-    section: BoundSection, schema: Schema, level_names: Sequence[str], problems: Problems, key: str
-) -> Bound | None:
+def _bound(section: BoundSection, schema: Schema, level_names: Sequence[str], problems: Problems) -> Bound | None:
     before = len(problems.lines)
     if section.level not in level_names:
-        problems.add(f"{key}.level", unknown("level", section.level, level_names, are="the levels are"))
+        problems.add("level", unknown("level", section.level, level_names, are="the levels are"))
     columns: dict[int, str] = {}
     query: Query | None = None
     with problems.noted():
-        query = Query.parse(section.query, schema, where=f"{key}.query")
+        query = Query.parse(section.query, schema, where=problems.full_key("query"))
         labels = query.answer_labels()
         for label, column in section.columns.items():
             if label in labels:
                 columns[labels.index(label)] = column
             else:
-                problems.add(f"{key}.{dotted(['columns', label])}", unknown(f"answer of {query.name!r}", label, labels))
+                problems.add(dotted(["columns", label]), unknown(f"answer of {query.name!r}", label, labels))
     if query is None or len(problems.lines) > before:
         return None
     return Bound(
@@ -225,7 +286,6 @@ def _tables(
     schema: Schema,
     level_names: Sequence[str],
     problems: Problems,
-    prefix: str,
 ) -> tuple[Table, ...]:
     if sections.tables is None:
         measured = strategy.distinct_queries() if strategy is not None else ()
@@ -233,35 +293,35 @@ def _tables(
     tables: list[Table] = []
     names: dict[str, str] = {}
     for name, section in sections.tables.items():
-        key = f"{prefix}{dotted(['tables', name])}"
+        here = problems.at(dotted(["tables", name]))
         if (other := names.setdefault(name.casefold(), name)) != name:
-            problems.add(key, f"differs from {other!r} in capital letters only; names must differ by more")
+            here.add("", f"differs from {other!r} in capital letters only; names must differ by more")
         levels = level_names if section.levels is None else section.levels
         if not levels:
-            problems.add(f"{key}.levels", "no level is named; leave it out for all levels")
+            here.add("levels", "no level is named; leave it out for all levels")
         for level in levels:
             if level not in level_names:
-                problems.add(f"{key}.levels", unknown("level", level, level_names, are="the levels are"))
+                here.add("levels", unknown("level", level, level_names, are="the levels are"))
         with problems.noted():
-            query = Query.parse(section.query, schema, where=f"{key}.query")
+            query = Query.parse(section.query, schema, where=here.full_key("query"))
             tables.append(Table(name, query, tuple(level for level in level_names if level in levels)))
     return tuple(tables)
 
 
-def _check_input(section: InputSpec, schema: Schema, problems: Problems, key: str) -> None:
-    """Note what in [input] does not fit the schema."""
-    before = len(problems.lines)
+def _check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
+    """Note what in [input] does not fit the schema; `problems` are the universe's."""
+    here, before = problems.at("input"), len(problems.lines)
     for name in section.columns:
         if name not in schema.names:
-            problems.add(f"{key}.{dotted(['columns', name])}", unknown("attribute", name, schema.names))
+            here.add(dotted(["columns", name]), unknown("attribute", name, schema.names))
     for name, values in section.values.items():
         if name not in schema.names:
-            problems.add(f"{key}.{dotted(['values', name])}", unknown("attribute", name, schema.names))
+            here.add(dotted(["values", name]), unknown("attribute", name, schema.names))
             continue
         allowed = schema.attribute(name).values
         for text, value in values.items():
             if value not in allowed:
-                problems.add(f"{key}.{dotted(['values', name, text])}", unknown(f"value of {name}", value, allowed))
+                here.add(dotted(["values", name, text]), unknown(f"value of {name}", value, allowed))
     if section.form == "wide" and len(problems.lines) == before:
-        with problems.noted(key.removesuffix("input")):
+        with problems.noted(below=True):
             expand_cells(section.cells, schema, coded=section.coded, values=section.values)

@@ -26,27 +26,26 @@ def resolve_selections(
     budget: Fraction | None,
     neighbours: Neighbours,
     problems: Problems,
-    prefix: str,
 ) -> tuple[StatedSelection, ...]:
     """The selections that a universe's sections state; everything that does not fit is noted with its key.
 
     Args:
         budget: the universe's; None where it is not known, which is noted already.
-        prefix: what stands before "select" in the key, such as "companions.units.".
+        problems: of the section `select`.
     """
     found = []
     names: dict[str, str] = {}
     for name, section in sections.items():
-        key = f"{prefix}{dotted(['select', name])}"
+        here = problems.at(dotted([name]))
         before = len(problems.lines)
         if not name.isidentifier():
-            problems.add(key, f"found the name {name!r}; allowed are letters, digits and _, a letter first")
+            here.add("", f"found the name {name!r}; allowed are letters, digits and _, a letter first")
         if (other := names.setdefault(name.casefold(), name)) != name:
-            problems.add(key, f"differs from {other!r} in capital letters only; names must differ by more")
+            here.add("", f"differs from {other!r} in capital letters only; names must differ by more")
         if section.level not in level_names:
-            problems.add(f"{key}.level", unknown("level", section.level, level_names, are="the levels are"))
-        versions = _versions(section, schema, problems, key)
-        _check_thresholds(section, problems, key)
+            here.add("level", unknown("level", section.level, level_names, are="the levels are"))
+        versions = _versions(section, schema, here)
+        _check_thresholds(section, here)
         if budget is None or len(problems.lines) > before:
             continue
         stated = StatedSelection(
@@ -55,46 +54,46 @@ def resolve_selections(
         try:
             stated.bought(framework, budget, neighbours)
         except InputError as error:
-            problems.add(key, str(error))
+            here.add("", str(error))
         found.append(stated)
     total = sum((section.share for section in sections.values()), Fraction(0))
     if total >= 1:
         told = ", ".join(f"{name} {section.share}" for name, section in sections.items())
         problems.add(
-            f"{prefix}select",
+            "",
             f"the shares add up to {total} ({told}); it must be less than 1: the strategy has the rest",
         )
     return tuple(found)
 
 
-def _versions(section: SelectSection, schema: Schema, problems: Problems, key: str) -> list[Query]:
+def _versions(section: SelectSection, schema: Schema, problems: Problems) -> list[Query]:
     versions: list[Query] = []
     for number, text in enumerate(section.versions):
         with problems.noted():
-            versions.append(Query.parse(text, schema, where=f"{key}.versions[{number}]"))
+            versions.append(Query.parse(text, schema, where=problems.full_key(f"versions[{number}]")))
     if len(versions) < len(section.versions):
         return versions
     for number, (coarse, fine) in enumerate(pairwise(versions), start=1):
         if not refines(fine, coarse):
             problems.add(
-                f"{key}.versions[{number}]",
+                f"versions[{number}]",
                 f"{fine.name!r} does not divide the answers of {coarse.name!r} before it; the versions go from coarse "
                 "to fine, and each refines the one before",
             )
     return versions
 
 
-def _check_thresholds(section: SelectSection, problems: Problems, key: str) -> None:
+def _check_thresholds(section: SelectSection, problems: Problems) -> None:
     if len(section.thresholds) != len(section.versions):
         problems.add(
-            f"{key}.thresholds",
+            "thresholds",
             f"found {len(section.thresholds)} for {len(section.versions)} versions; each version needs one",
         )
     elif section.thresholds[0] != 0 or any(a >= b for a, b in pairwise(section.thresholds)):
         problems.add(
-            f"{key}.thresholds",
+            "thresholds",
             f"found {', '.join(map(str, section.thresholds))}; the first is 0, since there must be a version for "
             "everybody, and they rise",
         )
     elif section.thresholds[-1] > MOST_PERSONS:
-        problems.add(f"{key}.thresholds", f"found {section.thresholds[-1]}; at most {MOST_PERSONS:,} is allowed")
+        problems.add("thresholds", f"found {section.thresholds[-1]}; at most {MOST_PERSONS:,} is allowed")

@@ -17,7 +17,7 @@ from pipeline.spec.sections import LevelSection, StrategySection
 
 @dataclass(frozen=True)
 class QueryShares:
-    """Queries as the spec or a preset writes them, and the key where they stand."""
+    """Queries as the spec or a preset writes them, and the key below [strategy] where they stand."""
 
     key: str
     shares: tuple[tuple[str, Fraction], ...]
@@ -35,7 +35,6 @@ def resolve_strategy(
     schema: Schema,
     level_names: Sequence[str],
     problems: Problems,
-    prefix: str,
 ) -> Strategy | None:
     """The strategy that `section` states for the levels of the spine, top first.
 
@@ -44,16 +43,15 @@ def resolve_strategy(
 
     Args:
         preset: the one that the section names.
-        prefix: what stands before "strategy" in the key, such as "companions.units.".
+        problems: of the section.
 
     Returns:
         None where problems were noted.
     """
-    key = f"{prefix}strategy"
     before = len(problems.lines)
     for name in section.levels:
         if name not in level_names:
-            problems.add(f"{key}.{dotted(['levels', name])}", unknown("level", name, level_names, are="the levels are"))
+            problems.add(dotted(["levels", name]), unknown("level", name, level_names, are="the levels are"))
     matched: Mapping[str, PresetLevel] = {}
     if preset is not None:
         with problems.noted():
@@ -64,19 +62,19 @@ def resolve_strategy(
     for name in level_names:
         own, base = section.levels.get(name, LevelSection()), matched.get(name)
         if own.share is None and base is None:
-            problems.add(f"{key}.levels.{name}", _missing_share(name, section, preset))
+            problems.add(f"levels.{name}", _missing_share(name, section, preset))
             continue
         shares[name] = own.share if own.share is not None else base.share / used if base else Fraction(0)
         if shares[name]:
-            stated[name] = _queries_of(name, own, section, base, preset, key)
+            stated[name] = _queries_of(name, own, section, base, preset)
         elif own.queries:
-            problems.add(f"{key}.levels.{name}", "has queries and the share 0; give it a share, or no queries")
+            problems.add(f"levels.{name}", "has queries and the share 0; give it a share, or no queries")
     measured = {
-        source: _measure(source, [name for name in stated if stated[name] == source], schema, preset, problems, key)
+        source: _measure(source, [name for name in stated if stated[name] == source], schema, preset, problems)
         for source in dict.fromkeys(stated.values())
     }
     if len(shares) == len(level_names) and sum(shares.values()) != 1:
-        problems.add(f"{key}.levels", f"the shares add up to {tell_sum(shares)}; they must add up to 1")
+        problems.add("levels", f"the shares add up to {tell_sum(shares)}; they must add up to 1")
     if len(problems.lines) > before:
         return None
     return Strategy(
@@ -101,16 +99,15 @@ def _queries_of(
     section: StrategySection,
     base: PresetLevel | None,
     preset: Preset | None,
-    key: str,
 ) -> QueryShares:
     """The queries of a level: its own, else the section's, else the preset's."""
     if own.queries is not None:
-        return QueryShares(f"{key}.levels.{name}.queries", tuple(own.queries.items()))
+        return QueryShares(f"levels.{name}.queries", tuple(own.queries.items()))
     if section.queries is not None:
-        return QueryShares(f"{key}.queries", tuple(section.queries.items()))
+        return QueryShares("queries", tuple(section.queries.items()))
     if base is not None and preset is not None:
-        return QueryShares(f"{key}.preset, level {base.name}", base.queries, from_preset=True)
-    return QueryShares(f"{key}.levels.{name}.queries", ())
+        return QueryShares(f"preset, level {base.name}", base.queries, from_preset=True)
+    return QueryShares(f"levels.{name}.queries", ())
 
 
 def _measure(
@@ -119,20 +116,19 @@ def _measure(
     schema: Schema,
     preset: Preset | None,
     problems: Problems,
-    strategy_key: str,
 ) -> tuple[MeasuredQuery, ...]:
     """The queries of `source`, which `levels` use; problems are noted once, not once a level."""
     if not source.shares:
-        problems.add(source.key, f"no queries are given; give them there or in [{strategy_key}.queries]")
+        problems.add(source.key, f"no queries are given; give them there or in [{problems.full_key('queries')}]")
         return ()
     if source.from_preset and preset is not None and (text := _lacking(preset, schema)):
-        problems.add(f"{strategy_key}.preset", text)
+        problems.add("preset", text)
         return ()
     measured: list[MeasuredQuery] = []
     names: dict[tuple[str, ...], str] = {}
     for text, share in source.shares:
         with problems.noted():
-            query = Query.parse(text, schema, where=source.key)
+            query = Query.parse(text, schema, where=problems.full_key(source.key))
             if query.terms in names:
                 problems.add(
                     source.key, f"{names[query.terms]!r} and {query.name!r} are the same query; measure it once"

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
+from pipeline.model.text_format import TextFormat
 from pipeline.spec.fields import (
     Budget,
     Delta,
+    Encoding,
     File,
     FileOrTable,
     FilledTable,
@@ -19,6 +21,7 @@ from pipeline.spec.fields import (
     NamedTable,
     QueryShare,
     Section,
+    Separator,
     Share,
     Table,
     TableName,
@@ -96,16 +99,16 @@ class RegroupSection(Section):
     """Units above the leaves made anew, so that areas off the spine are unions of few of them."""
 
     file: File = Field(
-        description="the CSV or Parquet file of areas, one row an area and leaf: kind, code and the leaf's geocode"
+        description="the CSV or Parquet file of areas, one row per area and leaf: kind, code and the leaf's geocode"
     )
     leaf: str = Field(default="geocode", description="the file's column of leaf geocodes")
     kinds: Annotated[tuple[str, ...], Field(min_length=1)] | None = Field(
         default=None, description="only areas of these kinds; default: all"
     )
     fan_out: Annotated[StrictInt, Field(ge=1)] = Field(
-        default=100, description="at most so many units in a geounit above, and leaves in a unit where both can be had"
+        default=100, description="at most this many units in a geounit above, and leaves in a unit if both are possible"
     )
-    keep: StrictBool = Field(default=True, description="the units of the list count as such areas too")
+    keep: StrictBool = Field(default=True, description="count the units of the list as such areas too")
 
 
 class GeographySection(Section):
@@ -122,12 +125,18 @@ class GeographySection(Section):
         default=None, description="the column of children, when the file holds child-parent pairs"
     )
     parent: str | None = Field(default=None, description="the column of parents (empty at the top), with `child`")
+    separator: Separator | None = Field(
+        default=None, description='what stands between the fields of a CSV file, such as ";" or "\\t"; default ","'
+    )
+    encoding: Encoding | None = Field(
+        default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
+    )
     bypass: StrictBool | None = Field(
         default=None,
         description="measure a geounit without siblings once, with its parent's budget and its own; default: false",
     )
     regroup: RegroupSection | None = Field(
-        default=None, description="make the level above the leaves anew for areas off the spine"
+        default=None, description="rebuild the level above the leaves for areas off the spine"
     )
 
     @property
@@ -136,6 +145,11 @@ class GeographySection(Section):
         if isinstance(self.levels, dict):
             return "prefixes"
         return "table" if self.child is None else "pairs"
+
+    @property
+    def text_format(self) -> TextFormat:
+        """How the file is written."""
+        return TextFormat(self.separator or ",", self.encoding or "utf-8")
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -178,8 +192,8 @@ class RecodeSection(Section):
     """A partition of an attribute's values into named groups."""
 
     attribute: str = Field(description="the attribute whose values are grouped")
-    groups: Table[Annotated[tuple[Value, ...], Field(min_length=1)]] = Field(
-        description="label of each group -> its values; each value of the attribute in exactly one"
+    groups: Table[Annotated[Values, Field(min_length=1)]] = Field(
+        description='label of each group -> its values, or a range of them, "0..4"; each value in exactly one group'
     )
 
 
@@ -228,11 +242,11 @@ class BoundSection(Section):
 
     name: str = Field(min_length=1, description="what the bound is called in messages")
     level: str = Field(description="the level whose geounits are bounded")
-    file: File = Field(description="the CSV or Parquet file of facilities, one row a geounit, relative to the spec")
+    file: File = Field(description="the CSV or Parquet file of facilities, one row per geounit, relative to the spec")
     geocode: str = Field(description="the file's column of geocodes")
     query: str = Field(description="the query whose answers are bounded")
-    lower: WholeNumber = Field(default=0, description="at least so many persons a facility")
-    upper: WholeNumber = Field(description="the largest number of persons a facility; none without a facility")
+    lower: WholeNumber = Field(default=0, description="the smallest number of persons per facility")
+    upper: WholeNumber = Field(description="the largest number of persons per facility; without a facility nobody")
     columns: FilledTable[str] = Field(
         description="a table from the query's answers to the file's columns with the number of facilities"
     )
@@ -302,7 +316,7 @@ class PublishSection(Section):
     margins: StrictBool = Field(default=True, description="a margin of error beside every published number")
     replicates: WholeNumber = Field(default=20, description="simulated runs behind the margins of error")
     unbiased: StrictBool = Field(default=False, description="also publish the linear unbiased estimates")
-    microdata: StrictBool = Field(default=True, description="also publish one row a person")
+    microdata: StrictBool = Field(default=True, description="also publish one row per person")
 
     @model_validator(mode="after")
     def _margins_need_replicates(self) -> PublishSection:
@@ -327,7 +341,7 @@ class ReportSection(Section):
 
     title: str | None = Field(default=None, min_length=1, description="the report's title; default: the release's name")
     publisher: str | None = Field(
-        default=None, min_length=1, description="who publishes it and answers for it, as readers shall see it"
+        default=None, min_length=1, description="who publishes the release and answers for it, as shown to readers"
     )
     polygons: Table[PolygonSection] = Field(
         default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"

@@ -9,10 +9,11 @@ import numpy as np
 
 from geography.errors import InputError
 from geography.spine import Spine
+from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.bounds.subtree_bounds import Fact, facts_above, implies, merged, needed, refines_within
 from postprocess.marginal import Marginal
-from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray
+from postprocess.problem import Constraints, GroupBounds
 
 __all__ = ["UNBOUNDED", "FacilityBounds", "Invariant", "Propagation", "declare", "propagate", "propagation"]
 

@@ -9,12 +9,13 @@ from dataclasses import replace
 import numpy as np
 
 from geography.spine import Spine
+from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.programme import Section, Statement, decide, section
 from postprocess.bounds.set_bounds import bounded_sum
 from postprocess.bounds.shortfall import RowKey, Shortfall, shortfall
 from postprocess.bounds.subtree_bounds import merged, trivial
 from postprocess.errors import InfeasibleError
-from postprocess.problem import BoolArray, Constraints, GroupBounds, IntArray
+from postprocess.problem import Constraints, GroupBounds
 
 logger = logging.getLogger(__name__)
 

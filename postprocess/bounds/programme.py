@@ -13,9 +13,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from geography.spine import Spine
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.marginal import join
-from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray
+from postprocess.problem import GroupBounds
 
 #: A violation below this is the solver's, in persons.
 TOLERANCE = 1e-6

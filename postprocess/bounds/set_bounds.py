@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.problem import BoolArray, IntArray
+from postprocess.arrays import BoolArray, IntArray
 
 #: An upper bound that is none; four of them still fit in int64.
 UNBOUNDED = 1 << 52

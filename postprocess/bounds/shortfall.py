@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from postprocess.arrays import IntArray
 from postprocess.bounds.programme import TOLERANCE, Rows, Section, balance, limits
-from postprocess.problem import IntArray
 
 
 @dataclass(frozen=True, order=True)

@@ -9,9 +9,10 @@ from itertools import pairwise
 import numpy as np
 
 from geography.spine import Spine
+from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum
 from postprocess.marginal import Marginal
-from postprocess.problem import BoolArray, GroupBounds, IntArray
+from postprocess.problem import GroupBounds
 
 #: Groups of the finest query up to which the bounds of all their sets are worked out: 2^10 of them.
 MOST_GROUPS = 10

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.tasks import LevelTask, level_tasks
 from postprocess.errors import SolverError
@@ -20,7 +21,7 @@ from postprocess.families.rounding import GroupLevel, round_family, tie_breaks
 from postprocess.families.solve import solve_families
 from postprocess.linear.upward import LevelEstimate
 from postprocess.marginal import refines
-from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
+from postprocess.problem import Problem
 
 #: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
+from postprocess.arrays import BoolArray, IntArray
 from postprocess.marginal import Marginal, detail_of, join
-from postprocess.problem import BoolArray, IntArray, Problem
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

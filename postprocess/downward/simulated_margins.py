@@ -22,12 +22,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.downward.level import downward_level
 from postprocess.linear.downward import LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, half_widths, is_exact
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import FloatArray, IntArray, Problem
+from postprocess.problem import Problem
 
 COVERAGE = 0.90
 #: Standard errors above zero from which a count is large.

@@ -20,11 +20,12 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray
 from postprocess.downward.level import SolverReport, downward_level
 from postprocess.downward.passes import Pass
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate, upward_pass
-from postprocess.problem import BoolArray, Constraints, FloatArray, GroupBounds, Measured, Problem
+from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 #: Leaf cells from which a spine is cut: 2,016 cells in 130,000 blocks.
 MOST_CELLS = 1 << 28

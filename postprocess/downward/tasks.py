@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.linear.information import inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimates_of
-from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Measured, Problem
+from postprocess.problem import GroupBounds, Measured, Problem
 
 #: Children's cells in one batch; a whole family is never split.
 BATCH_CELLS = 7_000_000

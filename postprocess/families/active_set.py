@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.equalities import Active, Stationary, stationary
 from postprocess.families.family import Family, violation
 from postprocess.families.stack import Shape, Stack
-from postprocess.problem import BoolArray, FloatArray, IntArray
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from postprocess.arrays import FloatArray
 from postprocess.families.active_set import Exact, Guess, solve_exactly
 from postprocess.families.family import Family, one_hot
-from postprocess.problem import FloatArray
 
 RELAXATION = 1.7
 #: Iterations after which the exact solution is tried; after the last one the family is given up.

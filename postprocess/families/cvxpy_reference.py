@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
+from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution, one_hot, violation
-from postprocess.problem import FloatArray
 
 if TYPE_CHECKING:
     import cvxpy as cp

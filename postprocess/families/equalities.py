@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
+from postprocess.arrays import BoolArray, FloatArray
 from postprocess.families.stack import Stack
-from postprocess.problem import BoolArray, FloatArray
 
 #: Relative size of pivots that count as zero.
 PIVOT = 1e-11

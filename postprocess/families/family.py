@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from postprocess.problem import FloatArray, IntArray
+from postprocess.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)

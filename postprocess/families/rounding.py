@@ -19,9 +19,9 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.errors import SolverError
 from postprocess.families.family import Family
-from postprocess.problem import FloatArray, IntArray
 
 #: Persons: distance to a whole number that counts as none; above the solvers' error.
 SNAP = 1e-3

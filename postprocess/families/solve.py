@@ -1,13 +1,27 @@
-"""Families solved: by the batched solver, by cvxpy, or by cvxpy where the batched one did not converge."""
+"""Families solved: many at once by the batched solver, each exactly or not at all; by cvxpy where it did not.
+
+The active set method (`active_set`) works on families of one shape together; for one that it gets stuck in, ADMM
+(`admm`) finds out which inequalities are active. The shape depends on the family alone, and the solution is exact, so
+the result of a family does not depend on which others are in its batch.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families.batched import finished, solve_batched
+from postprocess.families.active_set import Exact, Guess, solve_exactly
+from postprocess.families.admm import solve_by_admm
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
-from postprocess.families.family import Family, Solution
+from postprocess.families.family import Family, GroupRange, Solution, one_hot
+
+#: Persons: what another solver leaves of a cell that is zero, or of the way to a limit.
+NEAR = 1e-5
+#: Persons: a solution further from the other solver's is not the same.
+SAME = 1e-3
 
 
 def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
@@ -32,3 +46,36 @@ def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
         finished(family, solve_with_cvxpy(family)) if solution is None else solution
         for family, solution in zip(families, solutions, strict=True)
     ]
+
+
+def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
+    """Solutions of all families in their order; None for one that was not found."""
+    solutions: list[Solution | None] = []
+    for family, found in zip(families, solve_exactly(families), strict=True):
+        if isinstance(found, Exact):
+            solutions.append(_solution(found, "batched", found.rounds))
+        else:
+            mended = solve_by_admm(family, found)
+            solutions.append(None if mended is None else _solution(mended[0], "batched", mended[1]))
+    return solutions
+
+
+def finished(family: Family, solution: Solution) -> Solution:
+    """Another solver's solution to rounding error where the active inequalities can be told from it, else as it is."""
+    x = np.where(solution.x < NEAR, 0.0, np.where(solution.x > family.upper - NEAR, family.upper, solution.x))
+    sums = [_at_limits(one, solution.x) for one in family.ranges]
+    range_sums = np.hstack(sums) if sums else np.zeros((family.n_children, 0))
+    (exact,) = solve_exactly([family], [Guess(x, np.zeros_like(x), range_sums, np.zeros_like(range_sums))])
+    if isinstance(exact, Guess) or np.abs(exact.x - solution.x).max(initial=0.0) > SAME:
+        return solution
+    return _solution(exact, solution.solver, solution.iterations)
+
+
+def _solution(exact: Exact, solver: str, iterations: int) -> Solution:
+    return Solution(exact.x, solver, iterations, exact.primal, exact.dual)
+
+
+def _at_limits(one: GroupRange, x: FloatArray) -> FloatArray:
+    """Sums over groups of cells, those near a limit at it."""
+    sums = x @ one_hot(one.group, one.lower.shape[1])
+    return np.where(sums < one.lower + NEAR, one.lower, np.where(sums > one.upper - NEAR, one.upper, sums))

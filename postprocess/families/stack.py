@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.family import Family, one_hot
-from postprocess.problem import BoolArray, FloatArray, IntArray
 
 #: Cells above which families are not worked on together, unless they have the same.
 ALONE = 256

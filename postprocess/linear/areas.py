@@ -17,10 +17,10 @@ import numpy as np
 
 from geography.spine import Spine
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import BLIND, LevelCovariances
 from postprocess.marginal import Marginal
-from postprocess.problem import BoolArray, FloatArray, IntArray
 
 
 def area_variances(

@@ -15,10 +15,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.information import information, inverse_off, is_full, range_projector
 from postprocess.linear.known import common_known, invariants_of, with_invariants, zero_masks, zero_projector
 from postprocess.linear.upward import silent_of
-from postprocess.problem import BoolArray, FloatArray, IntArray, Problem
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

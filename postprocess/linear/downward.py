@@ -16,11 +16,12 @@ from functools import partial
 import numpy as np
 
 from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.information import inverse_off, range_projector
 from postprocess.linear.known import common_known
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, sum_of_blocks
 from postprocess.marginal import Marginal
-from postprocess.problem import FloatArray, IntArray, Problem
+from postprocess.problem import Problem
 
 
 @dataclass(frozen=True, eq=False)

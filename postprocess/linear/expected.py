@@ -18,15 +18,14 @@ from functools import cached_property
 import numpy as np
 
 from postprocess.algebra import Basis
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses, summed_over
+from postprocess.linear.half_widths import EXACT_VARIANCE
 from postprocess.linear.information import inverse_off
 from postprocess.marginal import Marginal
-from postprocess.problem import FloatArray, IntArray
 
 #: Mean absolute value of a standard normal.
 MEAN_ABSOLUTE = float(np.sqrt(2.0 / np.pi))
-#: Variances below this, in persons squared, are those of numbers that are kept exactly.
-EXACT_VARIANCE = 1e-9
 #: The part of an answer that nothing was measured of, from which on it has no variance.
 BLIND = 1e-9
 

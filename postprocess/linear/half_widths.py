@@ -10,10 +10,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from postprocess.linear.expected import EXACT_VARIANCE
-
 #: 90 % quantile of the absolute value of a standard normal.
 NORMAL_QUANTILE = 1.6448536269514722
+#: Variances below this, in persons squared, are those of numbers that are exact.
+EXACT_VARIANCE = 1e-9
 #: Standard errors below this, in persons, are those of numbers that are exact.
 EXACT_STANDARD = math.sqrt(EXACT_VARIANCE)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.problem import FloatArray
+from postprocess.arrays import FloatArray
 
 #: Eigenvalues below this, relative to the largest, count as zero when directions are told apart.
 RANK_TOLERANCE = 1e-9

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray
 from postprocess.linear.information import inverse_off, null_projector, range_projector
-from postprocess.problem import BoolArray, FloatArray, GroupBounds, Problem
+from postprocess.problem import GroupBounds, Problem
 
 
 def invariants_of(bounds: Sequence[GroupBounds]) -> list[GroupBounds]:

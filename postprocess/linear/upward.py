@@ -23,6 +23,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.information import (
     Information,
     information,
@@ -38,7 +39,7 @@ from postprocess.linear.known import (
     zero_masks,
     zero_projector,
 )
-from postprocess.problem import BoolArray, FloatArray, GroupBounds, IntArray, Measured, Problem
+from postprocess.problem import GroupBounds, Measured, Problem
 
 #: Cells of dense estimates held at once while a level is worked through.
 CHUNK_CELLS = 8_000_000

@@ -30,8 +30,9 @@ class CodeBlock:
 
 
 def pages() -> list[Path]:
-    """README.md and every page of docs/."""
-    return [PROJECT / "README.md", *sorted((PROJECT / "docs").rglob("*.md"))]
+    """README.md, the pages beside it, and every page of docs/."""
+    beside = [PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")]
+    return [*beside, *sorted((PROJECT / "docs").rglob("*.md"))]
 
 
 def code_blocks(*languages: str) -> list[CodeBlock]:

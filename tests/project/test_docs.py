@@ -34,7 +34,10 @@ WALKED = [PROJECT / "docs" / "tutorial.md", *sorted((PROJECT / "docs" / "howto")
 #: The comment above a block of settings, and how that of a block of docs/operations.md begins, which a test types.
 SETTINGS, WALK = "settings", "walk:"
 #: Files and folders whose text is the project's own.
-TEXTS = ("Makefile", ".ci", "pyproject.toml", "benchmarks", "docs", "examples", "README.md", "tests")
+TEXTS = (
+    *("Makefile", "Dockerfile", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"),
+    *("CITATION.cff", ".pre-commit-config.yaml", ".ci", ".github", "benchmarks", "docs", "examples", "tests"),
+)
 PACKAGES = ("geography", "pipeline", "postprocess", "flows", "spinewise")
 
 

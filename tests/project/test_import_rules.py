@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -11,24 +12,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from project import reviewed_files, rooms
 from project.conftest import PACKAGES
 from project.documents import PROJECT
 
 #: Each rule of pyproject.toml, and an import that breaks it: the package that it is planted in, and what is imported.
 PLANTED = {
+    "nothing imports the public face": ("flows.commands", "spinewise.specs"),
     "geography imports none of the others": ("geography", "pipeline.model.schema"),
     "pipeline imports geography only": ("pipeline", "postprocess.problem"),
     "postprocess imports geography only": ("postprocess", "pipeline.records.record_files"),
     "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
     "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
-    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
+    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
     "rooms of flows": ("flows.execution", "flows.estimation.problem"),
     "the wall: what is published is computed where no secret can be had": (
         "flows.publishing",
         "pipeline.privacy.keys",
     ),
     "Prefect is known in one room": ("flows.runs", "prefect"),
-    "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
+    "rooms of postprocess": ("postprocess.bounds", "postprocess.downward.passes"),
 }
 
 
@@ -101,6 +104,37 @@ def test_only_flows_know_prefect() -> None:
     """The stages can be run, and tested, without an engine."""
     for package in ("geography", "pipeline", "postprocess", "spinewise"):
         assert [str(path) for path, name in imported(PROJECT / package) if name.split(".")[0] == "prefect"] == []
+
+
+def test_the_figures_of_the_rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are within the limits, and on a graph made by hand what they should be."""
+    assert rooms.main() == 0
+    graph = {"a": {"b", "c"}, "b": {"c"}, "c": {"d"}, "d": set(), "e": {"f"}, "f": {"e", "d"}}
+    frozen = {module: frozenset(imported) for module, imported in graph.items()}
+    assert rooms.longest_chain(frozen) == ["a", "b", "c", "d"]
+    assert rooms.circles(frozen) == [frozenset({"e", "f"})]
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "long.py").write_text("x = 1\n" * (rooms.MOST_LINES + 1))
+    monkeypatch.setattr(rooms, "PROJECT", tmp_path)
+    monkeypatch.setattr(rooms, "import_graph", lambda: frozen)
+    assert rooms.line_counts() == {"flows/long.py": rooms.MOST_LINES + 1}
+    assert rooms.main() == 1
+
+
+def test_the_list_of_a_privacy_reviewer() -> None:
+    """docs/privacy.md names every file of the two rooms with its lines of code, as `make docs` writes it."""
+    page = reviewed_files.PAGE.read_text("utf-8")
+    assert page == reviewed_files.with_list(page)
+    assert (
+        reviewed_files.code_lines(
+            '"""What."""\n\n# Why.\nx = 1\n\n\ndef f():\n    """Text.\n\n    More."""\n    return x\n'
+        )
+        == 3
+    )
+    listed = set(re.findall(r"^\| `([^`]+\.py)`", page, re.MULTILINE))
+    folders = (PROJECT / "pipeline" / "privacy", PROJECT / "flows" / "confidential")
+    files = {path.relative_to(PROJECT).as_posix() for folder in folders for path in folder.rglob("*.py")}
+    assert {name for name in files - listed if not name.endswith("__init__.py")} == set()
 
 
 def test_nothing_imports_the_public_face() -> None:

@@ -94,8 +94,12 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     )
     if with_quarters:
         found += f", {int(histogram.quarters(summary).sum()):,} persons in group quarters"
+    lines = [found]
+    if not with_quarters and files.geo.layout == "pipes":
+        name = f"{files.state}00003{files.year}.pl"
+        lines.append(f"segment 3 ({name}) is not there: persons in group quarters by type (table P5) are not imported")
     off = f"off the spine: {counted(listed['place'], 'place')}, {counted(listed['aian'], 'American Indian area')}"
-    return Imported(out / "release.toml", (found, off), tuple(tell_mismatches(summary, mismatches)))
+    return Imported(out / "release.toml", (*lines, off), tuple(tell_mismatches(summary, mismatches)))
 
 
 def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Sequence[Mismatches]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from pipeline.imports.tables.level_names import folded
 from pipeline.imports.tables.profile import Column
 from pipeline.model.schema import RESERVED_NAMES
 from pipeline.release.tables import MARGIN_SUFFIX
@@ -20,7 +21,13 @@ MOST_CELLS = 2_100
 #: First years of age groups, and the last age that is mapped.
 _AGE_GROUPS = (0, 5, 18, 25, 45, 65, 85)
 _OLDEST = 130
-_COUNT_NAMES = ("count", "n", "freq", "frequency", "number", "persons", "people", "population", "pop", "total")
+_OPEN_AGE = re.compile(
+    r"(?:over|>=|≥)?\s*([0-9]{1,3})\s*(?:years?|jahre|ans|anos|años|anni)?\s*"
+    r"(?:\+|plus|and (?:over|older|above)|or (?:over|older|more)|und (?:älter|mehr)|et plus|y más|ou mais|e oltre)\s*",
+    re.IGNORECASE,
+)
+_YOUNGEST = re.compile(r"(?:under|less than|unter|<|moins de?)\s*1\s*(?:years?|jahre?|an)?|0-1", re.IGNORECASE)
+_AGE_WORDS = frozenset(("age", "ages", "alter", "edad", "idade", "eta", "leeftijd", "alder", "wiek", "ika"))
 
 
 @dataclass(frozen=True)
@@ -50,18 +57,11 @@ class GuessedSchema:
     left_out: tuple[str, ...]
 
 
-def guess_count_column(columns: Mapping[str, Column], used: Collection[str]) -> str | None:
-    """The column of counts of a table with a row a cell, by its name; None for a table with a row a record."""
-    for wanted in _COUNT_NAMES:
-        for name, column in columns.items():
-            numbers = column.numbers
-            if name not in used and name.lower() == wanted and numbers and numbers[0] >= 0 and not column.n_missing:
-                return name
-    return None
-
-
 def guess_schema(columns: Mapping[str, Column], used: Iterable[str]) -> GuessedSchema:
-    """The attributes among the columns that are not `used` for something else, in the file's order."""
+    """The attributes among the columns that are not `used` for something else, in the file's order.
+
+    A column with more values than fit, ages apart, is left out with the reason.
+    """
     found: list[GuessedAttribute] = []
     left_out: list[str] = []
     n_cells = 1
@@ -89,9 +89,10 @@ def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:
     if column.n_distinct == 1 and not column.n_missing:
         return "every row has the same value"
     name = attribute_name(column.name, taken)
-    is_age = "age" in re.split(r"[^a-z]+", column.name.lower()) and numbers is not None and not column.too_many
-    if is_age and numbers is not None and numbers[0] >= 0 and 5 < numbers[-1] <= _OLDEST and column.n_distinct > 10:
-        return _ages(name, column)
+    if _AGE_WORDS & set(re.split(r"[^a-z]+", folded(column.name))) and not column.too_many and column.n_distinct > 10:
+        ages = {text: _age(text) for text in column.values}
+        if None not in ages.values() and 5 < max(age for age in ages.values() if age is not None) <= _OLDEST:
+            return _ages(name, column)
     if column.nearly_unique and column.n_distinct > 10:
         return "nearly every row has a value of its own, as an identifier has"
     if column.too_many or column.n_distinct > MOST_VALUES:
@@ -112,6 +113,15 @@ def _filled(numbers: Sequence[int]) -> Sequence[int]:
     return range(numbers[0], numbers[-1] + 1) if span <= min(MOST_VALUES, 2 * len(numbers)) else numbers
 
 
+def _age(text: str) -> int | None:
+    """The years of an age, the lowest of an open one such as 90+; None where the text is none that a group can hold."""
+    if text.isdecimal() and len(text) <= 3:
+        return int(text)
+    if (match := _OPEN_AGE.fullmatch(text)) is not None and int(match[1]) >= _AGE_GROUPS[-1]:
+        return int(match[1])
+    return 0 if _YOUNGEST.fullmatch(text) else None
+
+
 def _ages(name: str, column: Column) -> GuessedAttribute:
     """Ages in years, in groups; every age is mapped, also those that nobody here has."""
     bounds = [*_AGE_GROUPS, _OLDEST + 1]
@@ -119,6 +129,8 @@ def _ages(name: str, column: Column) -> GuessedAttribute:
     mapped: dict[str, str] = {}
     for label, low, high in zip(labels, bounds, bounds[1:], strict=False):
         mapped.update({str(age): label for age in range(low, high)})
+        # "90+" lies in the last group whole, "under 1" in the first.
+        mapped.update({text: label for text in column.values if text not in mapped and low <= (_age(text) or 0) < high})
     if column.n_missing:
         mapped[""] = "missing"
         labels.append("missing")

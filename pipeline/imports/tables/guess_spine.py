@@ -1,37 +1,35 @@
-"""Guesses which columns of a table are the levels of the spine, and makes the list of areas from them."""
+"""Guesses which columns of a table are the levels of the spine, and in which order."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 
+from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.imports.pl94171.layout import SPINE_LEVELS
-from pipeline.imports.tables.profile import Column, read_text
+from pipeline.imports.tables.level_names import is_label, plain, rank
+from pipeline.imports.tables.profile import Column
+from pipeline.imports.tables.table_file import TableFile
 
-#: Names of levels in many countries' files, from the top down; those in a line are alike.
-_LEVEL_NAMES = (
-    ("world", "continent"),
-    ("nation", "country", "us"),
-    ("region", "nuts1"),
-    ("division", "nuts2"),
-    ("state", "province", "land", "bundesland", "governorate", "oblast", "department", "nuts3", "prefecture"),
-    ("county", "district_county", "kreis", "canton", "parish", "lau1"),
-    ("municipality", "commune", "gemeinde", "town", "township", "city", "district", "subdistrict", "ward", "lau2"),
-    ("tract", "sa3", "msoa", "lsoa", "sector", "zone", "superzone"),
-    ("taz", "sa2"),
-    ("block_group", "blockgroup", "oa", "output_area", "maz", "mgra", "sa1", "village", "enumeration_area", "ea"),
-    ("block", "mesh_block", "grid", "cell_id"),
-    ("leaf",),
-)
-_RANK = {name: rank for rank, names in enumerate(_LEVEL_NAMES) for name in names}
-_ENDING = re.compile(r"_?(id|code|cd|no|nr|number|fips|geoid)$")
-#: Names of columns of nested codes, each of which begins with the code of the area above.
-_NESTED = ("geocode", "geoid", "geoid20", "geoid10", "block", "block_group", "blockgroup", "tract", "fips", "county")
+#: Names of columns of nested census codes, each of which begins with the code of the area above.
+_NESTED = ("geocode", "geoid", "block", "block_group", "blockgroup", "tract", "fips", "county")
+#: Other codes that begin with those of the areas above: name of the column -> levels.
+_CODE_SYSTEMS = {
+    "ags": {"land": 2, "kreis": 5, "gemeinde": 8},
+    "nuts3": {"country": 2, "nuts1": 3, "nuts2": 4, "nuts3": 5},
+    "iris": {"departement": 2, "commune": 5, "iris": 9},
+    "cusec": {"provincia": 2, "municipio": 5, "distrito": 7, "seccion": 10},
+    "setor_censitario": {"uf": 2, "municipio": 7, "distrito": 9, "subdistrito": 11, "setor": 15},
+}
+#: Codes of a level that are used again in another area above are this short.
+_LONGEST_LOCAL = 6
+#: And this part of them at least is used again; fewer are mistakes.
+_MANY = 0.3
 
 
 @dataclass(frozen=True)
@@ -44,6 +42,8 @@ class GuessedSpine:
         prefixes: level -> length of its part of the one column's codes; empty where each level has a column.
         width: what codes are filled up to with zeros, where they were lost; 0 where they were not.
         told: what was guessed, a sentence each.
+        joined: column to be made -> the columns whose codes are joined in it, where codes are used again elsewhere.
+        beside: other columns that say where.
     """
 
     columns: tuple[str, ...]
@@ -51,17 +51,19 @@ class GuessedSpine:
     prefixes: Mapping[str, int]
     width: int
     told: tuple[str, ...]
+    joined: Mapping[str, tuple[str, ...]] | None = None
+    beside: tuple[str, ...] = ()
 
     @property
     def leaf(self) -> str:
         """The column of leaf codes."""
         return self.columns[-1]
 
-
-def plain(name: str) -> str:
-    """A column's name as the list of level names has it."""
-    folded = re.sub(r"[\s.-]+", "_", name.strip()).lower()
-    return _ENDING.sub("", folded) or folded
+    @property
+    def used(self) -> tuple[str, ...]:
+        """All columns that say where."""
+        parts = [part for joined in (self.joined or {}).values() for part in joined]
+        return tuple(dict.fromkeys([*self.columns, *parts, *self.beside]))
 
 
 def level_name(name: str) -> str:
@@ -70,49 +72,95 @@ def level_name(name: str) -> str:
     return cleaned or "level"
 
 
-def guess_spine(path: Path, columns: Mapping[str, Column], stated: Sequence[str] = ()) -> GuessedSpine:
-    """The spine of the table at `path`.
+def guess_spine(
+    file: TableFile, columns: Mapping[str, Column], stated: Sequence[str] = (), lengths: Mapping[str, int] | None = None
+) -> GuessedSpine:
+    """The spine of a table.
 
     Args:
         stated: the columns that the user names, top first; one column is one of nested codes, or the only level.
+        lengths: the levels' prefix lengths that the user gives, for one column of codes.
 
     Raises:
-        InputError: a stated column is not there, or nothing in the table looks like a geography.
+        InputError: a stated column is not there, nothing in the table looks like a geography, or levels contradict
+            each other.
     """
+    by_name = sorted((rank(name), i, name) for i, name in enumerate(columns) if rank(name) is not None)
+    ranked = [name for _, _, name in by_name]
+    if lengths:
+        return _beside(_prefixed(file, columns, stated or ranked[-1:], lengths), columns)
     if stated:
-        return _stated(path, columns, stated)
-    by_name = sorted((_RANK[plain(name)], i, name) for i, name in enumerate(columns) if plain(name) in _RANK)
-    for _, _, name in reversed(by_name):
+        return _beside(_stated(file, columns, stated), columns)
+    for name in reversed(ranked):
         if (nested := _nested(columns[name], named=True)) is not None:
-            return nested
+            return _beside(nested, columns)
     for name, column in columns.items():
         if plain(name) in _NESTED and (nested := _nested(column, named=True)) is not None:
+            return _beside(nested, columns)
+    if ranked:
+        return _beside(nested_levels(file, columns, ranked), columns)
+    for column in columns.values():
+        if (nested := _nested(column, named=False)) is not None:
             return nested
-    if not by_name:
-        for column in columns.values():
-            if (nested := _nested(column, named=False)) is not None:
-                return nested
-        raise InputError(
-            f"{path}: no column looks like a geography; name the columns from the top level down, such as "
-            f"--geography county,tract (the columns are {', '.join(list(columns)[:20])})"
-        )
-    return _chain(path, columns, [name for _, _, name in by_name])
+    raise InputError(
+        f"{file}: no column looks like a geography; name the columns from the top level down, such as "
+        "--geography county,tract, or one of codes with the lengths of the levels' codes, such as --geography code "
+        f"--levels county=5,tract=11 (the columns are {', '.join(list(columns)[:20])})"
+    )
 
 
-def _stated(path: Path, columns: Mapping[str, Column], stated: Sequence[str]) -> GuessedSpine:
+def _beside(spine: GuessedSpine, columns: Mapping[str, Column]) -> GuessedSpine:
+    """The spine, which knows of the columns that say where in other words."""
+    beside = tuple(name for name in columns if (rank(name) is not None or is_label(name)) and name not in spine.used)
+    if not beside:
+        return spine
+    told = f"columns {', '.join(beside)} say where in other words, and are not needed"
+    return GuessedSpine(
+        spine.columns, spine.names, spine.prefixes, spine.width, (*spine.told, told), spine.joined, beside
+    )
+
+
+def check_stated(file: TableFile, columns: Mapping[str, Column], stated: Sequence[str]) -> None:
+    """InputError unless the columns that --geography names are there, each once."""
     if missing := [name for name in stated if name not in columns]:
         raise InputError(
-            f"{path}: --geography: no column {missing[0]!r}; the columns are {', '.join(list(columns)[:20])}"
+            f"{file}: --geography: no column {missing[0]!r}; the columns are {', '.join(list(columns)[:20])}"
         )
     if len(set(stated)) != len(stated):
-        raise InputError(f"{path}: --geography: a column stands twice in {', '.join(stated)}; each level has its own")
+        raise InputError(f"{file}: --geography: a column stands twice in {', '.join(stated)}; each level has its own")
+
+
+def _stated(file: TableFile, columns: Mapping[str, Column], stated: Sequence[str]) -> GuessedSpine:
+    check_stated(file, columns, stated)
     if len(stated) == 1 and (nested := _nested(columns[stated[0]], named=True)) is not None:
         return nested
-    names = _distinct_names(stated)
-    return GuessedSpine(tuple(stated), names, {}, 0, (f"levels, as you said: {' > '.join(stated)}",))
+    return GuessedSpine(tuple(stated), distinct_names(stated), {}, 0, (f"levels, as you said: {' > '.join(stated)}",))
 
 
-def _distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
+def _prefixed(
+    file: TableFile, columns: Mapping[str, Column], stated: Sequence[str], lengths: Mapping[str, int]
+) -> GuessedSpine:
+    """A column of codes, with the lengths that the user gives."""
+    if len(stated) != 1:
+        found = ", ".join(stated) or "none"
+        raise InputError(f"{file}: --levels need one column of codes; give it as --geocode (found {found})")
+    check_stated(file, columns, stated)
+    column, width = columns[stated[0]], list(lengths.values())[-1]
+    found_widths = {len(text) for text in column.values}
+    if found_widths - {width} and not (column.digits and found_widths <= {width, width - 1}):
+        lengths_found = ", ".join(map(str, sorted(found_widths)[:6]))
+        raise InputError(
+            f"{file}: --levels: codes of column {stated[0]!r} have {lengths_found} characters; the last length is "
+            f"{width}"
+        )
+    told = [f"levels, as you said: {' > '.join(lengths)}, by the first characters of column {stated[0]!r}"]
+    if filled := bool(found_widths - {width}):
+        told.append(f"column {stated[0]!r}: leading zeros were lost, and have been put back")
+    return GuessedSpine((stated[0],), tuple(lengths), dict(lengths), width if filled else 0, tuple(told))
+
+
+def distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
+    """A level's name for each column, all different."""
     names: list[str] = []
     for column in columns:
         name = wanted = level_name(column)
@@ -125,12 +173,18 @@ def _distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def _nested(column: Column, *, named: bool) -> GuessedSpine | None:
-    """The spine of census codes, if these are some: state 2, county 5, tract 11, block group 12, block 15 digits.
+    """The spine of codes of a known system, as those of a census are: state 2, county 5, block 15 digits.
 
     Where the name says so, codes that have lost the zero of states 01 to 09 are filled up.
     """
+    if column.n_distinct < 2:
+        return None
+    system = _CODE_SYSTEMS.get(plain(column.name)) if named else None
+    if system is not None and {len(text) for text in column.values} == {list(system.values())[-1]}:
+        told = f"column {column.name!r} holds nested codes; levels: {' > '.join(system)}, by the first characters"
+        return GuessedSpine((column.name,), tuple(system), system, 0, (told,))
     widths = sorted(column.digits)
-    if not widths or column.n_distinct < 2:
+    if not widths:
         return None
     width = SPINE_LEVELS.get(plain(column.name), 0) if named else 0
     if not width or not set(widths) <= {width, width - 1}:
@@ -138,49 +192,106 @@ def _nested(column: Column, *, named: bool) -> GuessedSpine | None:
     if width not in SPINE_LEVELS.values() or width < 11 or not set(widths) <= {width, width - 1 if named else width}:
         return None
     levels = {name: length for name, length in SPINE_LEVELS.items() if length <= width}
-    told = [f"column {column.name!r} holds census codes; levels: {' > '.join(levels)}, by the first digits"]
+    lines = [f"column {column.name!r} holds census codes; levels: {' > '.join(levels)}, by the first digits"]
     if widths != [width]:
-        told.append(f"column {column.name!r}: leading zeros were lost, and have been put back")
-    return GuessedSpine((column.name,), tuple(levels), levels, width if widths != [width] else 0, tuple(told))
+        lines.append(f"column {column.name!r}: leading zeros were lost, and have been put back")
+    return GuessedSpine((column.name,), tuple(levels), levels, width if widths != [width] else 0, tuple(lines))
 
 
-def _chain(path: Path, columns: Mapping[str, Column], candidates: Sequence[str]) -> GuessedSpine:
-    """The longest chain upwards from the candidate with most values, each level determined by the one below."""
+def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Sequence[str]) -> GuessedSpine:
+    """The candidates as levels, in the order in which they nest; codes that are used again are joined with those above.
+
+    Args:
+        candidates: from the top down, as far as their names say.
+
+    Raises:
+        InputError: two candidates cross each other, so that one of them is no level of this spine.
+    """
+    rows = file.distinct_rows(candidates)
+    rows = rows[(rows != "").all(axis=1)]
     told: list[str] = []
-    pairs = distinct_rows(path, candidates)
-    order = sorted(candidates, key=lambda name: (-pairs[name].nunique(), -candidates.index(name)))
-    chain = [order[0]]
-    for name in order[1:]:
-        below = chain[-1]
-        if (several := _with_several(pairs, below, name)).size:
-            told.append(
-                f"column {name!r} is no level: {several.size:,} values of {below!r} are in several of it, first "
-                f"{several[0]!r}"
-            )
-        elif not _with_several(pairs, name, below).size and pairs[name].nunique() > 1:
-            told.append(f"column {name!r} is no level: it says the same as {below!r}")
+    kept: list[str] = []
+    for name in candidates:
+        same = next((one for one in kept if not _crossing(rows, one, name) and not _crossing(rows, name, one)), None)
+        if same is not None and rows[name].nunique() > 1:
+            told.append(f"column {name!r} says the same as {same!r}")
         else:
-            chain.append(name)
-    chain.reverse()
-    if columns[chain[-1]].n_distinct < 2 and len(chain) == 1:
-        raise InputError(
-            f"{path}: only column {chain[0]!r} looks like a geography, and it has one value; name the columns from the "
-            "top level down with --geography"
-        )
-    told.insert(0, f"levels: {' > '.join(chain)}, by the columns' names; each value belongs to one of the level above")
-    return GuessedSpine(tuple(chain), _distinct_names(chain), {}, 0, tuple(told))
+            kept.append(name)
+    place = {name: i for i, name in enumerate(candidates)}
+    order = sorted(kept, key=lambda name: (rows[name].nunique(), place[name]))
+    crossing = [(above, below, n) for above, below in itertools.pairwise(order) if (n := _crossing(rows, below, above))]
+    if not crossing:
+        if columns[order[-1]].n_distinct < 2 and len(order) == 1:
+            raise InputError(
+                f"{file}: only column {order[0]!r} looks like a geography, and it has one value; name the columns from "
+                "the top level down with --geography"
+            )
+        reason = "by the columns' names; each value belongs to one of the level above"
+        told.insert(0, f"levels: {' > '.join(order)}, {reason}")
+        return GuessedSpine(tuple(order), distinct_names(order), {}, 0, tuple(told))
+    local = sorted(kept, key=place.__getitem__)
+    if _used_again(rows, columns, local):
+        return _joined(rows, local, told)
+    above, below, n = crossing[0]
+    example = _first_crossing(rows, below, above)
+    raise InputError(
+        f"{file}: columns {above!r} and {below!r} look like levels, and cross each other: "
+        f"{counted(n, 'value')} of {below!r} {'is' if n == 1 else 'are'} in several of {above!r}, first {example!r}; "
+        f"correct the table, leave a column out (--ignore {below}, or --attribute {below} to count by it), or name the "
+        f"levels from the top down: --geography {','.join(name for name in order if name != below) or above}"
+    )
 
 
-def _with_several(rows: pd.DataFrame, below: str, above: str) -> pd.Index:
-    """The values of `below` that stand with several values of `above`."""
+def _crossing(rows: pd.DataFrame, below: str, above: str) -> int:
+    """The number of values of `below` that stand with several values of `above`."""
     n_above = rows[[below, above]].drop_duplicates().groupby(below).size()
-    return n_above.index[n_above > 1]
+    return int((n_above > 1).sum())
 
 
-def distinct_rows(path: Path, names: Sequence[str]) -> pd.DataFrame:
-    """The distinct combinations of the columns, as text."""
-    found: pd.DataFrame | None = None
-    for chunk in read_text(path, names):
-        part = pd.DataFrame(chunk, dtype=object).drop_duplicates()
-        found = part if found is None else pd.concat([found, part]).drop_duplicates()
-    return found if found is not None else pd.DataFrame(columns=list(names))
+def _first_crossing(rows: pd.DataFrame, below: str, above: str) -> str:
+    n_above = rows[[below, above]].drop_duplicates().groupby(below).size()
+    return str(n_above.index[n_above > 1][0])
+
+
+def _is_local(column: Column) -> bool:
+    return bool(column.digits) and max(column.digits) <= _LONGEST_LOCAL
+
+
+def _used_again(rows: pd.DataFrame, columns: Mapping[str, Column], levels: Sequence[str]) -> bool:
+    """Whether each level's codes are its own, or short numbers of which many are used in several areas above."""
+    for number, name in enumerate(levels):
+        crossing = max((_crossing(rows, name, above) for above in levels[:number]), default=0)
+        if crossing and not (_is_local(columns[name]) and crossing >= _MANY * rows[name].nunique()):
+            return False
+    return True
+
+
+def _joined(rows: pd.DataFrame, levels: Sequence[str], told: list[str]) -> GuessedSpine:
+    """Levels whose codes are made of theirs and those above, where they are used again elsewhere."""
+    joined: dict[str, tuple[str, ...]] = {}
+    columns: list[str] = []
+    parts: tuple[str, ...] = ()
+    for number, name in enumerate(levels):
+        if any(_crossing(rows, name, above) for above in levels[:number]):
+            parts = (*parts, name)
+            made = f"{name}_whole"
+            while made in rows.columns:
+                made += "_"
+            joined[made] = parts
+            columns.append(made)
+            told.append(
+                f"codes of {name!r} are used again in other areas: the code of a {name} is that of {', '.join(parts)} "
+                "joined"
+            )
+        else:
+            parts = (name,)
+            columns.append(name)
+    told.insert(0, f"levels: {' > '.join(levels)}, by the columns' names")
+    return GuessedSpine(tuple(columns), distinct_names(levels), {}, 0, tuple(told), joined)
+
+
+def join_codes(rows: Mapping[str, Sequence[str]], parts: Sequence[str], widths: Mapping[str, int]) -> list[str]:
+    """The joined codes of the rows; empty where a part is. Parts of a fixed width stand next to each other."""
+    fixed = all(widths.get(name) for name in parts[1:])
+    columns = [rows[name] for name in parts]
+    return [("" if fixed else "-").join(codes) if all(codes) else "" for codes in zip(*columns, strict=True)]

@@ -1,85 +1,87 @@
-"""Guesses the cells of a table with a row an area and a column a count, from the columns' names and sums."""
+"""The cells of a table with a row an area and a column a count, from the columns' names and values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pipeline.imports.tables.guess_schema import attribute_name
-from pipeline.imports.tables.profile import CHUNK_ROWS, Column
+from pipeline.imports.tables.table_file import TableFile
 from pipeline.records.columns import CountReader
 from pipeline.records.problems import MistakeLog
-from pipeline.records.record_files import open_records
 
 _RACES = {"white", "black", "aian", "asian", "nhpi", "sor", "other", "hisp", "hispanic", "two"}
+#: Beginnings of names that count other things than people.
+_OTHER_THINGS = {"units", "unit", "hh", "households", "household", "dwellings", "families", "houses", "hu", "buildings"}
 
 
 @dataclass(frozen=True)
 class WideCells:
-    """The attributes and cells that were found.
+    """The attributes and cells.
 
     Attributes:
         attributes: name -> values as the columns' names have them.
         cells: entries of [input] cells.
-        used: the count columns.
         told: what was guessed.
     """
 
     attributes: Mapping[str, tuple[str, ...]]
     cells: tuple[Mapping[str, str], ...]
-    used: tuple[str, ...]
     told: tuple[str, ...]
 
 
-def is_wide(columns: Mapping[str, Column], leaf: str, others: Sequence[str]) -> bool:
-    """Whether each row is an area of its own and at least two of the other columns are counts."""
-    codes = columns[leaf]
-    one_each = not codes.n_missing and (codes.too_many or codes.n_distinct == codes.n_rows) and codes.nearly_unique
-    few = not codes.n_missing and codes.n_distinct == codes.n_rows and codes.n_rows > 1
-    return (one_each or few) and len(_counts(columns, others)) >= 2
+def families_of(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Beginning -> endings, where all names are a beginning and an ending joined by _, with the same endings for each.
 
-
-def _counts(columns: Mapping[str, Column], names: Sequence[str]) -> list[str]:
-    found = []
+    Empty where they are not, and where the beginnings are of different things or years.
+    """
+    families: dict[str, list[str]] = {}
     for name in names:
-        numbers = columns[name].numbers
-        if numbers and numbers[0] >= 0 and not columns[name].n_missing and columns[name].n_distinct > 1:
-            found.append(name)
-    return found
+        prefix, _, ending = name.partition("_")
+        if not prefix or not ending:
+            return {}
+        families.setdefault(prefix, []).append(ending)
+    if len({tuple(sorted(endings)) for endings in families.values()}) != 1:
+        return {}
+    if any(len(endings) < 2 for endings in families.values()):
+        return {}
+    if len(families) > 1:
+        bare = {re.sub(r"\d+$", "", prefix) for prefix in families}
+        if len(bare) < len(families) or any(prefix.lower() in _OTHER_THINGS for prefix in families):
+            return {}
+    return {prefix: tuple(endings) for prefix, endings in families.items()}
 
 
-def guess_wide(path: Path, columns: Mapping[str, Column], names: Sequence[str]) -> WideCells:
-    """The cells that the count columns among `names` state.
+def is_family(file: TableFile, names: Sequence[str]) -> tuple[str, ...]:
+    """The columns that count everybody, where others among `names` count a part of them; else none."""
+    families = families_of(names)
+    if len(families) != 2:
+        return ()
+    endings = families[next(iter(families))]
+    less = _less_or_equal(file, list(families), endings)
+    return () if less is None else tuple(f"{less[1]}_{ending}" for ending in endings)
+
+
+def guess_wide(file: TableFile, counts: Sequence[str]) -> WideCells:
+    """The cells that the columns state.
 
     pop_white, pop_black ... are values of one attribute; where vap_white, vap_black ... are there too and never more,
-    they count a part of these persons; pop is their sum and not needed.
+    they count a part of these persons.
     """
-    counts = _counts(columns, names)
-    families: dict[str, list[str]] = {}
-    for name in counts:
-        prefix, _, ending = name.partition("_")
-        if ending:
-            families.setdefault(prefix, []).append(ending)
-    families = {prefix: endings for prefix, endings in families.items() if len(endings) > 1}
-    sizes = {tuple(sorted(endings)) for endings in families.values()}
-    if len(families) == 1 or (len(families) > 1 and len(sizes) == 1):
-        return _families(path, counts, families)
-    return _single(path, counts)
+    families = families_of(counts)
+    if families:
+        return _families(file, families)
+    told = f"columns {', '.join(counts[:6])}{' ...' if len(counts) > 6 else ''} are counts, one cell each"
+    return WideCells({"group": tuple(counts)}, ({"counts": "{group}"},), (told,))
 
 
-def _families(path: Path, counts: Sequence[str], families: Mapping[str, Sequence[str]]) -> WideCells:
+def _families(file: TableFile, families: Mapping[str, Sequence[str]]) -> WideCells:
     prefixes = list(families)
     endings = tuple(families[prefixes[0]])
     group = "race" if len(_RACES & {e.lower() for e in endings}) >= 3 else "group"
-    used = [f"{prefix}_{ending}" for prefix in prefixes for ending in endings]
     told = [f"columns {prefix}_... are counts by {group}: {', '.join(endings)}" for prefix in prefixes]
-    sums = {prefix: [f"{prefix}_{ending}" for ending in endings] for prefix in prefixes if prefix in counts}
-    less = _less_or_equal(path, prefixes, endings)
-    told += _told_sums(path, sums)
+    less = _less_or_equal(file, prefixes, endings)
     if less is not None:
         part, whole = less
         adults = (part.lower(), whole.lower()) == ("vap", "pop")
@@ -92,71 +94,26 @@ def _families(path: Path, counts: Sequence[str], families: Mapping[str, Sequence
                 {"counts": f"{part}_{{{group}}}", name: inside},
                 {"counts": f"{whole}_{{{group}}} - {part}_{{{group}}}", name: outside},
             ),
-            (*used, *sums),
             tuple(told),
         )
     if len(prefixes) == 1:
         cells: tuple[Mapping[str, str], ...] = ({"counts": f"{prefixes[0]}_{{{group}}}"},)
-        return WideCells({group: endings}, cells, (*used, *sums), tuple(told))
+        return WideCells({group: endings}, cells, tuple(told))
     cells = ({"counts": f"{{kind}}_{{{group}}}"},)
-    return WideCells({"kind": tuple(prefixes), group: endings}, cells, (*used, *sums), tuple(told))
+    return WideCells({"kind": tuple(prefixes), group: endings}, cells, tuple(told))
 
 
-def _single(path: Path, counts: Sequence[str]) -> WideCells:
-    """Every count is a value of one attribute, but for one that is the sum of the others."""
-    values = list(counts)
-    told = []
-    for name in counts:
-        others = [other for other in counts if other != name]
-        if len(others) > 1 and not _differences(path, {name: others})[name]:
-            values = others
-            told.append(f"column {name!r} is the sum of the other counts and is not needed")
-            break
-    told.insert(0, f"columns {', '.join(values[:6])}{' ...' if len(values) > 6 else ''} are counts, one cell each")
-    return WideCells({"group": tuple(values)}, ({"counts": "{group}"},), tuple(counts), tuple(told))
-
-
-def _less_or_equal(path: Path, prefixes: Sequence[str], endings: Sequence[str]) -> tuple[str, str] | None:
+def _less_or_equal(file: TableFile, prefixes: Sequence[str], endings: Sequence[str]) -> tuple[str, str] | None:
     """(part, whole) of two families, where no count of the part is more than the same of the whole."""
     if len(prefixes) != 2:
         return None
     possible = {(prefixes[0], prefixes[1]): True, (prefixes[1], prefixes[0]): True}
     names = [f"{prefix}_{ending}" for prefix in prefixes for ending in endings]
-    for chunk in _chunks(path, names):
+    log = MistakeLog(file.path)
+    for chunk in file.chunks(names):
+        counts = {name: CountReader(name, file.text.decimal).read(chunk.column(name), 0, log) for name in names}
         for part, whole in possible:
             for ending in endings:
-                possible[part, whole] &= bool((chunk[f"{part}_{ending}"] <= chunk[f"{whole}_{ending}"]).all())
-    return next((pair for pair, holds in possible.items() if holds), None)
-
-
-def _told_sums(path: Path, sums: Mapping[str, Sequence[str]]) -> list[str]:
-    told = []
-    for name, differing in _differences(path, sums).items():
-        if differing:
-            told.append(f"Warning: column {name!r} is not the sum of {name}_... in {differing:,} rows; it is not used")
-        else:
-            told.append(f"column {name!r} is the sum of {name}_... and is not needed")
-    return told
-
-
-def _differences(path: Path, sums: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Column -> the number of rows in which it is not the sum of the others."""
-    differing = dict.fromkeys(sums, 0)
-    if not sums:
-        return differing
-    for chunk in _chunks(path, list(dict.fromkeys([*sums, *(part for parts in sums.values() for part in parts)]))):
-        for name, parts in sums.items():
-            total = np.sum([chunk[part] for part in parts], axis=0)
-            differing[name] += int((chunk[name] != total).sum())
-    return differing
-
-
-def _chunks(path: Path, names: Sequence[str]) -> list[dict[str, NDArray[np.int64]]]:
-    log = MistakeLog(path)
-    found = []
-    first_row = 0
-    for chunk in open_records(path, names, CHUNK_ROWS).chunks():
-        found.append({name: CountReader(name).read(chunk.column(name), first_row, log) for name in names})
-        first_row += chunk.num_rows
+                possible[part, whole] &= bool((counts[f"{part}_{ending}"] <= counts[f"{whole}_{ending}"]).all())
     log.raise_if_any()
-    return found
+    return next((pair for pair, holds in possible.items() if holds), None)

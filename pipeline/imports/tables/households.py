@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from geography.codes import counted, first_few
 from pipeline.errors import InputError
-from pipeline.imports.tables.guess_spine import distinct_rows, plain
-from pipeline.imports.tables.profile import Column, read_text
-from pipeline.records.record_files import column_names
+from pipeline.imports.tables.level_names import plain
+from pipeline.imports.tables.profile import Column
+from pipeline.imports.tables.table_file import TableFile
 
 #: What keys of households are called, without "_id" and the like.
 _KEY_NAMES = ("household", "hh", "serial", "dwelling", "family", "home")
@@ -22,12 +22,12 @@ _KEY_NAMES = ("household", "hh", "serial", "dwelling", "family", "home")
 SIZE, _LARGEST = "size", 7
 
 
-def guess_key(path: Path, columns: Mapping[str, Column], leaf: str) -> str | None:
+def guess_key(file: TableFile, columns: Mapping[str, Column], leaf: str) -> str | None:
     """The key of households in a table of persons: by its name, with several rows each, all in one leaf."""
     for name, column in columns.items():
         if plain(name) not in _KEY_NAMES or column.n_missing or name == leaf or column.n_distinct == column.n_rows:
             continue
-        if column.n_distinct > 1 and not distinct_rows(path, [name, leaf])[name].duplicated().any():
+        if column.n_distinct > 1 and not file.distinct_rows([name, leaf])[name].duplicated().any():
             return name
     return None
 
@@ -41,7 +41,7 @@ class Households:
 
 
 def households_of(
-    path: Path, columns: Mapping[str, Column], key: str, leaf: str, geography: Sequence[str]
+    file: TableFile, columns: Mapping[str, Column], key: str, leaf: str, geography: Sequence[str]
 ) -> Households:
     """The households of a table of persons that holds them too.
 
@@ -51,14 +51,14 @@ def households_of(
     Raises:
         InputError: persons of one household live in several leaves, or have no key.
     """
-    check_key(path, columns, key)
+    check_key(file, columns, key)
     others = [name for name in columns if name not in (key, *geography)]
-    parts = [pd.DataFrame(chunk, dtype=object) for chunk in read_text(path, [key, leaf, *others])]
+    parts = [pd.DataFrame(chunk, dtype=object) for chunk in file.texts([key, leaf, *others])]
     rows = pd.concat(parts, ignore_index=True)
     differing = rows.groupby(key)[[leaf, *others]].nunique()
     if (apart := differing.index[differing[leaf] > 1]).size:
         raise InputError(
-            f"{path}: column {key!r}: {counted(apart.size, 'household')} with persons in several values of {leaf!r}: "
+            f"{file}: column {key!r}: {counted(apart.size, 'household')} with persons in several values of {leaf!r}: "
             f"{first_few(list(apart))}; a household is in one"
         )
     own = [name for name in others if (differing[name] <= 1).all() and columns[name].n_distinct > 1]
@@ -76,23 +76,23 @@ def size_label(persons: int) -> str:
     return str(persons) if persons < _LARGEST else f"{_LARGEST}+"
 
 
-def check_key(path: Path, columns: Mapping[str, Column], key: str) -> None:
+def check_key(file: TableFile, columns: Mapping[str, Column], key: str) -> None:
     """InputError unless the column is there and every row has a value."""
     if key not in columns:
-        raise InputError(f"{path}: --key: no column {key!r}; the columns are {', '.join(list(columns)[:20])}")
+        raise InputError(f"{file}: --key: no column {key!r}; the columns are {', '.join(list(columns)[:20])}")
     if columns[key].n_missing:
         raise InputError(
-            f"{path}: column {key!r}: {counted(columns[key].n_missing, 'row')} without a value; each needs one"
+            f"{file}: column {key!r}: {counted(columns[key].n_missing, 'row')} without a value; each needs one"
         )
 
 
-def place_persons(persons: Path, households: Path, key: str, leaf: str, target: Path) -> int:
+def place_persons(persons: TableFile, households: TableFile, key: str, leaf: str, target: Path) -> int:
     """Write the persons with the leaf of their household; the number of households without persons.
 
     Raises:
         InputError: a household has two rows, or a person has none.
     """
-    parts = [pd.DataFrame(chunk, dtype=object) for chunk in read_text(households, [key, leaf])]
+    parts = [pd.DataFrame(chunk, dtype=object) for chunk in households.texts([key, leaf])]
     rows = pd.concat(parts, ignore_index=True)
     if (twice := rows[key][rows[key].duplicated()].unique()).size:
         raise InputError(
@@ -105,7 +105,7 @@ def place_persons(persons: Path, households: Path, key: str, leaf: str, target: 
     n_homeless = 0
     writer: pq.ParquetWriter | None = None
     try:
-        for chunk in read_text(persons, column_names(persons)):
+        for chunk in persons.texts(persons.names()):
             places = [leaf_of.get(code) for code in chunk[key]]
             empty.difference_update(chunk[key])
             missing = [code for code, place in zip(chunk[key], places, strict=True) if place is None]

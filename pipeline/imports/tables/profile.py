@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 
+from pipeline.imports.tables.table_file import TableFile
 from pipeline.records.columns import Distinct
-from pipeline.records.record_files import column_names, open_records
 
 #: Distinct values of a column that are kept; a column with more of them is no attribute.
 MOST_VALUES = 300_000
-CHUNK_ROWS = 500_000
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+_COUNT = re.compile(r"[0-9]{1,11}([.,]0*)?")
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 
 
@@ -56,6 +55,23 @@ class Column:
             return set()
         return {len(text) for text in self.values}
 
+    @cached_property
+    def is_counts(self) -> bool:
+        """Whether every value is a whole number from 0 on, also one written as 12.0."""
+        return bool(self.values) and all(_COUNT.fullmatch(text) for text in self.values)
+
+    @cached_property
+    def padded(self) -> bool:
+        """Whether a value begins with a zero that a number would not have, as codes do."""
+        return any(len(text) > 1 and text[0] == "0" and text.isdigit() for text in self.values)
+
+    @property
+    def unique(self) -> bool:
+        """Whether each row has a value of its own; of long files, whether nearly each has."""
+        if self.n_missing:
+            return False
+        return self.n_distinct == self.n_rows or (self.too_many and self.nearly_unique)
+
     @property
     def nearly_unique(self) -> bool:
         """Whether nearly every row has a value of its own, as an identifier has."""
@@ -75,16 +91,15 @@ class Column:
                 self.too_many = True
 
 
-def profile(path: Path) -> dict[str, Column]:
+def profile(file: TableFile) -> dict[str, Column]:
     """The columns of a table by name, in the file's order.
 
     Raises:
         RecordsError: the file cannot be read, or two columns have the same name.
     """
-    names = column_names(path)
+    names = file.names()
     columns = {name: Column(name) for name in names}
-    file = open_records(path, names, CHUNK_ROWS)
-    for chunk in file.chunks():
+    for chunk in file.chunks(names):
         for name, column in columns.items():
             distinct = Distinct.of(chunk.column(name))
             counts = np.bincount(distinct.index, minlength=len(distinct.texts) + 1)
@@ -93,13 +108,3 @@ def profile(path: Path) -> dict[str, Column]:
             if counts[-1]:
                 column.add([""], [int(counts[-1])])
     return columns
-
-
-def read_text(path: Path, names: Sequence[str]) -> Iterator[dict[str, list[str]]]:
-    """The columns as text, "" where a value is missing, chunk by chunk."""
-    for chunk in open_records(path, names, CHUNK_ROWS).chunks():
-        found = {}
-        for name in names:
-            distinct = Distinct.of(chunk.column(name))
-            found[name] = np.array([*distinct.texts, ""], dtype=object)[distinct.index].tolist()
-        yield found

@@ -1,11 +1,13 @@
-"""Query results of DuckDB and PostgreSQL, as Parquet files; from then on they are tables like any other."""
+"""Query results of databases, and sheets of workbooks, as Parquet files: from then on tables like any other."""
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,35 +16,116 @@ from pipeline.errors import InputError
 
 _ROWS_AT_ONCE = 100_000
 _POSTGRESQL = ("postgresql://", "postgres://")
-_DUCKDB = (".duckdb", ".ddb", ".db")
+_DUCKDB = (".duckdb", ".ddb")
+_SQLITE = (".sqlite", ".sqlite3")
+#: A file of either kind.
+_EITHER = ".db"
+_SQLITE_START = b"SQLite format 3\0"
+#: What a session is told first, so that no query changes anything; PostgreSQL knows it by an option.
+_ONLY_READING = {
+    "sqlite": "PRAGMA query_only = ON",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+}
+_WORKBOOKS = (".xlsx", ".xlsm")
 #: A DuckDB in memory, for queries over files.
 _IN_MEMORY = "duckdb:"
 
 
 def is_database(source: str) -> bool:
     """Whether `source` is a database to be queried, not a table's file."""
-    return source.startswith((*_POSTGRESQL, _IN_MEMORY)) or source.lower().endswith(_DUCKDB)
+    return "://" in source or source.startswith(_IN_MEMORY) or source.lower().endswith((*_DUCKDB, *_SQLITE, _EITHER))
+
+
+def is_workbook(source: str) -> bool:
+    """Whether `source` is a spreadsheet's file."""
+    return "://" not in source and source.lower().endswith(_WORKBOOKS)
 
 
 def describe_source(source: str) -> str:
     """What a message and a spec may call the source; never a password."""
     if source.startswith(_POSTGRESQL):
         return "a PostgreSQL database"
+    if "://" in source:
+        return f"a database ({source.partition('://')[0].partition('+')[0]})"
     return "DuckDB" if source == _IN_MEMORY else source
+
+
+def _is_duckdb(source: str) -> bool:
+    if "://" in source or source.lower().endswith(_SQLITE):
+        return False
+    if source.lower().endswith(_EITHER) and Path(source).is_file():
+        with Path(source).open("rb") as file:
+            return file.read(len(_SQLITE_START)) != _SQLITE_START
+    return True
+
+
+def fetch_sheet(source: str, sheet: str | None, target: Path) -> tuple[int, str]:
+    """Write a sheet of a workbook as text; the number of rows, and the sheet's name.
+
+    The first row that is not empty holds the names of the columns.
+
+    Raises:
+        InputError: the library is not installed, the file is no workbook, or the sheet is not there or empty.
+    """
+    try:
+        import openpyxl
+    except ModuleNotFoundError:
+        raise InputError('workbooks need the extra "xlsx": pip install "spinewise[xlsx]"') from None
+    try:
+        book = openpyxl.load_workbook(source, read_only=True, data_only=True)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile, openpyxl.utils.exceptions.InvalidFileException) as error:
+        raise InputError(f"{source}: not a readable workbook: {_first_line(error)}") from None
+    try:
+        names = book.sheetnames
+        if sheet is not None and sheet not in names:
+            raise InputError(f"{source}: --sheet: no sheet {sheet!r}; the sheets are {', '.join(names)}")
+        chosen = sheet or names[0]
+        rows = ([_cell(value) for value in row] for row in book[chosen].iter_rows(values_only=True))
+        full = (row for row in rows if any(row))
+        return _write_rows(f"{source}, sheet {chosen!r}", full, target), chosen
+    finally:
+        book.close()
+
+
+def _cell(value: Any) -> str | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = _text(value)
+    return text or None
+
+
+def _write_rows(place: str, rows: Iterator[list[str | None]], target: Path) -> int:
+    """Rows of text with their header to a Parquet file; the number of rows without it."""
+    header = next(rows, [])
+    width = max((i + 1 for i, name in enumerate(header) if name), default=0)
+    names = [name or f"column_{i + 1}" for i, name in enumerate(header[:width])]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(f"{place}: two columns are named {twice[0]!r}; name them apart")
+    n_rows = 0
+    schema = pa.schema([(name, pa.string()) for name in names])
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        while part := list(islice(rows, _ROWS_AT_ONCE)):
+            columns = [pa.array([row[i] if i < len(row) else None for row in part], pa.string()) for i in range(width)]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
+            n_rows += len(part)
+    if not n_rows:
+        raise InputError(f"{place}: no row below the names of the columns; at least one record is needed")
+    return n_rows
 
 
 def fetch(source: str, query: str, target: Path) -> int:
     """Write the result of a query, without reading it into memory at once; the number of rows.
 
     Args:
-        source: a DuckDB file, "duckdb:" for queries over files, or a postgresql:// URL.
+        source: a DuckDB or SQLite file, "duckdb:" for queries over files, or a URL that SQLAlchemy knows.
         query: one SELECT; the database is opened for reading only.
         target: an existing file, which is written over.
 
     Raises:
         InputError: the database's library is not installed, it cannot be reached, or the query fails or has no rows.
     """
-    open_batches = _postgresql_batches if source.startswith(_POSTGRESQL) else _duckdb_batches
+    open_batches = _duckdb_batches if _is_duckdb(source) else _sql_batches
     n_rows = 0
     writer: pq.ParquetWriter | None = None
     try:
@@ -98,31 +181,56 @@ def _plain(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
-def _postgresql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
-    """Rows as text columns, as a CSV file would have them; by a cursor on the server."""
+def _url_of(source: str) -> str:
+    """The URL for SQLAlchemy: of a SQLite file for reading only, of PostgreSQL with the driver that is here."""
+    if source.startswith(_POSTGRESQL):
+        return source.replace("postgres://", "postgresql://", 1)
+    if "://" not in source:
+        if not Path(source).is_file():
+            raise InputError(f"{source}: no such file; a SQLite database is needed")
+        return f"sqlite:///file:{quote(str(Path(source).resolve()))}?mode=ro&uri=true"
+    return source
+
+
+def _sql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
+    """Rows as text columns, as a CSV file would have them; by a cursor on the server, and nothing is ever committed."""
     import sqlalchemy as sa
 
+    name = describe_source(source)
+    postgresql = source.startswith(_POSTGRESQL)
     try:
-        url = sa.make_url(source).set(drivername="postgresql+psycopg")
+        url = sa.make_url(_url_of(source))
+        if postgresql:
+            url = url.set(drivername="postgresql+psycopg")
         engine = sa.create_engine(url, poolclass=sa.NullPool)
-    except ModuleNotFoundError:
-        raise InputError('queries of PostgreSQL need the extra "postgres": pip install "spinewise[postgres]"') from None
+    except ModuleNotFoundError as error:
+        if postgresql:
+            raise InputError(
+                'queries of PostgreSQL need the extra "postgres": pip install "spinewise[postgres]"'
+            ) from None
+        raise InputError(f"{name}: its driver is not installed: pip install {error.name}") from None
     except (sa.exc.ArgumentError, ValueError):
         raise InputError(
-            "the URL of the PostgreSQL database is none; postgresql://USER@HOST/DATABASE is needed"
+            f"{name}: the URL is none that SQLAlchemy knows; such as postgresql://USER@HOST/DATABASE or "
+            "mysql+pymysql://USER@HOST/DATABASE is needed"
         ) from None
+    options: dict[str, Any] = {"stream_results": True, **({"postgresql_readonly": True} if postgresql else {})}
     try:
-        with engine.connect().execution_options(postgresql_readonly=True, stream_results=True) as connection:
-            found = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(query.replace("%", "%%"))
+        with engine.connect().execution_options(**options) as connection:
+            if (only_reading := _ONLY_READING.get(engine.dialect.name)) is not None:
+                connection.exec_driver_sql(only_reading)
+            text = query.replace("%", "%%") if engine.dialect.paramstyle in ("format", "pyformat") else query
+            found = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(text)
             if not found.returns_rows:
-                raise InputError("a PostgreSQL database: the query gives no rows; a SELECT is needed")
+                raise InputError(f"{name}: the query gives no rows; a SELECT is needed")
             names = list(found.keys())
             rows = iter(found)
             while part := list(islice(rows, _ROWS_AT_ONCE)):
                 columns = [pa.array([_text(row[i]) for row in part], pa.string()) for i in range(len(names))]
                 yield pa.RecordBatch.from_arrays(columns, names=names)
+            connection.rollback()
     except sa.exc.SQLAlchemyError as error:
-        raise InputError(f"a PostgreSQL database: {_first_line(getattr(error, 'orig', None) or error)}") from None
+        raise InputError(f"{name}: {_first_line(getattr(error, 'orig', None) or error)}") from None
 
 
 def _text(value: Any) -> str | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 
 from pipeline.imports.tables.guess_schema import GuessedAttribute
 from pipeline.imports.tables.guess_spine import GuessedSpine
 from pipeline.imports.toml_text import assigned, commented, key, listed, quoted, shares, table_inline
+from pipeline.model.text_format import PLAIN, TextFormat
+from pipeline.spec.value_ranges import collapse_numbers
 
 #: Cells up to which a table of all attributes is published by default.
 _MOST_PUBLISHED = 300
@@ -27,6 +29,8 @@ class GuessedUniverse:
         count: the column of counts of the long form.
         cells: of the wide form.
         left_out: columns that are no attributes, and why.
+        text: how the file is written.
+        repeated: whether rows of the same cell are added up.
     """
 
     attributes: tuple[GuessedAttribute, ...]
@@ -36,6 +40,8 @@ class GuessedUniverse:
     count: str | None = None
     cells: tuple[Mapping[str, str], ...] = ()
     left_out: tuple[str, ...] = ()
+    text: TextFormat = PLAIN
+    repeated: bool = False
 
 
 _HEAD = """
@@ -114,18 +120,16 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str]) -> 
     lines += [
         "",
         f"[{prefix}strategy.queries]{'':<8} # what is measured at every level, and its share; adds up to 1",
-        *shares(_query_shares(names)),
+        *shares(_query_shares(names, _n_cells(universe))),
         "",
         f"[{prefix}strategy.levels]{'':<9} # each level's share of the budget, top first; adds up to 1",
         *shares(dict.fromkeys(levels, Fraction(1, len(levels)))),
         "",
         f"[{prefix}tables]{'':<18} # what is published, besides the histograms; a query each",
         assigned("total", quoted("total")),
-        *(assigned(name, quoted(name)) for name in names),
+        *(assigned(name, quoted(name)) for name in names if _n_cells(universe) > 1),
     ]
-    n_cells = 1
-    for attribute in universe.attributes:
-        n_cells *= len(attribute.values)
+    n_cells = _n_cells(universe)
     if len(names) > 1:
         detail = next(name for name in ("all", "every", "everything") if name not in map(str.casefold, names))
         line = assigned(detail, quoted("detailed"))
@@ -133,8 +137,14 @@ def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str]) -> 
     return [*lines, "", *_input(prefix, universe), ""]
 
 
-def _query_shares(names: Sequence[str]) -> dict[str, Fraction]:
+def _n_cells(universe: GuessedUniverse) -> int:
+    return math.prod(len(attribute.values) for attribute in universe.attributes)
+
+
+def _query_shares(names: Sequence[str], n_cells: int) -> dict[str, Fraction]:
     """A quarter for the total, a quarter for the attributes one by one, half for the detail."""
+    if n_cells == 1:
+        return {"total": Fraction(1)}
     if len(names) == 1:
         return {"total": Fraction(1, 2), "detailed": Fraction(1, 2)}
     each = Fraction(1, 4 * len(names))
@@ -151,6 +161,11 @@ def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
     ]
     if universe.count is not None:
         lines.append(assigned("count", quoted(universe.count)))
+    for name in ("separator", "encoding", "decimal"):
+        if (value := getattr(universe.text, name)) != getattr(PLAIN, name):
+            lines.append(assigned(name, quoted(value), "how the file is written"))
+    if universe.repeated:
+        lines.append(assigned("repeated", quoted("add"), "a cell may stand in several rows"))
     if universe.cells:
         lines.append("cells = [")
         for cell in universe.cells:
@@ -160,11 +175,7 @@ def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
         lines.append(table_inline("columns", columns))
     for attribute in universe.attributes:
         if attribute.mapped:
+            mapped = attribute.mapped if universe.form == "wide" else collapse_numbers(attribute.mapped)
             lines += ["", f"[{prefix}input.values.{key(attribute.name)}]{'':<6} # in the file = in the schema"]
-            lines += [assigned(found, quoted(value)) for found, value in attribute.mapped.items()]
+            lines += [assigned(found, quoted(value)) for found, value in mapped.items()]
     return lines
-
-
-def shown_path(path: Path) -> str:
-    """A file as the spec names it."""
-    return str(path.resolve())

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from scipy import special
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 from pipeline.privacy.accounting.conversion import zcdp_epsilon, zcdp_epsilon_textbook
 
 __all__ = [

@@ -10,7 +10,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 
 __all__ = ["zcdp_epsilon", "zcdp_epsilon_textbook"]
 

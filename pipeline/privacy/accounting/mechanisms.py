@@ -1,8 +1,8 @@
 """The mechanisms and what one use of each costs; the cost and the sampler of a mechanism follow from one number.
 
 A person is in one answer of a query at one geounit of a level, so that a change of one record moves one or two numbers
-by one each, wherever in the level they stand: `MOVED`. Geounits of one level therefore compose in parallel, and a level
-costs what one of its geounits costs (two of them, for neighbours that change a record).
+by one each, wherever in the level they stand: `budget.MOVED`. Geounits of one level therefore compose in parallel, and
+a level costs what one of its geounits costs (two of them, for neighbours that change a record).
 """
 
 from __future__ import annotations
@@ -15,17 +15,14 @@ from typing import ClassVar, Final, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 
-__all__ = ["MECHANISMS", "MOVED", "Cost", "DiscreteGaussian", "DiscreteLaplace", "MechanismName", "mechanism"]
+__all__ = ["MECHANISMS", "Cost", "DiscreteGaussian", "DiscreteLaplace", "MechanismName", "mechanism"]
 
 MechanismName = Literal["discrete_gaussian", "discrete_laplace", "exponential"]
-
-#: Numbers that neighbours move by one each, of those that a mechanism is used on at one level.
-MOVED: Final = MappingProxyType({"change-one": 2, "add-remove": 1})
 
 
 class Cost(Protocol):

@@ -16,9 +16,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError
-from pipeline.privacy.accounting.mechanisms import MOVED
-from pipeline.privacy.budget import Framework, Neighbours
+from geography.errors import InputError
+from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
 
 __all__ = ["Select", "affordable_epsilon"]

@@ -17,7 +17,8 @@ Figures are decimal texts rounded up to four places, so that the same spec gives
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Literal
@@ -30,17 +31,38 @@ from pipeline.privacy.accounting.composition import (
     moments_epsilon,
 )
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import MOVED, DiscreteGaussian
+from pipeline.privacy.accounting.mechanisms import DiscreteGaussian
 from pipeline.privacy.accounting.pld import Use, one_number_epsilon, pld_epsilon
 from pipeline.privacy.accounting.statement_models import Comparison, PrivacyAccount, Statement
-from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
-from pipeline.privacy.budget import Framework
+from pipeline.privacy.accounting.uses import Measurement, UniverseLike, choices_of, measurements_of
+from pipeline.privacy.budget import MOVED, Framework
 
 __all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements"]
 
 GROUP_SIZES = (2, 3, 4, 5)
 _WIDE = Context(prec=400)
 _MOVES = 2  # answers of a query that another value, or another place, moves
+
+
+#: The uses that a difference can move, with the numbers that it moves of each; or their rho or epsilon alone.
+_Spent = Fraction | Sequence[tuple[Use, int]]
+
+
+@dataclass(frozen=True)
+class _Spending:
+    """What a universe spends on each difference that a statement is about.
+
+    Attributes:
+        record: on a record.
+        attributes: on each attribute, the rest of the record being known.
+        places: on the geounits below each level but the lowest.
+        measured: every measurement; None where it depends on the spine which of them a record meets.
+    """
+
+    record: _Spent
+    attributes: Mapping[str, _Spent]
+    places: Mapping[str, _Spent]
+    measured: tuple[Measurement, ...] | None
 
 
 def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROUP_SIZES) -> PrivacyAccount:
@@ -50,61 +72,73 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
         InputError: the budget or delta is out of range.
     """
     account = _Account(universe.framework, universe.delta)
-    measured = measurements_of(universe) + choices_of(universe)
-    levels = [level.level for level in universe.strategy.levels]
+    spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
     moved = MOVED[universe.neighbours]
-    lowest = levels[-1]
+    lowest = universe.strategy.levels[-1].level
     change = "one record having other values" if moved == _MOVES else "one record being there or not"
-    if universe.bypass:
-        return _with_bypass(universe, account, group_sizes)
-    attributes = tuple(
-        account.statement(
-            "attribute",
-            name,
-            [(m.use, _MOVES) for m in measured if name in m.attributes],
-            f"what can be learnt about one record's {name}, the rest of it being known",
-        )
-        for name in universe.schema.names
-    )
-    places = tuple(
-        account.statement(
-            "place",
-            level,
-            [(m.use, _MOVES) for m in measured if m.level in levels[i + 1 :]],
-            f"what can be learnt about the {lowest} in which one record lies, its {level} being known",
-        )
-        for i, level in enumerate(levels[:-1])
-    )
-    groups = tuple(
-        account.group(universe.budget, size, f"what can be learnt about {size} records together, such as a household")
-        for size in group_sizes
-    )
     return PrivacyAccount(
         universe=universe.name,
         framework=universe.framework,
         neighbours=universe.neighbours,
         delta=str(account.delta),
-        record=account.statement("record", "", [(m.use, moved) for m in measured], f"the effect of {change}"),
-        attributes=attributes,
-        places=places,
-        groups=groups,
-        comparison=account.comparison([m.use for m in measured], moved),
+        record=account.statement("record", "", spending.record, f"the effect of {change}"),
+        attributes=tuple(
+            account.statement(
+                "attribute", name, spent, f"what can be learnt about one record's {name}, the rest of it being known"
+            )
+            for name, spent in spending.attributes.items()
+        ),
+        places=tuple(
+            account.statement(
+                "place",
+                level,
+                spent,
+                f"what can be learnt about the {lowest} in which one record lies, its {level} being known",
+            )
+            for level, spent in spending.places.items()
+        ),
+        groups=tuple(
+            account.group(
+                universe.budget, size, f"what can be learnt about {size} records together, such as a household"
+            )
+            for size in group_sizes
+        ),
+        comparison=None if spending.measured is None else account.comparison([m.use for m in spending.measured], moved),
     )
 
 
-def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequence[int]) -> PrivacyAccount:
-    """The statements where geounits without siblings are bypassed, for whatever spine.
+def _measuring(universe: UniverseLike) -> _Spending:
+    """Where every geounit is measured: each measurement that a difference can move."""
+    measured = measurements_of(universe) + choices_of(universe)
+    levels = [level.level for level in universe.strategy.levels]
+    moved = MOVED[universe.neighbours]
+    return _Spending(
+        record=[(m.use, moved) for m in measured],
+        attributes={
+            name: [(m.use, _MOVES) for m in measured if name in m.attributes] for name in universe.schema.names
+        },
+        places={
+            level: [(m.use, _MOVES) for m in measured if m.level in levels[i + 1 :]]
+            for i, level in enumerate(levels[:-1])
+        },
+        measured=measured,
+    )
+
+
+def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
+    """Where geounits without siblings are bypassed, for whatever spine.
 
     Which noise a record meets then depends on where it is, and what it costs as a whole does not. So statements are
     made from rho or epsilon alone, not from the distribution of losses, which depends on how the budget is cut. For an
     attribute the path counts on which most of the budget goes to queries that show it: a geounit that stands for
     several levels spends all their shares on the queries of its own.
     """
-    moved = MOVED[universe.neighbours]
     levels = universe.strategy.levels
-    per_share = universe.strategy_budget * Fraction(_MOVES, moved)
+    per_share = universe.strategy_budget * Fraction(_MOVES, MOVED[universe.neighbours])
     chosen = choices_of(universe)
-    fractions = {
+    shares = [level.share for level in levels]
+    names = [level.level for level in levels]
+    seen = {
         name: [
             sum(
                 (m.share for m in level.queries if any(g != m.query.groups[i][0] for g in m.query.groups[i])),
@@ -114,43 +148,19 @@ def _with_bypass(universe: UniverseLike, account: _Account, group_sizes: Sequenc
         ]
         for i, name in enumerate(universe.schema.names)
     }
-    shares = [level.share for level in levels]
-    names = [level.level for level in levels]
-    lowest = levels[-1].level
-    change = "one record having other values" if moved == _MOVES else "one record being there or not"
-    return PrivacyAccount(
-        universe=universe.name,
-        framework=universe.framework,
-        neighbours=universe.neighbours,
-        delta=str(account.delta),
-        record=account.amount("record", "", universe.budget, f"the effect of {change}"),
-        attributes=tuple(
-            account.amount(
-                "attribute",
-                name,
-                per_share * _most_on_queries(shares, seen)
-                + account.cost((m.use, _MOVES) for m in chosen if name in m.attributes),
-                f"what can be learnt about one record's {name}, the rest of it being known",
-            )
-            for name, seen in fractions.items()
-        ),
-        places=tuple(
-            account.amount(
-                "place",
-                level.level,
-                per_share * sum(shares[i + 1 :], Fraction(0))
-                + account.cost((m.use, _MOVES) for m in chosen if m.level in names[i + 1 :]),
-                f"what can be learnt about the {lowest} in which one record lies, its {level.level} being known",
-            )
-            for i, level in enumerate(levels[:-1])
-        ),
-        groups=tuple(
-            account.group(
-                universe.budget, size, f"what can be learnt about {size} records together, such as a household"
-            )
-            for size in group_sizes
-        ),
-        comparison=None,
+    return _Spending(
+        record=universe.budget,
+        attributes={
+            name: per_share * _most_on_queries(shares, parts)
+            + account.cost((m.use, _MOVES) for m in chosen if name in m.attributes)
+            for name, parts in seen.items()
+        },
+        places={
+            level: per_share * sum(shares[i + 1 :], Fraction(0))
+            + account.cost((m.use, _MOVES) for m in chosen if m.level in names[i + 1 :])
+            for i, level in enumerate(names[:-1])
+        },
+        measured=None,
     )
 
 
@@ -180,28 +190,21 @@ class _Account:
         self.delta = delta if self.zcdp else Fraction(0)
 
     def statement(
-        self,
-        about: Literal["record", "attribute", "place"],
-        of: str,
-        uses: Sequence[tuple[Use, int]],
-        words: str,
+        self, about: Literal["record", "attribute", "place"], of: str, spent: _Spent, words: str
     ) -> Statement:
-        cost = self.cost(uses)
+        """Of uses by the distribution of losses and by rho; of an amount by that alone."""
+        uses = None if isinstance(spent, Fraction) else spent
+        budget = spent if isinstance(spent, Fraction) else self.cost(spent)
         if not self.zcdp:
-            return self._made(about, of, cost, None, None, words)
-        return self._made(about, of, cost, zcdp_epsilon(cost, self.delta), pld_epsilon(uses, self.delta), words)
+            return self._made(about, of, budget, None, None, words)
+        losses = None if uses is None else pld_epsilon(uses, self.delta)
+        return self._made(about, of, budget, zcdp_epsilon(budget, self.delta), losses, words)
 
     def cost(self, uses: Iterable[tuple[Use, int]]) -> Fraction:
         """rho or epsilon of uses on so many numbers (or geounits) that move."""
         if self.zcdp:
             return sum((use.rho(moved) for use, moved in uses), Fraction(0))
         return sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
-
-    def amount(
-        self, about: Literal["record", "attribute", "place"], of: str, amount: Fraction, words: str
-    ) -> Statement:
-        """From rho or epsilon alone."""
-        return self._made(about, of, amount, zcdp_epsilon(amount, self.delta) if self.zcdp else None, None, words)
 
     def group(self, budget: Fraction, size: int, words: str) -> Statement:
         """From rho alone: which of the group's possible shifts has the worst distribution of losses is not known."""

@@ -18,8 +18,8 @@ from fractions import Fraction
 from typing import Any, Final, Literal
 
 from pipeline.errors import InputError, SpinewiseError
-from pipeline.privacy.accounting.mechanisms import MOVED, MechanismName, mechanism
-from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS, Framework
+from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
+from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS, Framework
 
 __all__ = ["BYPASSED", "DatasetState", "Event", "Group", "LedgerError", "cost_of", "exact_text", "replay", "sealed"]
 

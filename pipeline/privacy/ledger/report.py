@@ -11,10 +11,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
-from pipeline.privacy.accounting.mechanisms import MOVED, mechanism
+from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
+from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, replay
 
 __all__ = ["check_export", "dataset_report", "export_text", "spent_epsilon"]

@@ -18,7 +18,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 from pipeline.privacy.ledger import schema as ledger_schema
 from pipeline.privacy.ledger.events import Event, LedgerError, replay, sealed
 

@@ -19,7 +19,7 @@ from typing import ClassVar, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError
+from geography.errors import InputError
 from pipeline.privacy.keys import draws_key, refinement_key
 from pipeline.privacy.noise.fixed_point import Enclosure, divide, exp_minus
 from pipeline.privacy.noise.streams import Stream

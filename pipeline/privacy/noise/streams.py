@@ -8,13 +8,15 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
 
-from pipeline.privacy.keys import KEY_BYTES
-
 __all__ = ["STREAM_WORDS", "Stream"]
 
 STREAM_WORDS: Final = 2**129  # 2^128 blocks of two words
 _PIECE: Final = 1 << 15
 _ZEROS: Final = bytes(8 * _PIECE)
+
+
+#: Of AES-256.
+_KEY_BYTES = 32
 
 
 class Stream:
@@ -28,8 +30,8 @@ class Stream:
     __slots__ = ("_algorithm",)
 
     def __init__(self, key: bytes) -> None:
-        if len(key) != KEY_BYTES:
-            raise ValueError(f"a stream's key must be {KEY_BYTES} bytes, got {len(key)}")
+        if len(key) != _KEY_BYTES:
+            raise ValueError(f"a stream's key must be {_KEY_BYTES} bytes, got {len(key)}")
         self._algorithm = algorithms.AES(key)
 
     def words(self, start: int, count: int) -> NDArray[np.uint64]:

@@ -16,11 +16,12 @@ import flows.publishing.tables
 import pipeline.model.allocation
 import pipeline.privacy.ledger.charge
 import pipeline.release.manifest
-from flows.audits.audits import audit_release
+from flows.audits.finished import audit_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.estimation.whole_spine import Estimation
 from flows.execution.progress import Silent
-from flows.runs.rerun import rerun_release, universes_to_rerun
+from flows.runs.record_sources import universes_to_rerun
+from flows.runs.rerun import rerun_release
 from pipeline.audit.findings import Audit
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey

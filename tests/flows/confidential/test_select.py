@@ -16,7 +16,7 @@ from releases.small import run
 
 import flows.confidential.select
 import pipeline.privacy.ledger.charge
-from flows.audits.audits import audit_release
+from flows.audits.finished import audit_release
 from flows.confidential.charge import charge_run
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions
@@ -25,7 +25,8 @@ from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release
-from flows.runs.rerun import rerun_release, universes_to_rerun
+from flows.runs.record_sources import universes_to_rerun
+from flows.runs.rerun import rerun_release
 from pipeline.audit.findings import Finding
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import open_audited, truth_of

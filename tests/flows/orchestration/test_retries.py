@@ -190,7 +190,7 @@ def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypa
 
     def perform(times: int, error: Exception) -> None:
         flow(
-            lambda: flows.orchestration.release_flow.perform_as_task(Step("measure", lambda: fail(times, error))),
+            lambda: flows.orchestration.tasks.perform_as_task(Step("measure", lambda: fail(times, error))),
             name="one",
         )()
 

@@ -18,7 +18,8 @@ import pipeline.model.allocation
 from flows.confidential.custody import KeySource, key_of_release
 from flows.execution.progress import Silent
 from flows.runs.from_measurements import estimate_release
-from flows.runs.rerun import rerun_release, universes_to_rerun
+from flows.runs.record_sources import universes_to_rerun
+from flows.runs.rerun import rerun_release
 from flows.runs.verify import verify_release
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels

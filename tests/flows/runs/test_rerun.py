@@ -12,10 +12,11 @@ import pytest
 from releases.small import run, write_town
 
 import flows.confidential.steps
-import flows.runs.verify
+import flows.runs.versions
 from flows.confidential.custody import KeySource, key_of_release
 from flows.execution.progress import Silent
-from flows.runs.rerun import Rerun, rerun_release, universes_to_rerun
+from flows.runs.record_sources import universes_to_rerun
+from flows.runs.rerun import Rerun, rerun_release
 from pipeline.errors import InputError, RefusedError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.differences import compare_public
@@ -143,9 +144,9 @@ def test_over_other_records_no_noise_is_drawn(
 
 
 def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = flows.runs.verify.software()
+    here = flows.runs.versions.software()
     other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}})
-    monkeypatch.setattr(flows.runs.verify, "software", lambda: other)
+    monkeypatch.setattr(flows.runs.versions, "software", lambda: other)
     monkeypatch.setattr("flows.publishing.manifest.software", lambda: other)
     found = rerun(copied)
     assert found.same

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import flows.runs.verify
+import flows.runs.versions
 from flows.execution.progress import Silent
-from flows.runs.verify import verify_release, version_differences
+from flows.runs.verify import verify_release
+from flows.runs.versions import version_differences
 from pipeline.errors import InputError
 from pipeline.published import release_at
 from pipeline.release.histograms import read_histogram, write_histogram
@@ -137,7 +138,7 @@ def test_other_versions_are_told_with_what_differs(copied: Path, monkeypatch: py
     assert version_differences(manifest) == []
     here = manifest.software
     other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}, "python": "3.0"})
-    monkeypatch.setattr(flows.runs.verify, "software", lambda: other)
+    monkeypatch.setattr(flows.runs.versions, "software", lambda: other)
     (sentence,) = version_differences(manifest)
     assert sentence == (
         f"other versions are installed than it was made with: numpy 1.0 (made with {here.packages['numpy']}), "

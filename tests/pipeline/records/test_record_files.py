@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline.errors import RecordsError
+from pipeline.model.text_format import TextFormat
 from pipeline.records import record_files as records
 from pipeline.records.record_files import open_records
 
@@ -92,11 +93,11 @@ def fails(path: Path, columns: list[str] | None = None) -> str:
 def test_no_file(tmp_path: Path) -> None:
     """A missing file and a folder are told apart."""
     assert fails(tmp_path / "a.csv") == (
-        "a.csv: the file of the records does not exist; a .csv, .csv.gz or .parquet file is needed"
+        "a.csv: the file of the records does not exist; a .csv, .tsv, .txt (also .gz) or .parquet file is needed"
     )
     (tmp_path / "b.csv").mkdir()
     assert fails(tmp_path / "b.csv") == (
-        "b.csv: the file of the records is a folder; a .csv, .csv.gz or .parquet file is needed"
+        "b.csv: the file of the records is a folder; a .csv, .tsv, .txt (also .gz) or .parquet file is needed"
     )
 
 
@@ -120,7 +121,7 @@ def test_nested_columns(tmp_path: Path) -> None:
 def test_unknown_type(tmp_path: Path) -> None:
     """The message lists the types that are read."""
     path = write_csv(tmp_path / "a.xlsx", "PK")
-    assert fails(path) == "a.xlsx: unknown type of file '.xlsx'; allowed are .csv, .csv.gz and .parquet"
+    assert fails(path) == "a.xlsx: unknown type of file '.xlsx'; allowed are .csv, .tsv, .txt (also .gz) and .parquet"
 
 
 def test_empty_files(tmp_path: Path) -> None:
@@ -179,7 +180,9 @@ def test_csv_that_is_not_utf8(tmp_path: Path) -> None:
     """A needed column in another encoding is an error, not a guess; other columns do not matter."""
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\nx,1\ncafé,2\n".encode("latin-1"))
-    assert fails(path) == "a.csv, line 3: the text is not in UTF-8; write the file in UTF-8"
+    assert fails(path) == (
+        'a.csv, line 3: the text is not in UTF-8; write the file in UTF-8, or say its encoding, as encoding = "cp1252"'
+    )
     assert [row["b"] for row in read(path, ["b"])] == ["1", "2"]
 
 
@@ -189,6 +192,50 @@ def test_corrupt_compressed_csv(tmp_path: Path) -> None:
     assert fails(path).startswith("a.csv.gz: not a readable CSV file: ")
     path.write_bytes(gzip.compress(b"a,b\n" + b"".join(b"%d,2\n" % i for i in range(100_000)))[:-100])
     assert fails(path).startswith("a.csv.gz: the file is corrupt: ")
+
+
+@pytest.mark.parametrize("ending", [".csv", ".txt", ".tsv.gz"])
+@pytest.mark.parametrize(
+    ("separator", "encoding"), [(";", "cp1252"), ("\t", "utf-8"), ("|", "utf-16"), (";", "utf-8-sig")]
+)
+def test_separators_and_encodings(ending: str, separator: str, encoding: str, tmp_path: Path) -> None:
+    """The same rows, and the same lines, however they are written."""
+    last = "é" if encoding == "cp1252" else "Ł"
+    lines = [f"ort{separator}n", f"Köln{separator}1", "", f'"a{separator}b\nc"{separator}2', f"{last}{separator}3"]
+    text = "\r\n".join(lines)
+    path = tmp_path / f"a{ending}"
+    raw = text.encode(encoding)
+    path.write_bytes(gzip.compress(raw) if ending.endswith(".gz") else raw)
+    form = TextFormat(separator, encoding)
+    file = open_records(path, ["n", "ort"], 10, text=form)
+    read_rows = [row for chunk in file.chunks() for row in chunk.to_pylist()]
+    assert read_rows == [
+        {"n": "1", "ort": "Köln"}, {"n": "2", "ort": f"a{separator}b\nc"}, {"n": "3", "ort": last}
+    ]  # fmt: skip
+    assert records.column_names(path, text=form) == ("ort", "n")
+    assert file.find_lines is not None
+    assert file.find_lines([1, 3]) == {1: 2, 3: 6}
+
+
+def test_a_wrong_encoding_is_told(tmp_path: Path) -> None:
+    """The encoding that the spec names is the one in the message."""
+    path = tmp_path / "a.csv"
+    path.write_bytes("a,b\nx,1\né,2\n".encode("cp1252"))
+    with pytest.raises(RecordsError, match=r"line 3: the text is not in ascii, as encoding says"):
+        list(open_records(path, ["a"], 10, text=TextFormat(encoding="ascii")).chunks())
+
+
+def test_page_checksums(tmp_path: Path) -> None:
+    """A flipped bit in a number, which is still a number, is found where the file has checksums."""
+    path = tmp_path / "a.parquet"
+    table = pa.table({"n": pa.array([0x0102030405060708 + i for i in range(50)], pa.int64())})
+    pq.write_table(table, path, compression="none", use_dictionary=False, write_page_checksum=True)
+    assert [row["n"] for row in read(path, ["n"])] == table.column("n").to_pylist()
+    whole = path.read_bytes()
+    number = (0x0102030405060708 + 20).to_bytes(8, "little")
+    assert whole.count(number) == 1
+    path.write_bytes(whole.replace(number, b"\x1d" + number[1:]))
+    assert "the file is corrupt: " in fails(path, ["n"])
 
 
 def test_parquet_with_text_that_is_not_utf8(tmp_path: Path) -> None:

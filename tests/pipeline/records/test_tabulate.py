@@ -231,7 +231,7 @@ def test_large_counts_add_up(tmp_path: Path) -> None:
     path = one_of_each(
         tmp_path / "a.parquet", block=["01100"] * 2, age=["minor"] * 2, race=["white"] * 2, count=[LARGEST_COUNT] * 2
     )
-    assert tabulate(spec(path, "long"), SCHEMA, SPINE)[0, 0] == 2 * LARGEST_COUNT
+    assert tabulate(spec(path, "long", repeated="add"), SCHEMA, SPINE)[0, 0] == 2 * LARGEST_COUNT
 
 
 # What is refused
@@ -389,7 +389,7 @@ def test_counts_that_are_none(tmp_path: Path, value: object, what: str, found: s
 def test_missing_count(tmp_path: Path) -> None:
     """No count is not 0."""
     path = write(tmp_path / "a.parquet", rows_of(3, {"n": {2: None}}))
-    assert fails(spec(path, "long", count="n")) == (
+    assert fails(spec(path, "long", count="n", repeated="add")) == (
         f"a.parquet, column 'n': a missing count in 1 row (row 2); {NUMBERS}"
     )
 
@@ -400,7 +400,7 @@ def test_everything_that_is_wrong_in_one_message(tmp_path: Path) -> None:
         tmp_path / "a.csv",
         rows_of(9, {"race": {9: "red"}, "age": {1: ""}, "block": {4: "x"}, "n": {9: -1, 5: "a"}}),
     )
-    assert fails(spec(path, "long", count="n"), chunk_rows=2) == (
+    assert fails(spec(path, "long", count="n", repeated="add"), chunk_rows=2) == (
         "a.csv: 5 problems\n"
         f"  column 'block': a geocode that is no leaf of the spine in 1 row (row 4; line 5): found 'x'; {LEAVES}\n"
         "  column 'age': a missing value in 1 row (row 1; line 2); allowed are 'minor', 'adult'\n"
@@ -408,6 +408,41 @@ def test_everything_that_is_wrong_in_one_message(tmp_path: Path) -> None:
         f"  column 'n': a negative count in 1 row (row 9; line 10): found '-1'; {NUMBERS}\n"
         f"  column 'n': a count that is no number in 1 row (row 5; line 6): found 'a'; {NUMBERS}"
     )
+
+
+@pytest.mark.parametrize("chunk_rows", [1, 2, 100])
+def test_a_cell_in_several_rows(tmp_path: Path, chunk_rows: int) -> None:
+    """Refused with the rows, wherever chunks are cut, unless the spec says that rows are added; then they are."""
+    rows = {**rows_of(6, {"race": {2: "white", 4: "asian", 5: "white"}}), "count": [1, 2, 4, 8, 16, 32]}
+    path = write(tmp_path / "a.parquet", rows)
+    assert fails(spec(path, "long"), chunk_rows=chunk_rows) == (
+        "a.parquet, columns 'block', 'age', 'race': a cell that an earlier row has in 3 rows (rows 3, 5, 6): found "
+        "'01200'; each cell may have one row; repeated = \"add\" in [input] adds its rows up"
+    )
+    counts = tabulate(spec(path, "long", repeated="add"), SCHEMA, SPINE, chunk_rows=chunk_rows)
+    leaf = SPINE.leaf_level.geocodes.tolist().index("01200")
+    assert counts.toarray()[leaf].tolist() == [0, 0, 0, 2 + 16, 1 + 4 + 32, 8]
+
+
+def test_values_that_the_spec_puts_together_may_have_a_row_each(tmp_path: Path) -> None:
+    """A cell of the file is what stands there: single races that make one value are no repetition."""
+    rows = {**rows_of(3, {"race": {2: "thai", 3: "lao"}}), "count": [1, 2, 4]}
+    values = {"race": {"thai": "asian", "lao": "asian"}}
+    path = write(tmp_path / "a.parquet", rows)
+    assert tabulate(spec(path, "long", values=values), SCHEMA, SPINE).sum() == 7
+    path = write(tmp_path / "b.parquet", {**rows, "race": ["thai", "lao", "thai"]})
+    assert "a cell that an earlier row has in 1 row (row 3)" in fails(spec(path, "long", values=values))
+
+
+def test_counts_with_a_decimal_comma(tmp_path: Path) -> None:
+    """ "12,0" is 12 where the spec says so; a point is then no decimal mark."""
+    path = tmp_path / "a.csv"
+    path.write_text("block;age;race;n\n01200;adult;black;12,0\n01200;adult;white;3\n")
+    given = {"count": "n", "separator": ";"}
+    assert tabulate(spec(path, "long", decimal=",", **given), SCHEMA, SPINE).sum() == 15
+    assert "a count that is no number in 1 row (row 1; line 2): found '12,0'" in fails(spec(path, "long", **given))
+    path.write_text("block;age;race;n\n01200;adult;black;1.200\n")
+    assert "a count that is no number" in fails(spec(path, "long", decimal=",", **given))
 
 
 WIDE = [{"counts": "a_{race}", "age": "adult"}, {"counts": "t_{race} - a_{race}", "age": "minor"}]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import SpecError
+from pipeline.spec.problems import Problems
 from pipeline.spec.release_spec import load_spec, parse_spec
 
 _FILE = tomllib.loads(Path(__file__).with_name("malformed_specs.toml").read_text("utf-8"))
@@ -36,6 +37,29 @@ def test_an_empty_spec_names_all_that_is_needed() -> None:
         "name: missing; needed is the release's name (letters, digits, - and _); it names the release's folder",
         "geography: missing; needed is a table with the file and the levels of the public list of leaves",
     ]
+
+
+def test_a_part_notes_its_problems_below_its_key() -> None:
+    problems = Problems("x.toml")
+    units = problems.at("companions.units")
+    units.at("bounds[1]").add("level", "is wrong")
+    units.at("passes").add("[0]", "is wrong too")
+    units.add("", "is wrong as a whole")
+    with units.noted(below=True):
+        raise SpecError("schema.recodes.a: is below")
+    with units.noted():
+        raise SpecError(f"{units.full_key('input')}: names all of its key")
+    problems.add("", "has no key")
+    assert problems.lines == [
+        "companions.units.bounds[1].level: is wrong",
+        "companions.units.passes[0]: is wrong too",
+        "companions.units: is wrong as a whole",
+        "companions.units.schema.recodes.a: is below",
+        "companions.units.input: names all of its key",
+        "has no key",
+    ]
+    with pytest.raises(SpecError, match=r"x\.toml: companions\.units: is wrong as a whole"):
+        units.raise_if_any()
 
 
 def test_a_key_that_may_be_real_is_never_shown() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zipfile
 from fractions import Fraction
 from pathlib import Path
@@ -155,6 +156,20 @@ def set_field(folder: Path, to: Path, file: str, line: int, field: int, value: s
     lines[line - 1] = "|".join(fields)
     (to / file).write_text("\n".join(lines), "latin-1")
     return to
+
+
+def test_no_third_segment_is_said(files_2020: Path, state: State, tmp_path: Path) -> None:
+    """One line where segment 3 is missing from files of 2020; none where it is there, or never was (2010)."""
+    folder = Path(shutil.copytree(files_2020, tmp_path / "without"))
+    (folder / "zz000032020.pl").unlink()
+    told = import_pl94171(folder, tmp_path / "a").told
+    assert told[1:2] == (
+        "segment 3 (zz000032020.pl) is not there: persons in group quarters by type (table P5) are not imported",
+    )
+    assert len(import_pl94171(files_2020, tmp_path / "b").told) == 2
+    assert len(import_pl94171(write_2010(state, tmp_path / "zz.pl"), tmp_path / "c").told) == 2
+    persons_of = [histogram_of(tmp_path / one, state, "persons.parquet", (2, 2, 63)).sum() for one in "ab"]
+    assert persons_of[0] == persons_of[1]
 
 
 @pytest.mark.parametrize(

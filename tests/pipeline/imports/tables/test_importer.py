@@ -112,6 +112,7 @@ def test_keys_that_do_not_fit(tmp_path: Path) -> None:
             import_table(request, tmp_path / "out")
     frame.loc[1, ["hh_id"]] = frame.loc[0, "hh_id"]
     frame.loc[1, "town"], frame.loc[0, "town"] = "0101", "0102"
+    frame.loc[:1, "county"] = "01"
     frame.to_csv(tmp_path / "apart.csv", index=False)
     with pytest.raises(InputError, match="with persons in several values of 'town': 'H0"):
         import_table(TableRequest(TableSource(str(tmp_path / "apart.csv")), key="hh_id"), tmp_path / "out")

@@ -11,9 +11,9 @@ import pytest
 from releases.command import spinewise
 from typer.testing import CliRunner
 
-import flows.audits.audits
+import flows.audits.installed
 import flows.confidential.measure
-from flows.audits.end_to_end import CASES, EPSILONS, case_findings, reuse_finding
+from flows.audits.installed import CASES, EPSILONS, case_findings, reuse_finding
 from flows.audits.trials import Trials, checked_spec, expected_of, outcomes_of, run_trials, write_pair
 from flows.cli import app
 from flows.execution.workers import Workers
@@ -114,7 +114,7 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path, monkeypatch: pytest.M
         settings["tell"](finding)
         return Audit("Audit of this", (finding, certain("streams", "y", "z", [])))
 
-    monkeypatch.setattr(flows.audits.audits, "audit_installed", audit)
+    monkeypatch.setattr(flows.audits.installed, "audit_installed", audit)
     done = CliRunner().invoke(app, ["audit", "--quick", "--seed", "3", "--out", str(tmp_path / "reports")])
     assert done.exit_code == (0 if passed else 1)
     assert ("FAILED samplers: tails, x: because" in done.output) != passed

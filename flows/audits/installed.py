@@ -1,9 +1,10 @@
-"""An audit of the pipeline from end to end: can neighbouring inputs be told apart better than is claimed?
+"""The audit of what is installed: samplers, streams, and the pipeline from end to end.
 
-A town of two blocks is run many times from its records to its release, each time with another key, and so is its
-neighbour, in which one person is another one. How well outcomes tell the two apart is bounded from below
-(`pipeline.audit.divergence`) at the measurements, at the unbiased estimates and at the release. The bound has to stay
-under the claim; and as a power arm, runs with half the noise have to break it.
+From end to end: can neighbouring inputs be told apart better than is claimed? A town of two blocks is run many times
+from its records to its release, each time with another key, and so is its neighbour, in which one person is another
+one. How well outcomes tell the two apart is bounded from below (`pipeline.audit.divergence`) at the measurements, at
+the unbiased estimates and at the release. The bound has to stay under the claim; and as a power arm, runs with half the
+noise have to break it.
 """
 
 from __future__ import annotations
@@ -14,13 +15,18 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
+from flows.audits.collected import Tell, collected, installed_versions
 from flows.audits.trials import Case, checked_spec, expected_of, one_run, outcomes_of, residuals_of, scratch, write_pair
 from flows.execution.workers import Workers
 from pipeline.audit.divergence import claimed_delta
-from pipeline.audit.findings import ALPHA, Finding, certain
+from pipeline.audit.findings import ALPHA, Audit, Finding, certain
+from pipeline.audit.samplers import FULL, QUICK, sampler_findings
+from pipeline.audit.streams import stream_findings
 from pipeline.privacy.keys import MasterKey
 
-__all__ = ["CASES", "case_findings", "pipeline_findings", "reuse_finding"]
+#: Runs of the measuring stage and of whole releases, full and quick.
+_RUNS = ((1500, 700), (300, 0))
+
 
 #: Where claims are compared with what is found.
 EPSILONS: Final = (0.5, 1.0, 2.0)
@@ -31,6 +37,27 @@ CASES: Final = (
     Case("zcdp", "add-remove", Fraction(2), 4),
     Case("pure", "change-one", Fraction(3), 2),
 )
+
+
+def audit_installed(*, quick: bool, seed: int, workers: int, tell: Tell) -> Audit:
+    """Test the installed samplers, streams and pipeline, with public test keys; nothing confidential is touched.
+
+    Args:
+        quick: about half a minute instead of several: fewer scales, and the measuring stage of one case alone.
+        seed: the same seed and versions give the same findings.
+    """
+    extent, (measured, whole) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
+    findings = collected(stream_findings(seed), tell) + collected(sampler_findings(extent, seed), tell)
+    with Workers(workers) as pool:
+        findings += collected(pipeline_findings(measured, whole, seed, pool), tell)
+    about = installed_versions() | {
+        "extent": "quick" if quick else "full",
+        "seed": str(seed),
+        "draws of each distribution": f"{extent.draws:,}",
+        "runs of the measuring stage": f"{measured:,} of each input, case and arm",
+        "runs to the release": f"{whole:,} of each input and arm",
+    }
+    return Audit("Audit of the installed Spinewise", tuple(findings), about)
 
 
 def pipeline_findings(measured: int, whole: int, seed: int, workers: Workers) -> Iterator[Finding]:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from postprocess.families import stack
 from postprocess.families.active_set import Exact, Guess, solve_exactly
 from postprocess.families.admm import solve_by_admm
-from postprocess.families.batched import finished, solve_batched
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, objective, violation
+from postprocess.families.solve import finished, solve_batched
 
 
 def random_family(

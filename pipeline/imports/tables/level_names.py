@@ -1,0 +1,79 @@
+"""What levels of areas are called in the files of many countries."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+#: Names of levels, from the top down; those in a line stand about as high.
+_LINES = (
+    "world continent earth",
+    "nation country us ctry nuts0 land_iso",
+    "region nuts1 rgn reg regio regiao regione makroregion gor regc gccsa gcc",
+    "division nuts2 ccaa comunidad comunidad_autonoma regierungsbezirk mesorregiao cmauid",
+    "state province land bundesland governorate oblast department nuts3 prefecture provincia provincie provinz "
+    "uf entidad kanton pruid departement dep dept wojewodztwo voivodeship kraj megye ste lan fylke il provinsi "
+    "prov estado utla ctyua cauth itl3",
+    "county district_county kreis canton parish lau1 cty landkreis amt powiat okres jaras cduid microrregiao "
+    "ltla lad lgd council arrondissement comarca lga sa4 ta kabupaten prefectura sub_region subregion shire bezirk",
+    "municipality commune gemeinde town township city district subdistrict ward lau2 lau municipio comune kommune "
+    "kommun kunta concelho gmina obec kecamatan csduid csd wd barangay depcom codgeo insee_com com procom ags ars "
+    "tehsil taluk subcounty sub_county settlement ilce epci municipality_district local_authority",
+    "tract sa3 msoa intermediate_zone iz ctuid distrito wijk freguesia sdz superoutputarea sprengel",
+    "lsoa sector zone superzone datazone data_zone dz buurt iris ageb subdistrito sogn deso localidad suburb location",
+    "taz sa2 quarter seccion sezione sez small_area sub_location zaehlsprengel grunnkrets dguid neighbourhood",
+    "block_group blockgroup blkgrp bg oa output_area maz mgra sa1 village enumeration_area ea dauid da setor "
+    "setor_censitario cusec precinct vtd mahalle desa kelurahan",
+    "block mesh_block meshblock mb grid cell_id blk dbuid db postcode",
+    "leaf",
+)
+_RANKS = {name: rank for rank, line in enumerate(_LINES) for name in line.split()}
+_ENDING = re.compile(r"_?(id|code|cod|cd|no|nr|number|fips|geoid|kode|kod|schluessel|gid)$")
+_LABEL_ENDING = re.compile(r"(?<=[a-z0-9_])_?(name|nm|nmw|label|title|bezeichnung|libelle|nom|nombre|nome|namn|navn)$")
+_LABEL_START = re.compile(r"^(name|nom|nombre|nome|libelle|label)_?(of_)?(?=[a-z])")
+_YEAR = re.compile(r"_?((19|20)?\d{2})$")
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a list that is written as text."""
+    return frozenset(text.split())
+
+
+def folded(name: str) -> str:
+    """The name in small letters without accents, words joined by _."""
+    parts = unicodedata.normalize("NFKD", name.strip())
+    plain = "".join(letter for letter in parts if not unicodedata.combining(letter))
+    return re.sub(r"[\s./-]+", "_", plain).lower()
+
+
+def plain(name: str) -> str:
+    """A column's name as the list of level names has it: without year and without "code" and the like."""
+    text = folded(name)
+    while text not in _RANKS:
+        shorter = _ENDING.sub("", text)
+        if shorter == text:
+            shorter = _YEAR.sub("", text)
+        if not shorter or shorter == text:
+            return text
+        text = shorter
+    return text
+
+
+def rank(name: str) -> int | None:
+    """How far from the top a level of this name stands; None where the name is none of a level, or of its label."""
+    return None if is_label(name) else _RANKS.get(plain(name))
+
+
+def is_label(name: str) -> bool:
+    """Whether the column holds areas' names for people, beside their codes."""
+    text = folded(name)
+    for pattern in (_LABEL_ENDING, _LABEL_START):
+        if (bare := pattern.sub("", text)) != text and plain(bare) in _RANKS:
+            return True
+    return False
+
+
+def says_code(name: str) -> bool:
+    """Whether the name says that the column holds codes or numbers of things."""
+    text = folded(name)
+    return bool(_ENDING.search(text)) or text.split("_")[0] in ("code", "id", "fid", "objectid", "gid", "fips", "geoid")

@@ -1,0 +1,138 @@
+"""Finds columns of counts that are sums of others, by their values in all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Arithmetic is modulo this prime while relations are looked for; what is found is checked in whole numbers.
+_PRIME = 2**31 - 1
+_MOST_EXPANSIONS = 200
+
+
+@dataclass(frozen=True)
+class SameTotal:
+    """Sets of columns that add up to the same in every row; each set counts the same people once.
+
+    Attributes:
+        totals: columns that are the total itself, in the file's order; may be empty.
+        partitions: sets of several columns, in the file's order, none of them with a total of another set in it.
+    """
+
+    totals: tuple[str, ...]
+    partitions: tuple[tuple[str, ...], ...]
+
+
+def equal_sums(names: Sequence[str], counts: NDArray[np.int64]) -> list[tuple[frozenset[str], frozenset[str]]]:
+    """Pairs of sets of columns whose sums are the same in every row of `counts` (n_rows, n_columns).
+
+    A basis of such relations is found, not all of them: others follow from these.
+    """
+    present = [i for i in range(len(names)) if counts[:, i].any()]
+    if len(present) < 2:
+        return []
+    values = counts[:, present]
+    few = np.unique(np.linspace(0, len(values) - 1, min(len(values), 4 * len(present) + 100)).astype(np.int64))
+    pairs = []
+    for column, coefficients in _dependencies(values[few] % _PRIME):
+        signs = np.where(coefficients > _PRIME // 2, coefficients - _PRIME, coefficients)
+        signs[column] = -1
+        if np.abs(signs).max() > 1 or (values @ signs).any():
+            continue
+        sides = [frozenset(names[present[i]] for i in np.flatnonzero(signs == sign)) for sign in (1, -1)]
+        if all(sides):
+            pairs.append((sides[0], sides[1]))
+    return pairs
+
+
+def _dependencies(rows: NDArray[np.int64]) -> Iterable[tuple[int, NDArray[np.int64]]]:
+    """Each column that is a combination of columns before it, with their coefficients modulo the prime."""
+    matrix = rows.copy()
+    n_columns = matrix.shape[1]
+    pivots: list[int] = []
+    for column in range(n_columns):
+        candidates = np.flatnonzero(matrix[len(pivots) :, column])
+        if not candidates.size:
+            coefficients = np.zeros(n_columns, dtype=np.int64)
+            coefficients[pivots] = matrix[: len(pivots), column]
+            yield column, coefficients
+            continue
+        at = len(pivots)
+        row = at + int(candidates[0])
+        matrix[[at, row]] = matrix[[row, at]]
+        matrix[at] = matrix[at] * pow(int(matrix[at, column]), -1, _PRIME) % _PRIME
+        others = np.flatnonzero(matrix[:, column])
+        others = others[others != at]
+        matrix[others] = (matrix[others] - matrix[others, column][:, None] * matrix[at]) % _PRIME
+        pivots.append(column)
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What adds up to what.
+
+    Attributes:
+        groups: sets of columns with the same total, those of parts of another total left out.
+        totals: column -> the columns whose sum it is, or the one that it repeats.
+    """
+
+    groups: tuple[SameTotal, ...]
+    totals: dict[str, tuple[str, ...]]
+
+
+def find_sums(names: Sequence[str], counts: NDArray[np.int64]) -> Sums:
+    """The sums among the columns of `counts` (n_rows, n_columns)."""
+    classes = _joined(equal_sums(names, counts))
+    order = {name: i for i, name in enumerate(names)}
+    totals: dict[str, tuple[str, ...]] = {}
+    for sets in classes:
+        alone = sorted((next(iter(one)) for one in sets if len(one) == 1), key=order.__getitem__)
+        several = sorted((_ordered(one, order) for one in sets if len(one) > 1), key=len, reverse=True)
+        parts = several[0] if several else tuple(alone[:1])
+        totals.update(dict.fromkeys(alone if several else alone[1:], parts))
+    inner = {name for sets in classes for one in sets for name in one if len(one) > 1}
+    groups = []
+    for sets in classes:
+        alone = sorted((next(iter(one)) for one in sets if len(one) == 1), key=order.__getitem__)
+        expanded = _expanded(sets, classes)
+        parts_of = [one for one in expanded if len(one) > 1 and not one & totals.keys()]
+        is_part = any(one < other for one in expanded for group in classes if group is not sets for other in group)
+        if not parts_of or (alone and set(alone) <= inner) or (not alone and is_part):
+            continue
+        partitions = sorted({_ordered(one, order) for one in parts_of}, key=lambda one: [order[name] for name in one])
+        groups.append(SameTotal(tuple(alone), tuple(partitions)))
+    return Sums(tuple(groups), totals)
+
+
+def _ordered(names: Iterable[str], order: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=order.__getitem__))
+
+
+def _joined(pairs: Sequence[tuple[frozenset[str], frozenset[str]]]) -> list[set[frozenset[str]]]:
+    """Sets with the same sum, together."""
+    classes: list[set[frozenset[str]]] = []
+    for pair in pairs:
+        touched = [group for group in classes if group & set(pair)]
+        merged = set(pair).union(*touched)
+        classes = [group for group in classes if group not in touched] + [merged]
+    return classes
+
+
+def _expanded(sets: set[frozenset[str]], classes: Sequence[set[frozenset[str]]]) -> set[frozenset[str]]:
+    """The sets, and those with a part replaced by another set of the same sum."""
+    known = set(sets)
+    waiting = list(sets)
+    while waiting and len(known) < _MOST_EXPANSIONS:
+        one = waiting.pop()
+        for group in classes:
+            for part in group:
+                if part < one:
+                    for other in group:
+                        new = (one - part) | other
+                        if other != part and not (one - part) & other and new not in known:
+                            known.add(new)
+                            waiting.append(new)
+    return known

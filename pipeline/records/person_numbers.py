@@ -1,0 +1,116 @@
+"""Columns that look like a person's number, and say that some persons have several records.
+
+What a release protects is one record. Who has several is protected less than the privacy statement says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline.model.memory_table import Source
+from pipeline.model.text_format import PLAIN, TextFormat
+from pipeline.records.columns import Distinct
+from pipeline.records.record_files import open_records
+
+#: Distinct values that are remembered of a column; beyond that only each second of them, each fourth, ...
+_REMEMBERED = 200_000
+_CHUNK_ROWS = 500_000
+#: Distinct values for each row, at least: of any column, and of one whose name says what it is.
+_NEARLY_ONE, _NEARLY_ONE_NAMED = 0.8, 0.3
+_FEWEST_ROWS = 20
+_NAMES = re.compile(
+    r"(^|_)(person|persons?_?(id|no|nr|number|key)|pid|pnr|personnummer|personnr|ssn|nino|nhs|cpr|bsn|ahv|nin|nir|dni|"
+    r"cpf|curp|pesel|citizen_?id|individual_?id|indiv_?id|person_?id|respondent_?id|record_?id)($|_)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True)
+class PersonNumber:
+    """A column that looks like a person's number, with values in several rows.
+
+    Attributes:
+        column: in the file.
+        n_rows: with a value.
+        per_value: rows for each value, on average.
+    """
+
+    column: str
+    n_rows: int
+    per_value: float
+
+    @property
+    def told(self) -> str:
+        """What it means."""
+        return (
+            f"column {self.column!r} looks like a person's number, and some stand in several rows "
+            f"({self.per_value:.3g} rows for each on average): a person in several records is protected less than the "
+            "privacy statement says; make it one record a person"
+        )
+
+
+class _Sample:
+    """Some of the distinct values of a column, by their hashes, each with all of its rows."""
+
+    def __init__(self) -> None:
+        self.rows: dict[int, int] = {}
+        self.n_rows = 0
+        self.mask = 0
+        self.whole = True
+
+    def add(self, hashes: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
+        self.n_rows += int(counts.sum())
+        kept = (hashes & np.uint64(self.mask)) == 0
+        for value, count in zip(hashes[kept].tolist(), counts[kept].tolist(), strict=True):
+            self.rows[value] = self.rows.get(value, 0) + count
+        while len(self.rows) > _REMEMBERED:
+            self.mask = 2 * self.mask + 1
+            self.rows = {value: count for value, count in self.rows.items() if not value & self.mask}
+
+    @property
+    def distinct_share(self) -> float:
+        """Distinct values for each row."""
+        return len(self.rows) / max(1, sum(self.rows.values()))
+
+
+def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextFormat = PLAIN) -> list[PersonNumber]:
+    """The columns that look like it: nearly as many values as rows, some of them in several rows.
+
+    Memory is bounded: of a column with many values a part of them is remembered, each with all of its rows. Numbers
+    with decimals are measured, not given, and are no person's.
+
+    Raises:
+        RecordsError: the file cannot be read.
+    """
+    if not columns:
+        return []
+    samples = {name: _Sample() for name in columns}
+    for chunk in open_records(path, columns, _CHUNK_ROWS, text=text).chunks():
+        for name, sample in samples.items():
+            if sample.whole:
+                _add(sample, chunk.column(name))
+    found = []
+    for name, sample in samples.items():
+        share = sample.distinct_share
+        least = _NEARLY_ONE_NAMED if _NAMES.search(name) else _NEARLY_ONE
+        if sample.whole and sample.n_rows > _FEWEST_ROWS and least < share < 1:
+            found.append(PersonNumber(name, sample.n_rows, 1 / share))
+    return found
+
+
+def _add(sample: _Sample, column: pa.Array) -> None:
+    distinct = Distinct.of(column)
+    counts = np.bincount(distinct.index, minlength=len(distinct.texts) + 1)[: len(distinct.texts)]
+    texts = np.array(distinct.texts, dtype=object)
+    used = (counts > 0) & (texts != "")
+    if any("." in value or "," in value for value in texts[used][:100].tolist()):
+        sample.whole = False
+        return
+    sample.add(pd.util.hash_array(texts[used], categorize=False), counts[used])

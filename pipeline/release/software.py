@@ -1,0 +1,47 @@
+"""The software that a release is made with, as its manifest states it."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+from pipeline.release.stated import Stated
+
+#: Packages whose version can change a published number or the bytes that it is written in.
+PACKAGES = (
+    "clarabel",
+    "cryptography",
+    "cvxpy",
+    "dp-accounting",
+    "jinja2",
+    "numpy",
+    "ortools",
+    "pandas",
+    "prefect",
+    "pyarrow",
+    "pydantic",
+    "scipy",
+    "scs",
+)
+
+
+class Software(Stated):
+    name: str
+    version: str
+    python: str
+    packages: dict[str, str]
+
+
+def software() -> Software:
+    """This software and what it runs on; a package that is not installed is left out."""
+    versions = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    try:
+        version = metadata.version("spinewise")
+    except metadata.PackageNotFoundError:
+        version = "unknown (not installed)"
+    return Software(name="spinewise", version=version, python=platform.python_version(), packages=versions)

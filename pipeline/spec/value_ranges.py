@@ -1,0 +1,69 @@
+"""Ranges of values, `"0..4"`, so that nobody has to list 91 ages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from pipeline.errors import SpecError
+
+_BETWEEN = ".."
+_SHOWN = 12
+
+
+def expand_values(named: Sequence[str], values: Sequence[str], where: str) -> tuple[str, ...]:
+    """The values that a group names, `first..last` standing for all from the first to the last in `values`' order.
+
+    A text that is a value itself is that value, whatever stands in it.
+
+    Raises:
+        SpecError: a range begins or ends with what is no value, or its end stands before its beginning.
+    """
+    expanded: list[str] = []
+    for text in named:
+        first, between, last = (part.strip() for part in text.partition(_BETWEEN))
+        if text in values or not between:
+            expanded.append(text)
+            continue
+        for end in (first, last):
+            if end not in values:
+                raise SpecError(f"{where}: the range {text!r}: {end!r} is no value; the values are {_some(values)}")
+        start, stop = values.index(first), values.index(last)
+        if stop < start:
+            raise SpecError(f"{where}: the range {text!r}: {last!r} stands before {first!r} among the values")
+        expanded += values[start : stop + 1]
+    return tuple(expanded)
+
+
+def _some(values: Sequence[str]) -> str:
+    return ", ".join(values) if len(values) <= _SHOWN else f"{', '.join(values[:_SHOWN])}, ... {values[-1]}"
+
+
+def expand_numbers(mapped: Mapping[str, str]) -> dict[str, str]:
+    """A table from what stands in a file to values, `"0..4"` standing for the whole numbers from 0 to 4, too.
+
+    Numbers that have an entry of their own keep it.
+    """
+    expanded = dict(mapped)
+    for text, value in mapped.items():
+        first, between, last = (part.strip() for part in text.partition(_BETWEEN))
+        if between and _is_whole(first) and _is_whole(last):
+            for number in range(int(first), int(last) + 1):
+                expanded.setdefault(str(number), value)
+    return expanded
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 4 and str(int(text)) == text
+
+
+def collapse_numbers(mapped: Mapping[str, str]) -> dict[str, str]:
+    """The table with runs of whole numbers of one value as ranges; `expand_numbers` gives its entries back."""
+    numbers = sorted(int(text) for text in mapped if _is_whole(text))
+    collapsed: dict[str, str] = {}
+    runs = groupby(enumerate(numbers), key=lambda at: (at[1] - at[0], mapped[str(at[1])]))
+    for (_, value), run in runs:
+        members = [number for _, number in run]
+        name = str(members[0]) if len(members) == 1 else f"{members[0]}{_BETWEEN}{members[-1]}"
+        collapsed[name] = value
+    return {**collapsed, **{text: value for text, value in mapped.items() if not _is_whole(text)}}

@@ -1,0 +1,156 @@
+"""The files for those who carry on are true: versions agree, paths that pages name exist, hooks and workflow run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+import tomllib
+from typing import Any
+
+import pytest
+import yaml
+from project import architecture_picture as drawn
+from project.documents import PROJECT, pages
+
+PYPROJECT: dict[str, Any] = tomllib.loads((PROJECT / "pyproject.toml").read_text("utf-8"))
+PACKAGES = [pattern.rstrip("*") for pattern in PYPROJECT["tool"]["setuptools"]["packages"]["find"]["include"]]
+#: A path of the project within `backticks`: a file or folder below one of these, or one of the files beside them.
+_BELOW = ("geography", "pipeline", "postprocess", "flows", "spinewise", "tests", "docs", "benchmarks", ".ci", ".github")
+_PATH = re.compile(rf"`((?:{'|'.join(map(re.escape, _BELOW))})/[\w./-]+|[\w.-]+\.(?:toml|md|cff|yaml|yml))`")
+#: File names that stand for files of users.
+_OF_USERS = {"persons.parquet", "release.toml", "blocks.csv"}
+
+
+def _text(name: str) -> str:
+    return (PROJECT / name).read_text("utf-8")
+
+
+def _yaml(name: str) -> Any:
+    return yaml.safe_load(_text(name))
+
+
+def test_citation_has_the_version() -> None:
+    """CITATION.cff is the Citation File Format 1.2 with its required keys, and cites the version of pyproject.toml."""
+    citation = _yaml("CITATION.cff")
+    assert citation["cff-version"] == "1.2.0"
+    assert {"message", "title", "authors"} <= citation.keys()
+    assert citation["authors"]
+    assert str(citation["version"]) == PYPROJECT["project"]["version"]
+    assert citation["license"] == PYPROJECT["project"]["license"]
+
+
+def test_changelog_has_the_version() -> None:
+    """CHANGELOG.md begins with what is unreleased; its newest version is pyproject.toml's, and dates go backwards."""
+    headings = re.findall(r"^## \[(.+?)\](?: - (\d{4}-\d{2}-\d{2}))?$", _text("CHANGELOG.md"), re.MULTILINE)
+    assert headings[0] == ("Unreleased", "")
+    versions = [tuple(map(int, version.split("."))) for version, _ in headings[1:]]
+    dates = [date for _, date in headings[1:]]
+    assert headings[1][0] == PYPROJECT["project"]["version"]
+    assert versions == sorted(set(versions), reverse=True)
+    assert all(dates)
+    assert dates == sorted(dates, reverse=True)
+    assert str(_yaml("CITATION.cff")["date-released"]) == dates[0]
+    kinds = set(re.findall(r"^### (.+)$", _text("CHANGELOG.md"), re.MULTILINE))
+    assert kinds <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Unchanged"}
+
+
+def test_the_workflow_calls_ci_run() -> None:
+    """GitHub runs .ci/run with the oldest Python, few rights, one run at a time, and an end."""
+    workflow = _yaml(".github/workflows/ci.yml")
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["concurrency"]["group"]
+    (job,) = workflow["jobs"].values()
+    assert 0 < job["timeout-minutes"] <= 120
+    assert [step["run"] for step in job["steps"] if "run" in step] == [".ci/run"]
+    assert (PROJECT / ".ci" / "run").stat().st_mode & 0o111
+    used = [step["uses"] for step in job["steps"] if "uses" in step]
+    assert all(re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action) for action in used), "actions are pinned by their commit"
+    (python,) = [step["with"]["python-version"] for step in job["steps"] if "setup-python" in step.get("uses", "")]
+    assert PYPROJECT["project"]["requires-python"] == f">={python}"
+
+
+def test_hooks_use_the_programs_of_the_project() -> None:
+    """Every hook is local and runs a program that `make setup` installs: a commit downloads nothing."""
+    programs = {re.split(r"[\[>=<]", one)[0] for one in PYPROJECT["project"]["optional-dependencies"]["lint"]}
+    program_of = {"lint-imports": "import-linter"}
+    named = []
+    for repository in _yaml(".pre-commit-config.yaml")["repos"]:
+        assert repository["repo"] == "local"
+        for hook in repository["hooks"]:
+            folder, _, name = shlex.split(hook["entry"])[0].rpartition("/")
+            assert (folder, hook["language"]) == (".venv/bin", "system")
+            assert program_of.get(name, name) in programs
+            named.append(hook["id"])
+    assert named == ["ruff-check", "ruff-format", "mypy", "lint-imports"]
+
+
+def test_the_image_holds_the_packages_and_no_more() -> None:
+    """.dockerignore shuts out everything but what the wheel is built from; the image's user has no rights."""
+    lines = [line for line in _text(".dockerignore").splitlines() if line and not line.startswith("#")]
+    assert lines[0] == "*"
+    let_in = {line.removeprefix("!") for line in lines if line.startswith("!")}
+    packages = {package for package in PACKAGES if (PROJECT / package).is_dir()}
+    assert packages <= let_in
+    assert let_in - packages - {"spinewise"} == {"pyproject.toml", "README.md", "LICENSE"}
+    commands = re.findall(r"^([A-Z]+) (.+)$", _text("Dockerfile"), re.MULTILINE)
+    assert [text for name, text in commands if name == "FROM"] == ["python:3.11-slim AS build", "python:3.11-slim"]
+    assert [text for name, text in commands if name == "USER"] == ["spinewise"]
+    assert dict(commands)["ENTRYPOINT"] == '["spinewise"]'
+    extras = re.search(r'^ARG EXTRAS="(.*)"$', _text("Dockerfile"), re.MULTILINE)
+    assert extras
+    assert set(extras[1].split(",")) <= PYPROJECT["project"]["optional-dependencies"].keys()
+
+
+def test_pages_begin_with_what_the_reader_can_do() -> None:
+    """Every page says it before its second heading; a decision begins with its question."""
+    for page in pages():
+        begin = re.split(r"^## ", page.read_text("utf-8"), maxsplit=1, flags=re.MULTILINE)[0]
+        text = " ".join(begin.split())
+        assert re.search(r"After reading (this|a) page you\b|At the end you have\b|\*\*Question\.\*\*", text), page
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_paths_exist(page: str) -> None:
+    """Every file and folder of the project that the page names is there."""
+    named = sorted(set(_PATH.findall(_text(page))) - _OF_USERS)
+    assert len(named) > 5
+    assert [path for path in named if not (PROJECT / path).exists()] == []
+
+
+def test_names_behind_paths_exist() -> None:
+    """Where docs/architecture.md names a function or class behind a file, the file defines it."""
+    page = _text("docs/architecture.md")
+    wanted = re.findall(r"`([\w/]+\.py)`(?::| \(| decides:) ?`?`?([A-Za-z_]\w+(?:\.\w+)?)`", page)
+    assert len(wanted) >= 3
+    for path, name in wanted:
+        tree = ast.parse(_text(path))
+        defined = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+        assert set(name.split(".")) <= defined, f"{path} does not define {name}"
+
+
+def test_picture_shows_the_rooms() -> None:
+    """The picture is the one that is drawn now, and it has every room of the four packages, and no other."""
+    assert drawn.PICTURE.read_text("utf-8") == drawn.picture(), "run `make docs`"
+    shown = {room.folder for room in drawn.ROOMS}
+    for package in ("flows", "pipeline", "postprocess"):
+        folders = {path.parent for path in (PROJECT / package).rglob("__init__.py")} - {PROJECT / package}
+        rooms = {f"{package}/{folder.relative_to(PROJECT / package).parts[0]}" for folder in folders}
+        assert rooms - shown == set()
+    assert [room for room in sorted(shown) if not (PROJECT / room).is_dir()] == []
+
+
+def test_boxes_of_the_picture_do_not_overlap() -> None:
+    """Every box has its own place within the picture, and its longest line fits in it."""
+    for room in drawn.ROOMS:
+        assert 0 <= room.x < room.x + room.width <= drawn.WIDTH
+        assert 0 <= room.y < room.y + room.height <= drawn.HEIGHT
+        assert max(8.6 * len(room.folder), *(6.5 * len(line) for line in room.purpose)) <= room.width, room.folder
+        for other in drawn.ROOMS:
+            apart = (
+                room.x + room.width <= other.x
+                or other.x + other.width <= room.x
+                or room.y + room.height <= other.y
+                or other.y + other.height <= room.y
+            )
+            assert other == room or apart, f"{room.folder} lies on {other.folder}"
