@@ -47,17 +47,17 @@ class Settings(BaseSettings):
     ledger: str | None = Field(None, description="the ledger of budgets: a file, sqlite:///PATH or postgresql://...")
     key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
     key_command: str | None = Field(
-        None, description="command that prints the master key, such as one that asks a vault"
+        None, description="command that prints the master key, such as one that queries a vault"
     )
     work_pool: str = Field("spinewise", min_length=1, description="Prefect work pool that deployments run on")
-    retries: int = Field(0, ge=0, le=20, description="how often a step, or a run that crashed, is tried again")
+    retries: int = Field(0, ge=0, le=20, description="how often a step, or a run that crashed, is retried")
     retry_delay: float = Field(30.0, ge=0, description="seconds before the first retry; doubled for each further one")
     timeout: float | None = Field(
-        None, gt=0, description="seconds after which a run is stopped; it can be gone on with"
+        None, gt=0, description="seconds after which a run is stopped; it can be resumed"
     )
     on_failure_command: str | None = Field(None, description="command run when a deployed run has failed for good")
     on_failure_webhook: str | None = Field(
-        None, description="URL told, by POST, when a deployed run has failed for good"
+        None, description="URL notified, by POST, when a deployed run has failed for good"
     )
 
     @classmethod

@@ -41,7 +41,7 @@ KeyDescriptorOption = Annotated[
 ]
 KeyCommandOption = Annotated[
     str | None,
-    typer.Option(help="Command that prints the master key, such as one that asks a vault; run without a shell."),
+    typer.Option(help="Command that prints the master key, such as one that queries a vault; run without a shell."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
 QuietOption = Annotated[
