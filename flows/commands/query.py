@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("query")(query)
+    app.command("query", short_help="Print numbers of a release with their margins of error.")(query)
 
 
 def query(
@@ -70,7 +71,7 @@ def query(
         opened = opened.companion(companion)
     _check(question, where, at, area, areas, table, csv, json)
     if question is None and table is None:
-        typer.echo(repr(opened))
+        typer.echo(_what_there_is(release, opened))
         return
     if table is not None:
         found = opened.table(table, str(at))
@@ -87,6 +88,18 @@ def query(
 
 def _is_text(csv: bool, json: bool) -> bool:
     return not csv and not json
+
+
+def _what_there_is(directory: Path, opened: Release) -> str:
+    """The release in a few lines, and commands that can be tried as they stand."""
+    begin = f"spinewise query {shlex.quote(str(directory))}"
+    level = opened.levels[min(1, len(opened.levels) - 1)]
+    attribute = shlex.quote(opened.schema.attributes[0].name)
+    lines = [*repr(opened).splitlines()[:-1], "", "Try:"]
+    tables = [table for table in opened.universe.tables if level in table.levels]
+    lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
+    lines += [f"  {begin} total --at {level}", f"  {begin} {attribute} --at {level} --csv"]
+    return "\n".join(lines)
 
 
 def _check(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +25,7 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
@@ -154,7 +154,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         SpecError: the file cannot be read, or is not TOML.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_toml_text(path)
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file; a spec in TOML is needed") from None
     except UnicodeDecodeError as error:
@@ -195,8 +195,8 @@ def spec_json_schema() -> dict[str, Any]:
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except TomlError as error:
         raise SpecError(f"{source}: {_toml_problem(str(error))}") from None
 
 
