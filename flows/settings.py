@@ -52,9 +52,7 @@ class Settings(BaseSettings):
     work_pool: str = Field("spinewise", min_length=1, description="Prefect work pool that deployments run on")
     retries: int = Field(0, ge=0, le=20, description="how often a step, or a run that crashed, is retried")
     retry_delay: float = Field(30.0, ge=0, description="seconds before the first retry; doubled for each further one")
-    timeout: float | None = Field(
-        None, gt=0, description="seconds after which a run is stopped; it can be resumed"
-    )
+    timeout: float | None = Field(None, gt=0, description="seconds after which a run is stopped; it can be resumed")
     on_failure_command: str | None = Field(None, description="command run when a deployed run has failed for good")
     on_failure_webhook: str | None = Field(
         None, description="URL notified, by POST, when a deployed run has failed for good"

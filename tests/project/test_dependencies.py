@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
 import textwrap
 import time
 import tomllib
-import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -24,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from project.conftest import PACKAGES, Installed
 from project.documents import PROJECT
+from releases.prefect_server import prefect_server, prefect_variables
 
 _PAGE = PROJECT / "docs" / "dependencies.md"
 #: Named for their caps alone; other dependencies would bring a newest version that does not work.
@@ -119,19 +115,6 @@ def test_both_copies_of_highs(order: tuple[str, str]) -> None:
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
 
 
-def prefect_variables(home: Path) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
-    return {
-        **kept,
-        "PREFECT_HOME": str(home),
-        "DO_NOT_TRACK": "1",
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "PREFECT_CLOUD_ENABLE_ORCHESTRATION_TELEMETRY": "false",
-        "PREFECT_TELEMETRY_ENABLE_RESOURCE_METRICS": "false",
-        "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
-    }
-
-
 def test_a_release_runs_without_a_network(release: Path, installed: Installed) -> None:
     """The flow and Prefect's own server, with these versions, ask for nothing beyond this machine."""
     assert (release / "releases" / "example" / "public" / "manifest.json").exists()
@@ -150,42 +133,6 @@ def test_the_guard_guards(installed: Installed, tmp_path: Path) -> None:
     other = Installed(installed.folder, {**installed.variables, "ATTEMPTS": str(noted)})
     other.run("python", "-c", textwrap.dedent(code), cwd=tmp_path)
     assert other.attempts() == ["look up 192.0.2.1", "look up example.org"]
-
-
-@contextlib.contextmanager
-def prefect_server(home: Path) -> Iterator[str]:
-    """A server on this machine; the address of its interface."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    variables = {**prefect_variables(home), "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    home.mkdir()
-    with (home / "server.log").open("w") as log:
-        server = subprocess.Popen(command, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            address = f"http://127.0.0.1:{port}/api"
-            until = time.monotonic() + 120
-            while not answers(f"{address}/health"):
-                assert server.poll() is None, (home / "server.log").read_text()
-                assert time.monotonic() < until, "the server did not start"
-                time.sleep(0.5)
-            yield address
-        finally:
-            server.terminate()
-            try:
-                server.wait(20)
-            except subprocess.TimeoutExpired:
-                server.kill()
-                server.wait()
-
-
-def answers(address: str) -> bool:
-    try:
-        with urllib.request.urlopen(address, timeout=5) as response:
-            return bool(response.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 @pytest.mark.slow
