@@ -327,8 +327,10 @@ def test_gaussian_noise_has_no_cost_in_a_budget_of_epsilon(file: str) -> None:
 
 
 def test_numbers_are_exact_in_the_database(file: str) -> None:
-    """The 65 queries of the 2020 persons cost their rho to the last digit: a second run of half of it fits a budget of
-    3/2 rho, and one with a ten-millionth of a millionth more does not."""
+    """The 65 queries of the 2020 persons cost their rho to the last digit.
+
+    A second run of half of it fits a budget of 3/2 rho, and one with a ten-millionth of a millionth more does not.
+    """
     rho = Fraction(542, 339) ** 2
     shares = [Fraction(1, 4097) * i for i in range(1, 64)]
     shares.append(1 - sum(shares))
