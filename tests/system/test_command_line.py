@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -71,7 +72,7 @@ def test_nothing_confidential_reaches_the_engine(prefect_home: Path, tmp_path: P
     lines[1] = ",".join([*lines[1].split(",")[:2], PLANTED])
     units.write_text("\n".join(lines) + "\n")
     persons.write_text(good + f"A0101,value{PLANTED},f,house\n")
-    home = {"PREFECT_HOME": str(prefect_home)}
+    home: dict[str, Any] = {"PREFECT_HOME": str(prefect_home)}
     refused = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, **home)
     assert (refused.returncode, refused.stdout) == (2, "")
     # The person at the keyboard is told all of it, once.
