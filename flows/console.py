@@ -132,7 +132,7 @@ def tell_error(error: SpinewiseError) -> None:
     console.print(f"Error: {error}")
     if isinstance(error, RefusedError):
         with suppress(OSError):
-            console.print(error.details.read_text(encoding="utf-8").rstrip())
+            console.print(error.reason())
 
 
 def tell_problems(what: str, problems: Iterable[str]) -> None:

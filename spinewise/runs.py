@@ -16,15 +16,12 @@ from flows.runs.request import Request, check_ledger_is_used, check_stated
 from flows.runs.rerun import rerun_release
 from flows.runs.run_here import retrying, run_here
 from flows.settings import load_settings
-from pipeline.errors import RecordsError, RefusedError
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from spinewise.frames import folder_of, records_of
 from spinewise.progress import progress_for
 from spinewise.specs import Spec, as_spec, with_areas
 from spinewise.verification import RerunResult
-
-_INPUT_WRONG = 2
 
 
 def run(
@@ -59,8 +56,8 @@ def run(
         The release, opened.
 
     Raises:
-        RecordsError: the records cannot be counted; the message names column and rows and shows what was found there,
-            so it is as confidential as they are.
+        RefusedError: the records cannot be counted, or no release could keep the constraints on them. Its `reason()`
+            names column and rows and shows what was found there; it is as confidential as the records.
         SpecError, InputError: something else that was given is wrong.
         BudgetRefusedError: the budget does not allow it; nothing was drawn.
         SpinewiseError: the run failed; the same call resumes it.
@@ -76,7 +73,7 @@ def run(
     checked = check_stated(request, resolved, tables)
     if ledger is not None:
         check_ledger_is_used(checked.universes, asked_for=True)
-    with _ledger(ledger), _reasons():
+    with _ledger(ledger):
         run_here(checked, progress_for(shown=progress), settings)
     if checked.run.warnings.exists():
         warnings.warn(
@@ -108,7 +105,7 @@ def rerun(
 
     Raises:
         InputError: the records or the key are not those of the release, or are not there.
-        RecordsError: the records cannot be counted.
+        RefusedError: the records cannot be counted; see `run`.
     """
     directory = release.directory if isinstance(release, Release) else Path(release)
     run_directory = release_at(directory)
@@ -122,10 +119,9 @@ def rerun(
     key = key_of_release(run_directory, source)
     bar = progress_for(shown=progress)
     try:
-        with _reasons():
-            done = rerun_release(
-                run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
-            )
+        done = rerun_release(
+            run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
+        )
     finally:
         bar.close()
     return RerunResult(directory, done.files, tuple(map(str, done.differences)), done.remarks)
@@ -181,17 +177,3 @@ def _ledger(url: str | None) -> Iterator[None]:
             del os.environ["SPINEWISE_LEDGER"]
         elif before is not None:
             os.environ["SPINEWISE_LEDGER"] = before
-
-
-@contextmanager
-def _reasons() -> Iterator[None]:
-    """Tell the caller, who has the records, what is wrong with them; all other reasons stay in restricted/."""
-    try:
-        yield
-        return
-    except RefusedError as error:
-        stage, _, _ = str(error).partition(":")
-        if stage != "tabulate" or error.exit_status != _INPUT_WRONG:
-            raise
-        reason = error.details.read_text("utf-8").rstrip()
-    raise RecordsError(reason)

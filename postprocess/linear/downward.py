@@ -9,18 +9,18 @@ anything linear they are what the measurements say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.algebra import Basis, chunks
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import inverse_off, range_projector
 from postprocess.linear.known import common_known
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, sum_of_blocks
-from postprocess.marginal import Marginal
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
 
 
@@ -40,52 +40,91 @@ class LevelVariances:
 
     def of_answers(self, basis: Basis, marginal: Marginal) -> FloatArray:
         """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them."""
+        return self.of_classes(basis, marginal)[self.classes]
+
+    def of_classes(self, basis: Basis, marginal: Marginal) -> FloatArray:
+        """The same of each class, `(n_classes, size)`."""
         variances = basis.answer_variances(self.covariance, marginal)
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
             variances = np.where(blind > 1e-9, np.nan, variances)
-        out: FloatArray = np.maximum(variances, 0.0)[self.classes]
+        out: FloatArray = np.maximum(variances, 0.0)
         return out
 
+    def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
+        """Those of some queries' answers alone, without the matrices."""
+        return AnswerVariances(self.classes, {one.key: self.of_classes(basis, one) for one in marginals})
 
-def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> FloatArray:
-    """J of the geounits of a level that has children, `(n, n_blocks, a, a)`."""
+
+@dataclass(frozen=True, eq=False)
+class AnswerVariances:
+    """Variances of some queries' answers at a level: what is left of `LevelVariances` when its matrices are let go.
+
+    Attributes:
+        classes: `(n,)` class of each geounit.
+        by_query: variances `(n_classes, size)` by the query's `key`.
+    """
+
+    classes: IntArray
+    by_query: dict[MarginalKey, FloatArray]
+
+    def of_classes(self, _: Basis, marginal: Marginal) -> FloatArray:
+        """Variances of each class, `(n_classes, size)`; as those of `LevelVariances`."""
+        return self.by_query[marginal.key]
+
+
+def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> tuple[FloatArray, IntArray]:
+    """J of the classes of a level that has children `(n_classes, n_blocks, a, a)`; class of each geounit `(n,)`."""
     children = estimates[level].children
     if children is not None:
-        return children.precision
-    below = estimates[level + 1]
-    summed = partial(sum_of_blocks, problem.spine.child_offsets(level), below.classes)
+        return children.precision, estimates[level].classes
+    below, n = estimates[level + 1], len(problem.spine.levels[level])
+    groups = ChildGroups.of(problem.spine.child_offsets(level), below.classes, np.zeros((n, 0)), counted=True)
+    summed = groups.sum_of_blocks
     # What every child knows, and what of any child nothing is known of.
     excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
     if below.info.any_unmeasured:
         excluded = range_projector(summed(below.info.unmeasured) + excluded)
-    return inverse_off(summed(below.info.covariance), excluded)
+    return inverse_off(summed(below.info.covariance), excluded), groups.classes
 
 
-def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[LevelVariances]:
-    """Covariances of the estimates of every level after both passes, top to bottom.
+def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[LevelVariances]:
+    """Covariances of the estimates of every level after both passes, top to bottom, one level at a time.
 
     In the topdown estimator, where a geounit's estimate uses its own measurements and its parent's estimate, the
     same recursion holds with the own V in place of the subtree's.
     """
     top = estimates[0]
-    out = [LevelVariances(top.classes, top.info.covariance, top.info.unmeasured)]
+    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured)
+    yield above
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents
-        pairs, classes = np.unique(np.stack([parents, estimate.classes]), axis=1, return_inverse=True)
-        parent, own = pairs
-        precision = _children_precision(problem, level - 1, estimates)[parent]
-        above = out[-1]
-        covariance = estimate.info.covariance[own]
-        gain = covariance @ precision
-        upper = above.covariance[above.classes[parent]]
-        single = np.diff(problem.spine.child_offsets(level - 1))[parent] == 1
-        total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
-        total = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
-        unmeasured = estimate.info.unmeasured[own]
-        unmeasured = np.where(single[:, None, None, None], above.unmeasured[above.classes[parent]], unmeasured)
-        out.append(LevelVariances(classes.ravel().astype(np.int64), total, unmeasured))
+        precision, said = _children_precision(problem, level - 1, estimates)
+        alone = np.diff(problem.spine.child_offsets(level - 1)) == 1
+        keys = np.stack([above.classes[parents], said[parents], alone[parents], estimate.classes])
+        kinds, classes = np.unique(keys, axis=1, return_inverse=True)
+        total = np.empty((kinds.shape[1], *precision.shape[1:]))
+        for rows in chunks(len(total), total[0].size):
+            upper, of, single, own = kinds[:, rows]
+            total[rows] = _final(estimate.info.covariance[own], precision[of], above.covariance[upper], single == 1)
+        unmeasured = above.unmeasured[:1]
+        if above.unmeasured.any() or estimate.info.any_unmeasured:
+            upper, _, single, own = kinds
+            unmeasured = np.where(
+                (single == 1)[:, None, None, None],
+                above.unmeasured[upper if len(above.unmeasured) > 1 else 0 * upper],
+                estimate.info.unmeasured[own],
+            )
+        above = LevelVariances(classes.ravel().astype(np.int64), total, unmeasured)
+        yield above
+
+
+def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, single: BoolArray) -> FloatArray:
+    """V~ of children with covariances V, whose parents have J and V~ `upper`; all `(n, n_blocks, a, a)`."""
+    gain = covariance @ precision
+    total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
+    out: FloatArray = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
     return out
 
 
@@ -107,7 +146,7 @@ def unbiased_estimates(
         children = estimates[level - 1].children
         assert children is not None
         moved = basis.fold(above - children.mean)
-        correction = basis.unfold(basis.apply(children.precision, moved))
+        correction = basis.unfold(basis.apply(children.precision, moved, estimates[level - 1].classes))
         single = np.diff(problem.spine.child_offsets(level - 1)) == 1
     step = max(1, CHUNK_CELLS // problem.n_cells)
     for first in range(0, len(estimate.classes), step):
@@ -115,7 +154,7 @@ def unbiased_estimates(
         best = basis.unfold(estimates_of(problem, basis, level, estimate, rows)[0])
         if correction is not None and above is not None:
             parents = problem.spine.levels[level].parents[rows]
-            covariance = estimate.info.covariance[estimate.classes[rows]]
-            best = best + basis.unfold(basis.apply(covariance, basis.fold(correction[parents])))
+            moved = basis.apply(estimate.info.covariance, basis.fold(correction[parents]), estimate.classes[rows])
+            best = best + basis.unfold(moved)
             best = np.where(single[parents][:, None], above[parents], best)
         yield slice(first, int(rows[-1]) + 1), best

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from postprocess.algebra import CHUNK_NUMBERS, chunks
 from postprocess.arrays import FloatArray
 
 #: Eigenvalues below this, relative to the largest, count as zero when directions are told apart.
@@ -37,6 +38,16 @@ def inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     Raises:
         numpy.linalg.LinAlgError: a matrix is singular outside `excluded`.
     """
+    if matrices.ndim == 4 and matrices.shape == excluded.shape and matrices.size > CHUNK_NUMBERS:
+        # Half a dozen arrays of this size are needed on the way.
+        out = np.empty_like(matrices)
+        for rows in chunks(len(matrices), matrices[0].size):
+            out[rows] = _inverse_off(matrices[rows], excluded[rows])
+        return out
+    return _inverse_off(matrices, excluded)
+
+
+def _inverse_off(matrices: FloatArray, excluded: FloatArray) -> FloatArray:
     size = matrices.shape[-1]
     identity = np.eye(size)
     kept = identity - excluded
