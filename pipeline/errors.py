@@ -9,6 +9,7 @@ from geography.errors import InputError, SpineError, SpinewiseError
 __all__ = [
     "BudgetRefusedError",
     "InputError",
+    "MemoryShortError",
     "RecordsError",
     "RefusedError",
     "ReleaseError",
@@ -28,6 +29,15 @@ class RecordsError(InputError):
 
 class ReleaseError(SpinewiseError):
     """A release directory is not what it says it is, or cannot be written."""
+
+
+class MemoryShortError(SpinewiseError):
+    """The machine has not enough memory now; the same may do with more, or with fewer workers."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: not enough memory; run the same again with fewer --workers, or where there is more of it"
+        )
 
 
 class BudgetRefusedError(SpinewiseError):

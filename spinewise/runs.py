@@ -18,6 +18,7 @@ from flows.runs.run_here import retrying, run_here
 from flows.settings import load_settings
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
+from pipeline.release.layout import RunDirectory
 from spinewise.frames import folder_of, records_of
 from spinewise.progress import progress_for
 from spinewise.specs import Spec, as_spec, with_areas
@@ -79,7 +80,7 @@ def run(
         warnings.warn(
             f"there are remarks on the records and the spec's constraints, see {checked.run.warnings}", stacklevel=2
         )
-    return open_release(checked.run.root)
+    return _opened(checked.run.root)
 
 
 def rerun(
@@ -157,6 +158,15 @@ def estimate(
         root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, count, bar)
     finally:
         bar.close()
+    return _opened(root)
+
+
+def _opened(root: Path) -> Release:
+    """The release of a run that has ended well, with a warning for each of its remarks; for the caller's caller."""
+    remarks = RunDirectory(root).remarks
+    if remarks.exists():
+        for remark in remarks.read_text(encoding="utf-8").splitlines():
+            warnings.warn(remark, stacklevel=3)
     return open_release(root)
 
 
