@@ -92,7 +92,7 @@ def test_tooltips_say_what_the_file_says(shown: Opened, release: Release, table:
     number = str(release.levels.index(level))
     if shown.page.input_value("#level") != number:
         shown.wait("select_option", "#level", number)
-    label = next(iter(release.table(table, level)))
+    label = next(iter(release.table(table, level).columns))
     mark = ".mark-shape path" if level == "tract" else ".mark-symbol path"
     places = shown.page.locator(f"#picture svg {mark}")
     codes = set()
