@@ -17,6 +17,7 @@ import re
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -81,7 +82,7 @@ margins = false
 """
 
 
-def bench_2010() -> dict[str, object]:
+def bench_2010() -> dict[str, Any]:
     """The whole run on all leaves of 2010: seconds, memory, people."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -105,7 +106,7 @@ def spec_2020() -> str:
     return text + "\n[publish]\nmargins = false\nmicrodata = false\n"
 
 
-def bench_2020(states: list[int], workers: int = 2) -> dict[str, object]:
+def bench_2020(states: list[int], workers: int = 2) -> dict[str, Any]:
     """One run on the blocks of some states."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -119,25 +120,25 @@ def bench_2020(states: list[int], workers: int = 2) -> dict[str, object]:
         "blocks": blocks,
         "seconds": done["seconds"],
         "peak_mb": done["peak_mb"],
-        "post-processing": sum(v for k, v in estimation(stages).items() if k != "measuring"),  # type: ignore[arg-type]
+        "post-processing": sum(v for k, v in estimation(stages).items() if k != "measuring"),
         "gigabytes": size / 1e9,
         "free_gigabytes": free / 1e9,
         "stages": stages,
     }
 
 
-def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, object]]:
+def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, Any]]:
     """Runs on more and more states, as long as the next, by the last one's pace, ends within the minutes."""
     blocks = pd.read_parquet(DATA / "us_2020_block_spine_exTXDC.parquet")["block"] // 10**13
     sizes = blocks.value_counts()
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     left = minutes * 60
     for states in groups:
         wanted = int(sizes[states].sum())
-        if rows and float(rows[-1]["seconds"]) / int(rows[-1]["blocks"]) * wanted > left:  # type: ignore[call-overload,arg-type]
+        if rows and float(rows[-1]["seconds"]) / int(rows[-1]["blocks"]) * wanted > left:
             break
         rows.append(bench_2020(states))
-        left -= float(rows[-1]["seconds"])  # type: ignore[arg-type]
+        left -= float(rows[-1]["seconds"])
     return rows
 
 
@@ -151,7 +152,7 @@ def main() -> None:
     if not DATA.is_dir():
         print("bench_national: the real census data (../shared/data) is not beside the project; nothing is measured")
         return
-    figures: dict[str, object] = {}
+    figures: dict[str, Any] = {}
     parts = arguments.part or ["2010", "2020"]
     if "2010" in parts:
         found = bench_2010()
@@ -173,12 +174,12 @@ def main() -> None:
                 f"  {row['peak_mb']:8.0f}  {row['gigabytes']:10.2f}"
             )
         if len(rows) > 1:
-            logs = np.log([[float(row[k]) for row in rows] for k in ("blocks", "seconds", "peak_mb")])  # type: ignore[arg-type]
+            logs = np.log([[float(row[k]) for row in rows] for k in ("blocks", "seconds", "peak_mb")])
             print(f"  exponent of the seconds in the blocks {np.polyfit(logs[0], logs[1], 1)[0]:.2f}   target 1.05")
             print(f"  exponent of the peak memory           {np.polyfit(logs[0], logs[2], 1)[0]:.2f}   target flat")
             first, last = rows[-2], rows[-1]
-            pace = (float(last["seconds"]) - float(first["seconds"])) / (int(last["blocks"]) - int(first["blocks"]))  # type: ignore[arg-type,call-overload]
-            whole = float(last["seconds"]) + pace * (N_BLOCKS - int(last["blocks"]))  # type: ignore[arg-type,call-overload]
+            pace = (float(last["seconds"]) - float(first["seconds"])) / (int(last["blocks"]) - int(first["blocks"]))
+            whole = float(last["seconds"]) + pace * (N_BLOCKS - int(last["blocks"]))
             print(
                 f"  all {N_BLOCKS:,} blocks, extrapolated from the last two rows: {whole / 60:.0f} minutes, target 120"
             )

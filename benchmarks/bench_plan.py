@@ -14,6 +14,7 @@ import resource
 import tempfile
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -57,7 +58,7 @@ def measured_error(directory: Path, level: str, query: Query, geounits: int) -> 
     return float(off / geounits)
 
 
-def bench_divisions(name: str, keys: int) -> dict[str, object]:
+def bench_divisions(name: str, keys: int) -> dict[str, Any]:
     """Planned and measured errors of the found, the spec's own and the equal division of the spec's budget."""
     plan = plan_release(PROJECT / "examples" / EXAMPLES[name], None, 2)
     expectation = plan.universes[0].expectation
@@ -108,7 +109,7 @@ def subset(folder: Path, share: float) -> None:
         frame[frame["block"].str[:11].isin(chosen)].to_parquet(folder / f"{file}.parquet")
 
 
-def bench_cost(name: str) -> list[dict[str, object]]:
+def bench_cost(name: str) -> list[dict[str, Any]]:
     """Foretold and used: seconds of one core, elapsed seconds, peak memory."""
     rows = []
     for share, margins in RUNS:
@@ -146,13 +147,13 @@ def main() -> None:
     if not DATA.is_dir():
         print("bench_plan: the real census data (../shared/data) is not beside the project; nothing is measured")
         return
-    figures: dict[str, object] = {}
+    figures: dict[str, Any] = {}
     for name in arguments.data or list(EXAMPLES):
         if "divisions" in (arguments.part or ["divisions"]):
             found = bench_divisions(name, arguments.keys)
             figures[f"{name} divisions"] = found
             print(f"\n{name}: errors of a geounit, planned / measured, rho = {found['budget']}, {found['aims']}")
-            for row in found["rows"]:  # type: ignore[attr-defined]
+            for row in found["rows"]:
                 each = ", ".join(f"{k} {v:.2f} / {row['measured'][k]:.2f}" for k, v in row["planned"].items())
                 print(f"  {row['division']}: sum {row['planned sum']:.2f} / {row['measured sum']:.2f}; {each}")
         if "cost" in (arguments.part or ["cost"]):
@@ -165,7 +166,7 @@ def main() -> None:
                     f"  {row['share']:.0%} of the tracts, margins {row['margins']}: "
                     + ", ".join(
                         f"{key} {foretold[key]:.0f} / {row[key]:.0f}" for key in ("core_seconds", "seconds", "peak_mb")
-                    )  # type: ignore[index,call-overload]
+                    )
                 )
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

@@ -16,7 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -42,7 +45,7 @@ def spec_text(name: str, *, key: int, estimator: str, margins: bool, folder: Pat
     return text + ("" if margins else "\n[publish]\nmargins = false\n")
 
 
-def run(folder: Path, text: str, workers: int = 2) -> dict[str, object]:
+def run(folder: Path, text: str, workers: int = 2) -> dict[str, Any]:
     """`spinewise run` in a process of its own: wall seconds, peak memory of all its processes, stages, directory."""
     spec = folder / "release.toml"
     spec.write_text(text, encoding="utf-8")
@@ -94,13 +97,13 @@ def estimation(found: dict[str, float]) -> dict[str, float]:
     }
 
 
-def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[str, object]:
+def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[str, Any]:
     """Medians of whole runs, by the command."""
     runs = []
     for _ in range(1 if margins else times):
         with tempfile.TemporaryDirectory() as folder:
             runs.append(run(Path(folder), spec_text(name, key=1, estimator="full", margins=margins)))
-    names = list(runs[0]["stages"])  # type: ignore[call-overload]
+    names = list(runs[0]["stages"])
     return {
         "runs": len(runs),
         "seconds": float(np.median([one["seconds"] for one in runs])),
@@ -109,7 +112,7 @@ def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[st
     }
 
 
-def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
+def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
     """The batched solver over all families against cvxpy family by family, on a sample and extrapolated by level."""
     from threadpoolctl import threadpool_limits
 
@@ -119,9 +122,10 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
     from flows.execution.workers import Workers
     from flows.runs.request import Request, check_request
     from pipeline.inputs.geography import read_spine
+    from postprocess.downward import level as downward
     from postprocess.downward.level import downward_level
-    from postprocess.downward.level import level as downward
     from postprocess.families.cvxpy_reference import solve_with_cvxpy
+    from postprocess.families.family import Family, Solution
     from postprocess.families.solve import solve_families
     from postprocess.linear.upward import basis_of, upward_pass
 
@@ -138,39 +142,38 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, object]:
             )
             basis = basis_of(problem)
             estimates = upward_pass(problem, basis)
-            kept: list[tuple[int, list[object]]] = []
+            kept: list[tuple[int, list[Family]]] = []
             batched = 0.0
 
-            def timed(families: list[object], _: str) -> list[object]:
+            def timed(families: Sequence[Family], _: str) -> list[Solution]:
                 nonlocal batched
                 began = time.perf_counter()
-                solutions = solve_families(families, "batched")  # type: ignore[arg-type]
+                solutions = solve_families(families, "batched")
                 batched += time.perf_counter() - began
                 kept.append((level, list(families)))
-                return solutions  # type: ignore[return-value]
+                return solutions
 
-            downward.solve_families = timed  # type: ignore[assignment]
             above = None
-            for level, estimate in enumerate(estimates):
-                above, _ = downward_level(problem, basis, level, estimate, above)
-            downward.solve_families = solve_families
+            with mock.patch.object(downward, "solve_families", timed):
+                for level, estimate in enumerate(estimates):
+                    above, _ = downward_level(problem, basis, level, estimate, above)
             rng = np.random.default_rng(1)
             stated, alike, solved, counted = 0.0, 0.0, 0, 0
-            strata: dict[tuple[int, int], list[object]] = {}
+            strata: dict[tuple[int, int], list[Family]] = {}
             for level, families in kept:
                 for family in families:
-                    strata.setdefault((level, int(family.n_cells > 8)), []).append(family)  # type: ignore[attr-defined]
+                    strata.setdefault((level, int(family.n_cells > 8)), []).append(family)
             for families in strata.values():
-                small = [f for f in families if f.precision.size <= 2_000_000]  # type: ignore[attr-defined]
+                small = [f for f in families if f.precision.size <= 2_000_000]
                 if not small:
                     continue
                 chosen = rng.choice(len(small), min(sample, len(small)), replace=False)
                 began = time.perf_counter()
                 for i in chosen:
-                    solve_with_cvxpy(small[i])  # type: ignore[arg-type]
+                    solve_with_cvxpy(small[i])
                 stated += (time.perf_counter() - began) / len(chosen) * len(small)
                 began = time.perf_counter()
-                solve_families(small, "batched")  # type: ignore[arg-type]
+                solve_families(small, "batched")
                 alike += time.perf_counter() - began
                 solved += len(chosen)
                 counted += len(small)
@@ -263,12 +266,15 @@ def bench_coverage(name: str, keys: int = 10) -> dict[str, dict[str, float]]:
             found.append(covered(Path(str(done["directory"]))))
     summed = pd.concat(found).groupby(["table", "level"], sort=False).sum()
     return {
-        f"{level}: {table}": {"numbers": int(row["numbers"]), "coverage": float(row["inside"] / row["numbers"])}
-        for (table, level), row in summed.iterrows()
+        f"{row['level']}: {row['table']}": {
+            "numbers": int(row["numbers"]),
+            "coverage": float(row["inside"] / row["numbers"]),
+        }
+        for row in summed.reset_index().to_dict("records")
     }
 
 
-def bench_growth(name: str) -> dict[str, object]:
+def bench_growth(name: str) -> dict[str, Any]:
     """Post-processing seconds for 1/8, 1/4, 1/2 and all of the state's tracts, and the exponent in the blocks."""
     persons = pd.read_parquet(DATA / "ri_pl94_persons.parquet")
     units = pd.read_parquet(DATA / "ri_pl94_units.parquet")
@@ -286,14 +292,14 @@ def bench_growth(name: str) -> dict[str, object]:
             for _ in range(2):
                 with tempfile.TemporaryDirectory() as out:
                     text = spec_text(name, key=1, estimator="full", margins=False, folder=folder)
-                    found = estimation(run(Path(out), text)["stages"])  # type: ignore[arg-type]
+                    found = estimation(run(Path(out), text)["stages"])
                     seconds.append(found["upward pass"] + found["solves and rounding"])
         rows.append({"blocks": int(tracts.isin(chosen).sum()), "seconds": float(min(seconds))})
     blocks, took = (np.log([row[what] for row in rows]) for what in ("blocks", "seconds"))
     return {"rows": rows, "exponent": float(np.polyfit(blocks, took, 1)[0])}
 
 
-def _print(title: str, rows: list[tuple[str, ...]]) -> None:
+def _print(title: str, rows: Sequence[tuple[str, ...]]) -> None:
     print(f"\n{title}")
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
@@ -316,9 +322,9 @@ def main() -> None:
         if "stages" in parts:
             found = bench_stages(name)
             figures[f"{name} stages"] = found
-            rows = [("stage", "seconds")]
-            rows += [(stage, f"{seconds:.2f}") for stage, seconds in found["stages"].items()]  # type: ignore[attr-defined]
-            rows += [(stage, f"{seconds:.2f}") for stage, seconds in estimation(found["stages"]).items()]  # type: ignore[arg-type]
+            rows: list[tuple[str, ...]] = [("stage", "seconds")]
+            rows += [(stage, f"{seconds:.2f}") for stage, seconds in found["stages"].items()]
+            rows += [(stage, f"{seconds:.2f}") for stage, seconds in estimation(found["stages"]).items()]
             rows += [("whole command", f"{found['seconds']:.1f}"), ("peak memory, MB", f"{found['peak_mb']:.0f}")]
             _print(f"{name}: spinewise run without margins, 2 workers, median of {found['runs']}", rows)
         if "solver" in parts:
@@ -341,7 +347,7 @@ def main() -> None:
             found = bench_growth(name)
             figures[f"{name} growth"] = found
             rows = [("blocks", "seconds of post-processing")]
-            rows += [(f"{row['blocks']:,}", f"{row['seconds']:.2f}") for row in found["rows"]]  # type: ignore[attr-defined]
+            rows += [(f"{row['blocks']:,}", f"{row['seconds']:.2f}") for row in found["rows"]]
             rows += [("exponent", f"{found['exponent']:.2f}")]
             _print(f"{name}: growth", rows)
         if "margins" in parts:

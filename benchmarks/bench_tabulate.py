@@ -81,7 +81,7 @@ def count_with_pandas(path: Path, _n_blocks: int) -> tuple[int, int]:
     import pandas as pd
 
     if path.suffix == ".csv":
-        frame = pd.read_csv(path, dtype={"block": str, **dict.fromkeys(SIZES, "int8")})
+        frame = pd.read_csv(path, dtype={"block": "str", **dict.fromkeys(SIZES, "int8")})
     else:
         frame = pd.read_parquet(path)
     counts = frame.groupby(["block", *SIZES], sort=True).size()

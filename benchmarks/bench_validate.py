@@ -110,7 +110,7 @@ def check_with_pandas(path: Path) -> dict[str, int]:
 
     allowed = pd.read_parquet(path.parent / "blocks.parquet")["block"]
     if path.suffix == ".csv":
-        frame = pd.read_csv(path, dtype={"block": str, **dict.fromkeys(SIZES, "int8")})
+        frame = pd.read_csv(path, dtype={"block": "str", **dict.fromkeys(SIZES, "int8")})
     else:
         frame = pd.read_parquet(path)
     found = {"block": int((~frame["block"].isin(allowed)).sum())}

@@ -1,0 +1,1 @@
+"""Runs and their commands: what reads records, measures, estimates, publishes and checks, in steps."""

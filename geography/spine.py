@@ -71,18 +71,22 @@ class Spine:
 
     @property
     def level_names(self) -> tuple[str, ...]:
+        """The names of the levels from the top."""
         return tuple(level.name for level in self.levels)
 
     @property
     def n_levels(self) -> int:
+        """How many levels there are."""
         return len(self.levels)
 
     @property
     def leaf_level(self) -> Level:
+        """The lowest level."""
         return self.levels[-1]
 
     @property
     def n_leaves(self) -> int:
+        """How many geounits the lowest level has."""
         return len(self.leaf_level)
 
     def index_of(self, name: str) -> int:

@@ -67,6 +67,7 @@ class Basis:
 
     @property
     def asymmetric(self) -> tuple[int, ...]:
+        """The attributes that are not symmetric, by their numbers."""
         return tuple(j for j in range(len(self.shape)) if j not in self.symmetric)
 
     @property
@@ -76,10 +77,12 @@ class Basis:
 
     @property
     def symmetric_shape(self) -> tuple[int, ...]:
+        """How many values each symmetric attribute has."""
         return tuple(self.shape[j] for j in self.symmetric)
 
     @property
     def n_blocks(self) -> int:
+        """How many blocks the symmetric attributes make: one for each set of them."""
         return 1 << len(self.symmetric)
 
     @cached_property

@@ -34,10 +34,12 @@ class Marginal:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
+        """How many groups each attribute has."""
         return tuple(int(group.max()) + 1 for group in self.groups)
 
     @property
     def size(self) -> int:
+        """How many numbers the marginal has."""
         return math.prod(self.sizes)
 
     @cached_property

@@ -95,6 +95,7 @@ class Problem:
 
     @property
     def n_cells(self) -> int:
+        """Cells of the schema."""
         return math.prod(self.shape)
 
     def first_row(self, level: int) -> int:

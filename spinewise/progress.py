@@ -47,23 +47,28 @@ class NotebookBar:
         self._drawn = 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take the steps of the run, and draw the empty bar."""
         self._count.begin(steps)
         self._handle = self._display({"text/html": self._picture("")}, raw=True, display_id=True)
 
     def start(self, step: Step) -> None:
+        """Draw the bar with the name of the step that starts."""
         self._count.start(step)
         self._draw(step.name)
 
     def advance(self, geounits: int) -> None:
+        """Count geounits, and draw them when the last picture is old enough."""
         self._count.advance(geounits)
         if self._count.step is not None and time.monotonic() - self._drawn > _PAUSE:
             self._draw(self._count.step.name)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """Draw the bar with the step done."""
         self._count.finish(skipped=skipped)
         self._draw(step.name)
 
     def close(self) -> None:
+        """Take the bar away."""
         if self._handle is not None:
             self._handle.update({"text/html": ""}, raw=True)
             self._handle = None

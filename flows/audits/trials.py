@@ -82,6 +82,7 @@ class Case:
 
     @property
     def subject(self) -> str:
+        """The guarantee that is tried, as a finding names it."""
         name = "rho" if self.framework == "zcdp" else "epsilon"
         return f"{self.framework}, {self.neighbours}, {name} = {self.budget}"
 
@@ -110,6 +111,7 @@ def _neighbour(case: Case) -> Sequence[tuple[str, str]]:
 
 
 def checked_spec(path: Path) -> CheckedRequest:
+    """The spec of a trial, checked as a run checks it, with one worker and no key file."""
     return check_request(Request(path, path.parent, data=None, workers=1, key_file=None))
 
 

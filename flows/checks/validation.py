@@ -77,6 +77,7 @@ class Validation:
 
     @property
     def passed(self) -> bool:
+        """Whether nothing was found."""
         return not self.findings
 
     def as_dict(self) -> dict[str, object]:

@@ -49,6 +49,7 @@ class Computed:
 
     @cached_property
     def basis(self) -> Basis:
+        """The blocks that all geounits share."""
         return basis_of(self.stated)
 
     @cached_property
@@ -58,6 +59,7 @@ class Computed:
 
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
+        """The passes in their order."""
         return passes_of(self.stated)
 
     @cached_property

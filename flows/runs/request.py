@@ -83,6 +83,7 @@ class CheckedRequest:
 
     @property
     def run(self) -> RunDirectory:
+        """The directory of the release, below that of the request."""
         return RunDirectory(self.request.out / self.spec.name)
 
 

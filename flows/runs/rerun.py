@@ -50,6 +50,7 @@ class Rerun:
 
     @property
     def same(self) -> bool:
+        """Whether every file came out as it was."""
         return not self.differences
 
 

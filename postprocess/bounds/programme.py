@@ -57,6 +57,7 @@ class Section:
 
     @property
     def n_unknowns(self) -> int:
+        """Unknown numbers of all levels together."""
         return sum(int(np.prod(self.size(level))) for level in range(len(self.rows)))
 
     def group(self, level: int, statement: Statement) -> IntArray:
@@ -139,6 +140,7 @@ class Rows:
         self.entries.append((rows, columns, np.full(len(rows), value)))
 
     def matrix(self, n_columns: int) -> sp.csr_array:
+        """The entries so far as a matrix, `(n_rows, n_columns)`."""
         parts = self.entries or [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
         rows, columns, values = (np.concatenate([part[i] for part in parts]) for i in range(3))
         return sp.csr_array((values, (rows, columns)), shape=(self.n_rows, n_columns))

@@ -46,6 +46,7 @@ class SolverReport:
     largest_difference: float = 0.0
 
     def add(self, solution: Solution) -> None:
+        """Count one family: its solver, its iterations and its largest residuals."""
         self.families += 1
         self.by_solver[solution.solver] = self.by_solver.get(solution.solver, 0) + 1
         self.iterations += solution.iterations
@@ -53,6 +54,7 @@ class SolverReport:
         self.dual = max(self.dual, solution.dual)
 
     def merge(self, other: SolverReport) -> None:
+        """Count the families of another report too."""
         self.families += other.families
         for solver, count in other.by_solver.items():
             self.by_solver[solver] = self.by_solver.get(solver, 0) + count

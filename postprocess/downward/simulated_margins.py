@@ -87,6 +87,7 @@ class ErrorCounts:
         )
 
     def add(self, other: ErrorCounts) -> None:
+        """Count the errors of another simulated run too."""
         self.small = self.small + other.small
         self.large += other.large
 

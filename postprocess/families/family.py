@@ -21,7 +21,7 @@ class GroupRange:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Least squares over the C children of one parent and the k cells that are not zero in it:
+    """Least squares over the C children of one parent and the k cells that are not zero in it.
 
         minimise   sum_c  1/2 x_c' precision_c x_c - linear_c' x_c
         subject to 0 <= x <= upper,   sum_c x_c = parent,   sums of x_c over held groups = held,   ranges.
@@ -50,14 +50,17 @@ class Family:
 
     @property
     def n_children(self) -> int:
+        """C, the children of the parent."""
         return self.linear.shape[0]
 
     @property
     def n_cells(self) -> int:
+        """k, the cells that are not zero in it."""
         return self.linear.shape[1]
 
     @property
     def shared(self) -> bool:
+        """Whether all children have the same precision."""
         return self.precision.shape[0] == 1
 
     @cached_property

@@ -32,6 +32,7 @@ class Shape:
 
     @classmethod
     def of(cls, family: Family) -> Shape:
+        """The shape that a family is padded to."""
         rows = 0 if family.held is None else family.held.shape[1]
         rows += sum(one.lower.shape[1] for one in family.ranges)
         return cls(padded(family.n_cells), rows if rows < 2 else padded(rows), family.parent is not None)
@@ -75,6 +76,7 @@ class Stack:
 
     @classmethod
     def of(cls, families: Sequence[Family], shape: Shape) -> Stack:
+        """The families side by side, padded to one shape."""
         sizes = [family.n_children for family in families]
         kinds = [len(family.precision) for family in families]
         n, k, g = sum(sizes), shape.cells, shape.rows

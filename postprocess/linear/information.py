@@ -168,6 +168,7 @@ class Information:
 
     @property
     def any_unmeasured(self) -> bool:
+        """Whether some direction is measured nowhere."""
         return bool(self.unmeasured.any())
 
 

@@ -243,6 +243,7 @@ class LevelSums:
 
     @property
     def any_fixed(self) -> bool:
+        """Whether some numbers are known without noise."""
         return bool(self.invariants) or self.fixed is not None
 
     def estimates(

@@ -31,7 +31,7 @@ def random_areas(rng: np.random.Generator, spine: Spine, n: int) -> OffSpineArea
     rows = []
     for number in range(n):
         first = int(rng.integers(0, spine.n_leaves))
-        last = int(min(spine.n_leaves, first + rng.integers(1, max(2, spine.n_leaves // 2))))
+        last = min(spine.n_leaves, first + int(rng.integers(1, max(2, spine.n_leaves // 2))))
         rows += [("place", f"{number}", code) for code in spine.leaf_level.geocodes[first:last]]
     return OffSpineAreas.of(spine, *zip(*rows, strict=True))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from geography.spine import Spine
+from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 
 
@@ -22,7 +23,7 @@ class DenseEstimate:
     estimable: np.ndarray
 
 
-def query_matrix(marginal, n_cells: int) -> np.ndarray:
+def query_matrix(marginal: Marginal, n_cells: int) -> np.ndarray:
     matrix = np.zeros((marginal.size, n_cells))
     matrix[marginal.cell_answer, np.arange(n_cells)] = 1.0
     return matrix

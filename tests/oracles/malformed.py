@@ -89,7 +89,7 @@ def spec_texts(draw: Callable[..., Any], good: str) -> str:
         place = draw(st.sampled_from(places(content)))
         inside = content
         for part in place[:-1]:
-            inside = inside[part]  # type: ignore[index]
+            inside = inside[part]
         what = draw(st.sampled_from(["replace", "replace", "remove", "rename", "add"]))
         _change(draw, inside, place[-1], what)
     return toml(content)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 class NoServerError(Exception):
@@ -40,7 +41,7 @@ def server() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # a socket's path must be short
     running: subprocess.Popen[bytes] | None = None
     try:
-        identity: dict[str, int] = {}
+        identity: dict[str, Any] = {}
         if os.getuid() == 0:  # the server refuses to be root
             user = _unprivileged()
             os.chown(folder, user.pw_uid, user.pw_gid)
@@ -56,7 +57,7 @@ def server() -> Iterator[str]:
                 raise NoServerError(f"initdb failed: {(folder / 'log').read_text()[-300:]}")
             options = {"listen_addresses": "", "max_connections": "80", "fsync": "off", "shared_buffers": "16MB"}
             running = subprocess.Popen(
-                [programs / "postgres", "-D", folder / "data", "-k", folder]
+                [str(programs / "postgres"), "-D", str(folder / "data"), "-k", str(folder)]
                 + [part for name, value in options.items() for part in ("-c", f"{name}={value}")],
                 env=environment, stdout=log, stderr=log, extra_groups=[] if identity else None, **identity,
             )  # fmt: skip

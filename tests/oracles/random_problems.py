@@ -81,19 +81,19 @@ def random_problem(
             bounds[level].append(GroupBounds("total", total, answer, answer))
     marginals = random_marginals(rng, shape, recode=recode)
     detailed = next(m for m in marginals if m.size == n_cells)
-    measured = []
+    measured: list[tuple[Measured, ...]] = []
     for counts in truth:
         picked = [m for m in marginals if rng.random() < 0.4]
         if complete and detailed not in picked:
             picked.append(detailed)
         if not complete and rng.random() < 0.25:
             picked = []
-        level = []
+        taken: list[Measured] = []
         for marginal in picked:
             variance = float(rng.choice([0.5, 2.0, 9.0, 40.0]))
             noise = np.rint(rng.normal(0, variance**0.5, (len(counts), marginal.size))).astype(np.int64)
-            level.append(Measured(marginal, marginal.answer(counts) + noise, variance))
-        measured.append(tuple(level))
+            taken.append(Measured(marginal, marginal.answer(counts) + noise, variance))
+        measured.append(tuple(taken))
     problem = Problem(
         spine=spine,
         shape=shape,
@@ -112,7 +112,7 @@ def bypassed(problem: Problem) -> Problem:
     for number, (ends, level) in enumerate(zip(last, problem.measured, strict=True)):
         kind = np.where(ends < 0, -1, ends - number).astype(np.int8)
         factors = [1.0 / (1.0 + 0.7 * extra) for extra in range(1, problem.spine.n_levels)]
-        level = [replace(one, others=tuple(one.variance * factor for factor in factors)) for one in level]
-        measured.append(tuple(replace(one, values=np.where(kind[:, None] < 0, 0, one.values)) for one in level))
+        again = [replace(one, others=tuple(one.variance * factor for factor in factors)) for one in level]
+        measured.append(tuple(replace(one, values=np.where(kind[:, None] < 0, 0, one.values)) for one in again))
         kinds.append(kind if level else None)
     return replace(problem, measured=tuple(measured), kinds=tuple(kinds))

@@ -113,7 +113,8 @@ def write_2020(state: State, folder: Path) -> Path:
         "STUSAB": 1, "SUMLEV": 2, "GEOCOMP": 4, "LOGRECNO": 7, "STATE": 12, "COUNTY": 14, "PLACE": 29, "TRACT": 32,
         "BLKGRP": 33, "BLOCK": 34, "AIANHH": 35, "NAME": 87, "POP100": 90, "HU100": 91,
     }  # fmt: skip
-    geo, segments = [], {1: [], 2: [], 3: []}
+    geo: list[str] = []
+    segments: dict[int, list[str]] = {1: [], 2: [], 3: []}
     for number, (level, area, more) in enumerate(records(state), 1):
         fields = header_fields(level, area, more, number)
         record = [""] * 97
@@ -134,7 +135,8 @@ def write_2010(state: State, folder: Path) -> Path:
         "STUSAB": 7, "SUMLEV": 9, "GEOCOMP": 12, "LOGRECNO": 19, "STATE": 28, "COUNTY": 30, "PLACE": 46, "TRACT": 55,
         "BLKGRP": 61, "BLOCK": 62, "AIANHH": 77, "NAME": 227, "POP100": 319, "HU100": 328,
     }  # fmt: skip
-    geo, segments = [], {1: [], 2: []}
+    geo: list[str] = []
+    segments: dict[int, list[str]] = {1: [], 2: []}
     for number, (level, area, more) in enumerate(records(state), 1):
         line = [" "] * 500
         line[:6] = "PLST  "

@@ -11,11 +11,15 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flows.execution.progress import Silent
 from flows.execution.steps import Step
 from releases.command import environment
 from releases.small import run
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 
 class Killer(Silent):
@@ -54,9 +58,9 @@ def main() -> None:
     killer = Killer(event, int(number))
     sync = os.fsync
 
-    def counted_sync(descriptor: int) -> None:
+    def counted_sync(fd: FileDescriptorLike) -> None:
         killer.happens("sync")
-        sync(descriptor)
+        sync(fd)
 
     os.fsync = counted_sync
     run(Path(spec), Path(out), progress=killer)

@@ -20,9 +20,9 @@ def test_the_errors_of_one_measurement(changed: Changed, blocks: pd.DataFrame) -
         privacy={"rho": "1/8"}, strategy={"queries": {"detailed": "1"}, "levels": {"county": "0", "block": "1"}}
     )
     plan = sw.plan(spec, blocks)
-    errors = plan.errors.set_index(["level", "query"])
+    errors = plan.errors.set_index(["level", "query"]).to_dict("index")
     sigma = math.sqrt(8)
-    leaf, top = errors.loc["block", "detailed"], errors.loc["county", "detailed"]
+    leaf, top = errors["block", "detailed"], errors["county", "detailed"]
     assert leaf["sigma"] == pytest.approx(sigma, rel=1e-9)
     assert leaf["margin90"] == pytest.approx(1.6449 * leaf["sigma"], rel=1e-4)
     assert leaf["per_number"] == pytest.approx(leaf["sigma"] * math.sqrt(2 / math.pi), rel=1e-6)

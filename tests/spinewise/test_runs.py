@@ -135,7 +135,7 @@ def test_what_is_missing_is_told(
     tmp_path: Path, spec: sw.Spec, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame
 ) -> None:
     unstated = changed(input=None)
-    for call, message in (
+    refusals: list[tuple[Callable[[], object], str]] = [
         (lambda: sw.run(spec, None, blocks, out=tmp_path), r"records: missing; give records=\.\.\., or name the file"),
         (lambda: sw.run(spec, persons, out=tmp_path), r"geography.file: missing; give areas=\.\.\."),
         (lambda: sw.run(unstated, persons, blocks, out=tmp_path), "input: missing; a run needs the records"),
@@ -143,7 +143,8 @@ def test_what_is_missing_is_told(
         (lambda: sw.run(spec, persons, "no.csv", out=tmp_path), "areas: no.csv: no such file"),
         (lambda: sw.run("no.toml", persons, blocks), "no.toml: no such file; a spec in TOML is needed"),
         (lambda: sw.run(spec, persons, blocks, ledger="x.db", out=tmp_path), "the spec names no dataset"),
-    ):
+    ]
+    for call, message in refusals:
         with pytest.raises(sw.InputError, match=message):
             call()
     assert list(tmp_path.iterdir()) == []

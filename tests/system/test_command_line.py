@@ -6,6 +6,7 @@ import json
 import shutil
 import sqlite3
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pandas as pd
@@ -79,7 +80,7 @@ def test_nothing_confidential_reaches_the_engine(tmp_path: Path) -> None:
     persons.write_text(good + f"A0101,value{PLANTED},f,house\n")
     home = tmp_path / "prefect"
     with prefect_server(home) as address:
-        server = {"PREFECT_HOME": str(tmp_path / "client"), "PREFECT_API_URL": address}
+        server: dict[str, Any] = {"PREFECT_HOME": str(tmp_path / "client"), "PREFECT_API_URL": address}
         refused = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, **server)
         persons.write_text(good)
         shown = spinewise("run", spec, "--out", tmp_path / "out", "--workers", 1, **server)

@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from releases.command import spinewise
@@ -18,13 +19,16 @@ from flows.runs.request import Engine, Request, check_request
 from flows.runs.run import run_release
 from geography.errors import InputError
 
+if TYPE_CHECKING:
+    from distributed import LocalCluster
+
 distributed = pytest.importorskip("distributed", reason="the extra `dask` is not installed")
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[distributed.LocalCluster]:
+def cluster() -> Iterator[LocalCluster]:
     """Two worker processes with a memory limit each, and their scheduler on the loopback interface."""
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, memory_limit="1GiB", dashboard_address=None, processes=True
@@ -33,7 +37,7 @@ def cluster() -> Iterator[distributed.LocalCluster]:
 
 
 def test_the_command_gives_the_same_bytes_and_leaves_nothing_behind(
-    cluster: distributed.LocalCluster,
+    cluster: LocalCluster,
     town_spec: Path,
     tmp_path: Path,
     prefect_home: Path,
@@ -54,7 +58,7 @@ def test_the_command_gives_the_same_bytes_and_leaves_nothing_behind(
 class Reaper(Silent):
     """Kills one worker when the first part of the step below the cut is done."""
 
-    def __init__(self, cluster: distributed.LocalCluster) -> None:
+    def __init__(self, cluster: LocalCluster) -> None:
         self.cluster = cluster
         self.step = ""
         self.killed = 0
@@ -69,7 +73,7 @@ class Reaper(Silent):
 
 
 def test_a_worker_that_is_killed_in_the_middle_does_not_show(
-    cluster: distributed.LocalCluster, town_spec: Path, tmp_path: Path, undisturbed: dict[str, bytes]
+    cluster: LocalCluster, town_spec: Path, tmp_path: Path, undisturbed: dict[str, bytes]
 ) -> None:
     engine = Engine("dask", cluster.scheduler_address)
     reaper = Reaper(cluster)
@@ -102,7 +106,7 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
         run_release(check_request(Request(spec, tmp_path, None, 1, None, engine=engine)), Silent())
 
 
-def test_a_scratch_folder_that_workers_cannot_read(cluster: distributed.LocalCluster, tmp_path: Path) -> None:
+def test_a_scratch_folder_that_workers_cannot_read(cluster: LocalCluster, tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
     # Each process has a memory of its own.
     engine = Engine("dask", cluster.scheduler_address, "memory://scratch")

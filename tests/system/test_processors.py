@@ -83,7 +83,7 @@ def test_what_is_known_exactly_has_no_variance(town: Path) -> None:
     """County totals are invariants; that each sex is, too, makes it no less exact. Noise of rounding does not show."""
     for level, expected in (("county", True), ("tract", False)):
         estimates = pd.read_parquet(RunDirectory(town).main.estimates(level))
-        variances = np.stack(estimates["total:variance"].to_numpy())
+        variances = np.stack(estimates["total:variance"].tolist())
         assert (variances == 0).all() if expected else (variances > 0.01).all()
 
 

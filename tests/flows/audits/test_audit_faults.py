@@ -23,12 +23,14 @@ from flows.execution.progress import Silent
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.rerun import rerun_release
 from pipeline.audit.findings import Audit
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.accounting.uses import measurements_of
+from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import ReleasedTable, write_table
 from pipeline.spec.release_spec import load_spec
 
 Patch = pytest.MonkeyPatch
@@ -120,10 +122,9 @@ def test_a_sound_release_with_a_ledger_passes(tmp_path: Path) -> None:
 
 def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> None:
     """The ledger is told twice the sigma^2 that is drawn with."""
-    measurements = pipeline.privacy.ledger.charge.measurements_of
 
     def cheaper(universe):  # type: ignore[no-untyped-def]
-        first, *rest = measurements(universe)
+        first, *rest = measurements_of(universe)
         return (replace(first, use=type(first.use)(first.use.scale * 2)), *rest)
 
     monkeypatch.setattr(pipeline.privacy.ledger.charge, "measurements_of", cheaper)
@@ -135,11 +136,10 @@ def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> Non
 
 
 def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None:
-    measurements = pipeline.privacy.ledger.charge.measurements_of
     monkeypatch.setattr(
         pipeline.privacy.ledger.charge,
         "measurements_of",
-        lambda universe: tuple(m for m in measurements(universe) if m.level != "tract"),
+        lambda universe: tuple(m for m in measurements_of(universe) if m.level != "tract"),
     )
     root, url = charged_town(tmp_path)
     monkeypatch.undo()
@@ -150,9 +150,8 @@ def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None
 
 def noise_as(monkeypatch: Patch, change: Callable[..., NoiseSpec]) -> None:
     """The pipeline computes its noise otherwise, in the measurements and in the manifest."""
-    right = pipeline.model.allocation.noise_for
     for module in (pipeline.model.allocation, pipeline.release.manifest):
-        monkeypatch.setattr(module, "noise_for", lambda *arguments: change(right, *arguments))
+        monkeypatch.setattr(module, "noise_for", lambda *arguments: change(noise_for, *arguments))
 
 
 def test_a_sensitivity_that_is_halved(tmp_path: Path, monkeypatch: Patch) -> None:
@@ -227,15 +226,14 @@ def test_a_measurement_without_noise(tmp_path: Path, monkeypatch: Patch) -> None
 
 def test_a_restricted_value_in_a_public_file(tmp_path: Path, monkeypatch: Patch) -> None:
     """The table of block totals holds the truth; its margins and form are right."""
-    write = flows.publishing.tables.write_table
 
-    def leaking(target, staging, parts):  # type: ignore[no-untyped-def]
+    def leaking(target: Path, staging: Path, parts: list[ReleasedTable]) -> None:
         (table,) = parts
         if (table.name, table.level) == ("detail", "block"):
             restricted = tmp_path / "out" / "town" / "restricted" / "histograms" / "block.parquet"
             schema = load_spec(tmp_path / "in" / "release.toml").universes()[0].schema
             table = replace(table, counts=read_histogram(restricted, table.geocodes, schema).toarray())
-        write(target, staging, [table])
+        write_table(target, staging, [table])
 
     monkeypatch.setattr(flows.publishing.tables, "write_table", leaking)
     audit = audited(faulty(tmp_path, monkeypatch))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from fractions import Fraction
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import metadata
 from pathlib import Path
@@ -60,11 +61,11 @@ def test_a_spec_is_looked_at_with_its_ledger(tmp_path: Path, monkeypatch: pytest
     assert found["memory"].state == "well"
     place = tmp_path / "ledger.sqlite"
     with Ledger.open(str(place), create=True) as ledger:
-        ledger.open_dataset("others", population="x", framework="zcdp", budget=1, neighbours="change-one")
+        ledger.open_dataset("others", population="x", framework="zcdp", budget=Fraction(1), neighbours="change-one")
     monkeypatch.setenv("SPINEWISE_LEDGER", str(place))
     assert "has no dataset 'persons'" in looked(spec)["ledger"].found
     with Ledger.open(str(place)) as ledger:
-        ledger.open_dataset("persons", population="x", framework="zcdp", budget=9, neighbours="change-one")
+        ledger.open_dataset("persons", population="x", framework="zcdp", budget=Fraction(9), neighbours="change-one")
     assert looked(spec)["ledger"].state == "well"
     (tmp_path / "in" / "persons.csv").unlink()
     assert looked(spec)["records"].state == "wrong"

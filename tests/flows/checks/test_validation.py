@@ -23,7 +23,7 @@ def folder(town_spec: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(town_spec.parent, tmp_path / "town"))
 
 
-def spoil(file: Path, rows: dict[int, dict[str, object]]) -> None:
+def spoil(file: Path, rows: dict[int, dict[str, str | int | None]]) -> None:
     """Change values of some rows (from 1) of a CSV file."""
     frame = pd.read_csv(file, dtype=str, keep_default_na=False)
     for row, values in rows.items():
@@ -72,7 +72,7 @@ def test_everything_is_told_at_once(folder: Path) -> None:
 
 def told_labels(folder: Path, *rows: int) -> tuple[str, ...]:
     frame = pd.read_csv(folder / "persons.csv", dtype=str)
-    return tuple(dict.fromkeys(" * ".join(frame.loc[row - 1, ["age", "sex", "quarters"]]) for row in rows))
+    return tuple(dict.fromkeys(" * ".join(frame[["age", "sex", "quarters"]].iloc[row - 1]) for row in rows))
 
 
 def test_problems_over_many_chunks(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +149,7 @@ def test_a_bound_that_the_records_break_is_a_remark(folder: Path) -> None:
         {},
     ],
 )
-def test_it_agrees_with_a_run(changes: dict[int, dict[str, object]], folder: Path, tmp_path: Path) -> None:
+def test_it_agrees_with_a_run(changes: dict[int, dict[str, str | int | None]], folder: Path, tmp_path: Path) -> None:
     """What is found here is refused there, with the same words about the rows; what passes here runs."""
     spoil(folder / "persons.csv", changes)
     found = validate(folder, folder / "release.toml")

@@ -11,6 +11,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from releases.command import environment, spinewise
@@ -123,7 +124,7 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
     MasterKey.generate().write(key)
     secret = key.read_text().split()[1]
     home = tmp_path / "prefect"
-    logging = {"PREFECT_LOGGING_LEVEL": "DEBUG", "PREFECT_LOGGING_TO_API_ENABLED": "true"}
+    logging: dict[str, Any] = {"PREFECT_LOGGING_LEVEL": "DEBUG", "PREFECT_LOGGING_TO_API_ENABLED": "true"}
     env = environment(COLUMNS="120", PREFECT_HOME=str(home), TMPDIR=str(tmp_path), **logging)
     found: set[str] = set()
     stop = threading.Event()

@@ -61,7 +61,7 @@ def test_other_records_and_other_budgets_meet_other_noise(town: Path, tmp_path: 
     def noise(root: Path) -> np.ndarray:
         directory = RunDirectory(root)
         measured = read_measurement(directory.main.measurement("block", "detailed"))
-        frame = flows.confidential.measure.read_histogram(
+        frame = read_histogram(
             directory.main.true_histogram("block"), measured.geocodes, load_spec(spec).universes()[0].schema
         )
         return measured.values - frame.toarray()

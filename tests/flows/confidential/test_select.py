@@ -33,6 +33,7 @@ from pipeline.audit.release_reading import open_audited, truth_of
 from pipeline.audit.release_selected import selected_findings
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.select import Select
+from pipeline.privacy.accounting.uses import choices_of
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
@@ -229,11 +230,10 @@ def test_choices_of_another_epsilon_are_found_without_the_key(job: Job, monkeypa
 def test_a_choice_that_is_not_charged_is_found(
     job: Job, left_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    choices = pipeline.privacy.ledger.charge.choices_of
     monkeypatch.setattr(
         pipeline.privacy.ledger.charge,
         "choices_of",
-        lambda one: tuple(m for m in choices(one) if m.query != left_out),
+        lambda one: tuple(m for m in choices_of(one) if m.query != left_out),
     )
     ledger = str(tmp_path / "another.sqlite")
     opened(ledger)

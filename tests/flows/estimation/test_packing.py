@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -70,7 +72,7 @@ def test_an_estimate_at_a_cut_with_and_without_what_is_below(bare: bool) -> None
     plain(arrays)
     again = unpacked_top(arrays)
     assert (again.fixed is None, again.children is None) == (bare, bare)
-    pairs = [(again.classes, estimate.classes), (again.own, estimate.own)]
+    pairs: list[tuple[Any, Any]] = [(again.classes, estimate.classes), (again.own, estimate.own)]
     pairs += [(getattr(again.info, name), getattr(info, name)) for name in ("precision", "known", "unmeasured")]
     pairs += [(again.info.covariance, info.covariance)]
     if estimate.children is not None and again.children is not None and estimate.fixed is not None:

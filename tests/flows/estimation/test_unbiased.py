@@ -15,7 +15,7 @@ from pipeline.release.layout import RunDirectory
 
 def estimates(root: Path, level: str, column: str) -> np.ndarray:
     frame = pd.read_parquet(RunDirectory(root).main.estimates(level))
-    return np.stack(frame.sort_values("geocode")[column].to_numpy())
+    return np.stack(frame.sort_values("geocode")[column].tolist())
 
 
 def truth(root: Path, level: str) -> np.ndarray:
@@ -49,8 +49,8 @@ def test_errors_have_the_variance_that_is_stated(tmp_path: Path) -> None:
         frame = frame.set_index("geocode")
         true = pd.read_parquet(RunDirectory(root).main.true_histogram("block")).groupby("geocode", observed=True)
         counts = true["count"].sum().reindex(frame.index, fill_value=0).to_numpy()
-        error = np.stack(frame["total"])[:, 0] - counts
-        variance = np.stack(frame["total:variance"])[:, 0]
+        error = np.stack(frame["total"].tolist())[:, 0] - counts
+        variance = np.stack(frame["total:variance"].tolist())[:, 0]
         scores.append(error / np.sqrt(variance))
     z = np.concatenate(scores)
     # About 130 standard normal scores: their standard deviation is within 0.75 to 1.25 but for 1 case in 10,000.

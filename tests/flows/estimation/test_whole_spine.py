@@ -17,6 +17,9 @@ from flows.execution.workers import Workers
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
+from postprocess.algebra import Basis
+from postprocess.linear.upward import LevelEstimate, upward_pass
+from postprocess.problem import Problem
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -28,9 +31,8 @@ def test_what_was_computed_is_freed_with_the_block(
         run, spec, spec.universes(), read_public_spine(run.spine, spec.geography.level_names), Workers(1), Silent()
     )
     passes: list[int] = []
-    upward_pass = flows.estimation.whole_spine.upward_pass
 
-    def counted(problem, basis):  # type: ignore[no-untyped-def]
+    def counted(problem: Problem, basis: Basis) -> list[LevelEstimate]:
         passes.append(1)
         return upward_pass(problem, basis)
 

@@ -13,6 +13,7 @@ from flows.execution.batch_store import Batches
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
+from pipeline.release.software import software
 
 
 @pytest.fixture
@@ -82,6 +83,6 @@ def test_a_batch_of_another_run_records_or_software_is_not_used(
     Batches(directory).put("simulate", "0", {})
     assert Batches(directory).has("simulate", "0")
     assert not Batches(directory, "another").has("simulate", "0")
-    other = flows.execution.batch_store.software().model_copy(update={"version": "0.0.0"})
+    other = software().model_copy(update={"version": "0.0.0"})
     monkeypatch.setattr(flows.execution.batch_store, "software", lambda: other)
     assert not Batches(directory).has("simulate", "0")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -53,9 +53,11 @@ def test_only_what_is_missing_is_computed(batches: Batches) -> None:
     """A run that stops after two results leaves two; the next computes the others, in the order of the tasks."""
     first = started(Counting(), batches, [3, 1, 2], [])
     assert [next(first), next(first)] == [9, 1]
+    assert isinstance(first, Generator)
     first.close()
     assert [batches.has("square", name) for name in "312"] == [True, True, False]
-    workers, done = Counting(), []
+    workers = Counting()
+    done: list[int] = []
     assert list(started(workers, batches, [3, 1, 2], done)) == [9, 1, 4]
     assert workers.tasks == [2]
     assert done == [3, 1, 2]

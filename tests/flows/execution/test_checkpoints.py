@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from flows.execution.checkpoints import Checkpoints
 from flows.execution.steps import Step
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import open_run, record_input
+from pipeline.release.software import software
 
 
 @pytest.fixture
@@ -22,7 +24,7 @@ def directory(tmp_path: Path) -> Iterator[RunDirectory]:
         yield run
 
 
-def step_of(directory: RunDirectory, name: str = "one", **more: tuple[Path, ...]) -> Step:
+def step_of(directory: RunDirectory, name: str = "one", **more: Any) -> Step:
     files = (directory.public / f"{name}.parquet",)
     return Step("estimate", lambda: None, level=name, files=files, **more)
 
@@ -49,7 +51,7 @@ def test_other_software_starts_again(directory: RunDirectory, monkeypatch: pytes
     step = step_of(directory)
     step.files[0].write_text("content")
     Checkpoints(directory).record(step, {})
-    other = flows.execution.batch_store.software().model_copy(update={"version": "0.0.0"})
+    other = software().model_copy(update={"version": "0.0.0"})
     monkeypatch.setattr(flows.execution.batch_store, "software", lambda: other)
     assert Checkpoints(directory).notes_of(step) is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -42,7 +43,7 @@ def threads(_: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def pool() -> Workers:
+def pool() -> Iterator[Workers]:
     with Workers(2, start_after=0) as workers:
         yield workers
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from releases.command import PROJECT, spinewise
@@ -54,7 +55,7 @@ def test_what_is_deployed_has_a_module_for_a_place_and_a_form() -> None:
 
 def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
-    home = {"PREFECT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": ""}
+    home: dict[str, Any] = {"PREFECT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": ""}
     shown = spinewise("deploy", spec, **home)
     assert shown.returncode == 2
     assert "PREFECT_API_URL: missing; it names the Prefect server" in shown.stderr
@@ -72,12 +73,12 @@ def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> No
 def test_prefect_yaml_states_deployments_that_there_can_be() -> None:
     """Entrypoints lead to flows, parameters fit their forms, and variables are settings."""
     import yaml
-    from prefect.flows import load_flow_from_entrypoint
+    from prefect.flows import Flow, load_flow_from_entrypoint
 
     stated = yaml.safe_load((PROJECT / "prefect.yaml").read_text("utf-8"))
     assert {one["name"] for one in stated["deployments"]} == {"example", "installed"}
     for one in stated["deployments"]:
-        flow = load_flow_from_entrypoint(one["entrypoint"])
+        flow: Flow[..., Any] = load_flow_from_entrypoint(one["entrypoint"])
         flow.validate_parameters(one["parameters"])
         assert "spinewise" in one["tags"]
         assert one["concurrency_limit"] == 1

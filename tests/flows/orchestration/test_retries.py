@@ -189,10 +189,11 @@ def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypa
             raise error
 
     def perform(times: int, error: Exception) -> None:
-        flow(
-            lambda: flows.orchestration.tasks.perform_as_task(Step("measure", lambda: fail(times, error))),
-            name="one",
-        )()
+        @flow(name="one")
+        def one() -> None:
+            flows.orchestration.tasks.perform_as_task(Step("measure", lambda: fail(times, error)))
+
+        one()
 
     with prefect_test_harness(server_startup_timeout=120):
         perform(2, ReleaseError("passes"))
@@ -206,7 +207,7 @@ def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypa
 @pytest.mark.slow
 def test_a_run_that_takes_too_long_is_stopped_and_can_be_gone_on_with(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("replicates = 3", "replicates = 5000"))
-    variables = {"PREFECT_HOME": str(tmp_path / "home"), "SPINEWISE_TIMEOUT": "8"}
+    variables: dict[str, Any] = {"PREFECT_HOME": str(tmp_path / "home"), "SPINEWISE_TIMEOUT": "8"}
     shown = spinewise("run", spec, "--out", tmp_path, "--workers", 1, **variables)
     assert shown.returncode == 1
     root = tmp_path / "town"

@@ -95,7 +95,7 @@ def test_tooltips_say_what_the_file_says(shown: Opened, release: Release, table:
     number = str(release.levels.index(level))
     if shown.page.input_value("#level") != number:
         shown.wait("select_option", "#level", number)
-    label = next(iter(release.table(table, level)))
+    label = next(iter(release.table(table, level).columns))
     mark = ".mark-shape path" if level == "tract" else ".mark-symbol path"
     places = shown.page.locator(f"#picture svg {mark}")
     codes = set()
@@ -117,7 +117,7 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
         shown.page.select_option("#table", str(names.index(table)))
         shown.wait("select_option", "#level", str(release.levels.index(level)))
         stored = release.table(table, level)
-        labels = [name for name in stored if not name.endswith(":moe90")]
+        labels = [name for name in stored.columns if not name.endswith(":moe90")]
         rows = shown.page.evaluate(
             "[...document.querySelectorAll('#counts-body tr')]"
             ".map(row => [...row.children].map(one => one.textContent))"
@@ -162,7 +162,9 @@ def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release:
         shown.page.wait_for_selector("#tip:not([hidden])")
         title, _, share, _ = shown.page.locator("#tip > *").all_text_contents()
         code = title.removeprefix("block ")
-        value, least, most = map(float, re.match(r"([\d.]+) % \(([\d.]+) to ([\d.]+) %\)", share).groups())
+        matched = re.match(r"([\d.]+) % \(([\d.]+) to ([\d.]+) %\)", share)
+        assert matched is not None, share
+        value, least, most = map(float, matched.groups())
         assert least <= value <= most
         assert value == pytest.approx(100 * stored.loc[code, "house"] / stored.loc[code, labels].sum(), abs=0.051)
         assert least == pytest.approx(100 * expected[code], abs=0.051)

@@ -69,21 +69,21 @@ def test_constraints_hold_in_the_release(released: Path) -> None:
     for column, label in ((1, "dorm"), (2, "prison")):
         assert (quarters[:, column] <= 60 * facilities[label]).all()
         assert (quarters[:, column] >= facilities[label]).all()
-    truth = pd.read_parquet(directory.universe("units").true_histogram("block"))
+    true_units = pd.read_parquet(directory.universe("units").true_histogram("block"))
     released_units = pd.read_parquet(directory.universe("units").histogram("block"))
     assert (
         released_units.groupby("geocode", observed=True)["count"]
         .sum()
-        .equals(truth.groupby("geocode", observed=True)["count"].sum())
+        .equals(true_units.groupby("geocode", observed=True)["count"].sum())
     )
-    assert units[0].sum() == truth["count"].sum()
+    assert units[0].sum() == true_units["count"].sum()
 
 
 def test_tables_and_microdata_say_what_the_histograms_say(town: Path) -> None:
     (_, spec, _, counts), _ = histograms(town)
     directory = RunDirectory(town)
     detail = pd.read_parquet(directory.main.table("detail", "block"))
-    labels = [name for name in detail if name != "geocode" and not name.endswith(":moe90")]
+    labels = [name for name in detail.columns if name != "geocode" and not name.endswith(":moe90")]
     assert np.array_equal(detail[labels], counts[-1])
     assert tuple(labels) == spec.universes()[0].schema.cell_labels()
     margins = detail[[f"{label}:moe90" for label in labels]].to_numpy()

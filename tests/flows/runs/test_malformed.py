@@ -12,6 +12,7 @@ import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -120,8 +121,8 @@ def test_tables_of_a_release(kind: str, files: tuple[str, ...], sizes: dict[str,
     good = {name: (tmp_path / name).read_bytes() for name in files}
     numbers = itertools.count()
 
-    def check(drawn: object) -> bool:
-        name, content = drawn  # type: ignore[misc]
+    def check(drawn: Any) -> bool:
+        name, content = drawn
         (tmp_path / name).write_bytes(content)
         try:
             status, told = outcome(lambda: validate(tmp_path, spec, json=False))
@@ -147,17 +148,17 @@ def test_tables_to_import(sizes: dict[str, int], tmp_path: Path) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table(dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))), buffer)
     out = tmp_path / "out"
-    options = st.sampled_from(
+    options: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
         [{}, {}, {"geography": "block"}, {"geography": "block,age"}, {"geography": "nothing"}, {"key": "age"},
          {"key": "nothing"}, {"count": "sex"}, {"count": "nothing"}, {"query": "select 1"}, {"name": "a/b"},
          {"households": "{source}"}, {"areas": Path("nothing.csv")}]
     )  # fmt: skip
 
-    def check(drawn: object) -> bool:
-        (name, content), more = drawn  # type: ignore[misc]
+    def check(drawn: Any) -> bool:
+        (name, content), more = drawn
         source = tmp_path / name
         source.write_bytes(content)
-        given = {k: str(source) if v == "{source}" else v for k, v in more.items()}
+        given: dict[str, Any] = {k: str(source) if v == "{source}" else v for k, v in more.items()}
         status, told = outcome(lambda: imports.table(str(source), out, **given))
         malformed = is_malformed(status, told, name, "release.toml", "nothing.csv")
         assert out.exists() != malformed
@@ -185,8 +186,8 @@ def test_summary_files(sizes: dict[str, int], tmp_path: Path) -> None:
     good = {file: file.read_bytes() for folder in folders for file in sorted(folder.iterdir())}
     good[archive] = archive.read_bytes()
 
-    def check(drawn: object) -> bool:
-        file, content = drawn  # type: ignore[misc]
+    def check(drawn: Any) -> bool:
+        file, content = drawn
         file.write_bytes(content)
         source = file if file == archive else file.parent
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -14,6 +15,8 @@ from releases.small import QUICK, run, write_town
 import flows.confidential.steps
 import flows.runs.versions
 from flows.confidential.custody import KeySource, key_of_release
+from flows.confidential.measure import measure_level, tabulate_universe
+from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.rerun import Rerun, rerun_release
@@ -24,6 +27,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
+from pipeline.release.software import software
 from pipeline.storage.files import sha256_file
 
 
@@ -46,12 +50,12 @@ def test_every_public_file_is_the_same_and_nothing_is_left_behind(
     """True counts are written below restricted/ only, and not for long."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     folders: list[str] = []
-    tabulate = flows.confidential.steps.tabulate_universe
-    monkeypatch.setattr(
-        flows.confidential.steps,
-        "tabulate_universe",
-        lambda job, *rest: (folders.append(str(job.run.root)), tabulate(job, *rest))[1],
-    )
+
+    def tabulate(job: Job, *rest: Any) -> Any:
+        folders.append(str(job.run.root))
+        return tabulate_universe(job, *rest)
+
+    monkeypatch.setattr(flows.confidential.steps, "tabulate_universe", tabulate)
     before = {path: sha256_file(path) for path in town.rglob("*") if path.is_file()}
     found = rerun(town)
     assert found.same
@@ -146,10 +150,12 @@ def test_over_other_records_no_noise_is_drawn(
 ) -> None:
     """They would be measured without a charge. The same records still can be, by the same patched function."""
     measured: list[str] = []
-    measure = flows.confidential.steps.measure_level
-    monkeypatch.setattr(
-        flows.confidential.steps, "measure_level", lambda *given: (measured.append(given[-1]), measure(*given))[1]
-    )
+
+    def measure(*given: Any) -> Any:
+        measured.append(given[-1])
+        return measure_level(*given)
+
+    monkeypatch.setattr(flows.confidential.steps, "measure_level", measure)
     assert rerun(town).same
     assert measured == ["county", "tract", "block"] * 2
     measured.clear()
@@ -162,7 +168,7 @@ def test_over_other_records_no_noise_is_drawn(
 
 
 def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = flows.runs.versions.software()
+    here = software()
     other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}})
     monkeypatch.setattr(flows.runs.versions, "software", lambda: other)
     monkeypatch.setattr("flows.publishing.manifest.software", lambda: other)

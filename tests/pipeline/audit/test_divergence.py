@@ -54,11 +54,11 @@ def test_bounds_stay_below_the_truth_and_come_near_it() -> None:
     truth = [stats.norm.cdf(1 - e / 2) - math.exp(e) * stats.norm.cdf(-1 - e / 2) for e in epsilons]
     for n, slack, known in ((400, 1.0, False), (200_000, 0.02, False), (2000, 0.15, True)):
         if known:  # the logarithm of the likelihood ratio
-            runs = [2 * rng.normal(mean, 1, (n, 1)) - 2 for mean in (2, 0)]
+            one, other = (2 * rng.normal(mean, 1, (n, 1)) - 2 for mean in (2, 0))
         else:  # two numbers, of which the second says how far the first is off
             off = [rng.normal(0, 5, n) for _ in range(2)]
-            runs = [np.stack([rng.normal(m, 1, n) + o, 3 * o], axis=1) for m, o in zip((2, 0), off, strict=True)]
-        bounds = divergence_bounds(*runs, epsilons, 1e-6)
+            one, other = (np.stack([rng.normal(m, 1, n) + o, 3 * o], axis=1) for m, o in zip((2, 0), off, strict=True))
+        bounds = divergence_bounds(one, other, epsilons, 1e-6)
         for bound, exact in zip(bounds, truth, strict=True):
             assert exact - slack < bound.delta <= exact
 
@@ -102,9 +102,13 @@ def test_noise_shared_at_any_shift_is_found() -> None:
         "here": normal_scores(draws[:2000], GAUSSIAN, 8),
         "there": normal_scores(draws[500:], GAUSSIAN, 9),
     }
-    assert overlap_p_value(shared) == (pytest.approx(0, abs=1e-6), "here and there")
+    p_value, where = overlap_p_value(shared)
+    assert p_value == pytest.approx(0, abs=1e-6)
+    assert where == "here and there"
     again = normal_scores(np.concatenate([draws[:300], draws[:300]]), GAUSSIAN, 8)
-    assert overlap_p_value({"itself": again}) == (pytest.approx(0, abs=1e-6), "itself")
+    p_value, where = overlap_p_value({"itself": again})
+    assert p_value == pytest.approx(0, abs=1e-6)
+    assert where == "itself"
 
 
 def test_false_alarms_of_overlap_are_rare() -> None:

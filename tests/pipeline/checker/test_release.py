@@ -39,7 +39,7 @@ def change(path: Path, how: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
 
 def moved(column: str, row: int, by: int) -> Callable[[pd.DataFrame], pd.DataFrame]:
     def apply(frame: pd.DataFrame) -> pd.DataFrame:
-        frame.loc[row, column] += by
+        frame.loc[frame.index == row, column] += by
         return frame
 
     return apply
@@ -70,7 +70,7 @@ FAULTS: list[tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]] = [
     ("tables/total/block.parquet", lambda f: f.assign(**{"total:moe90": -3.0}), "margin of error"),
     ("microdata.parquet", lambda f: f.iloc[:-1], "microdata"),
     ("microdata.parquet", lambda f: f.assign(sex="f"), "microdata"),
-    ("invariants/county/total.parquet", lambda f: f.assign(value=[[v[0] + 1] for v in f["value"]]), "invariant"),
+    ("invariants/county/total.parquet", lambda f: f.assign(value=f["value"].map(lambda v: [v[0] + 1])), "invariant"),
     ("companions/units/invariants/block/total.parquet", lambda f: f.iloc[:-1], "invariants/block/total.parquet"),
     ("spine.parquet", lambda f: f.iloc[:-1], "spine"),
 ]
@@ -104,7 +104,7 @@ def test_structural_zeros_are_empty(copy: Path) -> None:
     def jail(frame: pd.DataFrame) -> pd.DataFrame:
         frame.loc[frame["age"] == "child", "quarters"] = "prison"
         keys = [name for name in frame.columns if name != "count"]
-        return frame.groupby(keys, as_index=False)["count"].sum() if "count" in frame else frame
+        return frame.groupby(keys, as_index=False).agg({"count": "sum"}) if "count" in frame else frame
 
     for level in ("county", "tract", "block"):
         change(copy / "public" / "histograms" / f"{level}.parquet", jail)

@@ -76,7 +76,7 @@ def test_measurements_in_the_layout_of_2020_say_what_is_published(town: Path, nm
     stored = pd.read_parquet(RunDirectory(town).main.measurement("tract", "grown * sex"))
     found = rows[rows["query_name"] == "grown * sex"]
     assert found["geocode"].tolist() == stored["geocode"].tolist()
-    assert np.array_equal(np.stack(found["value"]), np.stack(stored["value"]))
+    assert np.array_equal(np.stack(found["value"].tolist()), np.stack(stored["value"].tolist()))
     assert found["variance"].tolist() == stored["variance"].tolist()
     assert {tuple(shape) for shape in found["query_shape"]} == {(2, 2, 1)}
     exact = pd.read_parquet(nmf / "county.parquet").query("variance == 0")
@@ -150,11 +150,11 @@ FAULTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame | None], str]] = {
         r"query_shape of 'grown \* sex' at level 'tract': found \[1, 2, 2\]",
     ),
     "empty": (
-        lambda rows: rows.assign(value=[[None] * len(value) for value in rows["value"]]),
+        lambda rows: rows.assign(value=rows["value"].map(lambda value: [None] * len(value))),
         r"value of 'total' at level 'tract': a number is missing or beyond",
     ),
     "huge": (
-        lambda rows: rows.assign(value=[[2**60] * len(value) for value in rows["value"]]),
+        lambda rows: rows.assign(value=rows["value"].map(lambda value: [2**60] * len(value))),
         r"a number is missing or beyond 1,125,899,906,842,624",
     ),
     "text": (lambda rows: rows.assign(variance="x"), r"cannot be read as noisy measurements"),

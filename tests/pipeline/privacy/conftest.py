@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
+from typing import Any
 
 import numpy as np
 import pytest
@@ -60,9 +61,9 @@ def _p_value(draws: NDArray[np.int64], spec: NoiseSpec, expected: float = 100.0)
     return min(1.0, 2 * min(results))
 
 
-def _sums(values: NDArray[np.float64], group: NDArray[np.int64]) -> NDArray[np.float64]:
+def _sums(values: NDArray[np.float64] | NDArray[np.integer[Any]], group: NDArray[np.int64]) -> NDArray[np.float64]:
     """Sums by group, without the groups that do not occur."""
-    return np.bincount(group, weights=values)[np.unique(group)]
+    return np.bincount(group, weights=values)[np.unique(group)].astype(np.float64)
 
 
 def _pearson(found: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
 from pipeline.errors import InputError
-from pipeline.privacy.budget import LARGEST_SCALE, NoiseSpec, noise_for
+from pipeline.privacy.budget import LARGEST_SCALE, Framework, Mechanism, Neighbours, NoiseSpec, noise_for
+
+ExactTails = Callable[[NoiseSpec], list[Decimal]]
 
 
 @pytest.mark.parametrize(
@@ -22,12 +26,14 @@ from pipeline.privacy.budget import LARGEST_SCALE, NoiseSpec, noise_for
         ("pure", "add-remove", "discrete_laplace", Fraction(100)),  # 1 / epsilon
     ],
 )
-def test_noise_of_a_hundredth(framework, neighbours, mechanism, scale):
+def test_noise_of_a_hundredth(
+    framework: Framework, neighbours: Neighbours, mechanism: Mechanism, scale: Fraction
+) -> None:
     found = noise_for(framework, Fraction(1, 2), Fraction(1, 5), Fraction(1, 10), neighbours)
     assert found == NoiseSpec(mechanism, scale)
 
 
-def test_shares_are_exact_and_add_up():
+def test_shares_are_exact_and_add_up() -> None:
     """The rhos of all queries, recovered from their noise, sum to the total without a rounding error."""
     total = Fraction(293764, 114921)
     levels = [Fraction(1, 7), Fraction(2, 7), Fraction(4, 7)]
@@ -50,29 +56,31 @@ def test_shares_are_exact_and_add_up():
         (("pure", Fraction(1, 10**11), Fraction(1), Fraction(1), "change-one"), r"b = 2e\+11; at most 20000"),
     ],
 )
-def test_bad_budgets_are_refused_by_name(arguments, message):
+def test_bad_budgets_are_refused_by_name(arguments: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         noise_for(*arguments)
 
 
 @pytest.mark.parametrize("value", [0.5, True, "1/2", None])
-def test_inexact_numbers_are_refused(value):
+def test_inexact_numbers_are_refused(value: Any) -> None:
     with pytest.raises(TypeError, match="total budget"):
         noise_for("zcdp", value, Fraction(1), Fraction(1), "change-one")
 
 
-def test_specs_are_checked_and_compare_by_value():
+def test_specs_are_checked_and_compare_by_value() -> None:
     assert NoiseSpec("discrete_gaussian", Fraction(2, 4)) == NoiseSpec("discrete_gaussian", Fraction(1, 2))
     assert str(NoiseSpec("discrete_gaussian", Fraction(2, 4))) == "discrete gaussian, sigma^2 = 1/2"
     with pytest.raises(InputError, match="must be above 0"):
         NoiseSpec("discrete_laplace", Fraction(0))
     with pytest.raises(InputError, match="found 'gaussian'"):
-        NoiseSpec("gaussian", Fraction(1))
+        NoiseSpec("gaussian", Fraction(1))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
 @pytest.mark.parametrize("scale", ["1/15", "1/10", "1/2", "1", "19/10", "99/10", "10", "101/10", "100"])
-def test_variance_is_that_of_the_discrete_distribution(mechanism, scale, exact_tails):
+def test_variance_is_that_of_the_discrete_distribution(
+    mechanism: Mechanism, scale: str, exact_tails: ExactTails
+) -> None:
     """Against the definition in decimals: Var = 2 sum over k >= 1 of (2k - 1) T(k)."""
     spec = NoiseSpec(mechanism, Fraction(scale))
     with localcontext(Context(prec=60)):
@@ -80,12 +88,14 @@ def test_variance_is_that_of_the_discrete_distribution(mechanism, scale, exact_t
         assert abs(Decimal(spec.variance) / exact - 1) < Decimal("1e-14")
 
 
-def test_variance_never_underflows():
+def test_variance_never_underflows() -> None:
     huge = [noise_for(f, Fraction(10**9), Fraction(1), Fraction(1), "change-one") for f in ("zcdp", "pure")]
     assert huge[0].variance == pytest.approx(1e-15)  # a millionth of sigma^2 = 1e-9
     assert huge[1].variance == pytest.approx(8e-24)  # a millionth of 2 b^2, b = 2e-9
     assert noise_for("zcdp", Fraction(10**400), Fraction(1), Fraction(1), "change-one").variance > 0
-    for mechanism in LARGEST_SCALE:
+    mechanisms: tuple[Mechanism, ...] = ("discrete_gaussian", "discrete_laplace")
+    assert set(mechanisms) == set(LARGEST_SCALE)
+    for mechanism in mechanisms:
         steps = [NoiseSpec(mechanism, Fraction(2) ** i / 1000).variance for i in range(20)]
         assert all(math.isfinite(v) for v in steps)
         assert steps == sorted(steps)

@@ -43,13 +43,13 @@ def _hkdf(secret: bytes, info: bytes) -> bytes:
 
 @settings(deadline=None)
 @given(st.lists(st.text() | st.binary(), max_size=6))
-def test_the_encoding_can_be_read_back(members):
+def test_the_encoding_can_be_read_back(members: list[str | bytes]) -> None:
     """So it is injective: no delimiter in a member makes two lists the same."""
     wanted = [m.encode() if isinstance(m, str) else m for m in members]
     assert _decode(keys._encode(*members)) == wanted
 
 
-def test_no_two_streams_share_a_key():
+def test_no_two_streams_share_a_key() -> None:
     """All contexts, levels and queries made of a few hostile words, with two and three fingerprints."""
     words = ["a", "b", "ab", "a|b", "a\x00b", "\x00\x00\x00\x00\x00\x00\x00\x01a", "stream"]
     key = MasterKey(SECRET)
@@ -59,7 +59,7 @@ def test_no_two_streams_share_a_key():
     assert len(found) == 2 * len(wanted)
 
 
-def test_derivation_is_hkdf_and_purposes_are_apart():
+def test_derivation_is_hkdf_and_purposes_are_apart() -> None:
     key = MasterKey(SECRET)
     stream = key.stream_key(CONTEXT, "block", "total")
     assert stream == _hkdf(SECRET, keys._encode("stream", *CONTEXT, "block", "total"))
@@ -72,7 +72,7 @@ def test_derivation_is_hkdf_and_purposes_are_apart():
     assert len(derived) == 6
 
 
-def test_every_part_of_the_context_changes_the_stream():
+def test_every_part_of_the_context_changes_the_stream() -> None:
     base = MasterKey(SECRET).stream_key(CONTEXT, "block", "total")
     others = [
         MasterKey(SECRET).stream_key(("INPUT", "spine", "privacy"), "block", "total"),
@@ -90,7 +90,7 @@ def test_every_part_of_the_context_changes_the_stream():
 
 
 @pytest.mark.parametrize("key", [MasterKey(SECRET), MasterKey.from_text("insecure-test:3")], ids=["real", "test"])
-def test_a_key_is_never_shown(key):
+def test_a_key_is_never_shown(key: MasterKey) -> None:
     shown = f"{key!r} {key} {key:} {[key]} {key!a}"
     for hidden in (key._secret.hex(), repr(key._secret), str(list(key._secret))):
         assert hidden not in shown
@@ -104,7 +104,7 @@ def test_a_key_is_never_shown(key):
         key.__getstate__()
 
 
-def test_generated_keys_differ_and_are_secure():
+def test_generated_keys_differ_and_are_secure() -> None:
     first, second = MasterKey.generate(), MasterKey.generate()
     assert first != second
     assert first.commitment() != second.commitment()
@@ -112,10 +112,10 @@ def test_generated_keys_differ_and_are_secure():
     assert first != "a text"
     for secret in (b"short", SECRET + b"x", "a" * 32):
         with pytest.raises(ValueError, match="32 bytes"):
-            MasterKey(secret)
+            MasterKey(secret)  # type: ignore[arg-type]
 
 
-def test_insecure_keys_are_marked_and_repeatable():
+def test_insecure_keys_are_marked_and_repeatable() -> None:
     one, two = MasterKey.from_text("insecure-test:1"), MasterKey.from_text("insecure-test:2")
     assert one.insecure
     assert one == MasterKey.from_text("insecure-test:1")
@@ -127,7 +127,7 @@ def test_insecure_keys_are_marked_and_repeatable():
 @pytest.mark.parametrize(
     "text", ["", "1", *(f"insecure-test:{n}" for n in ["", "-1", "01", "1 ", "1\n", "٣", "9" * 19])]
 )
-def test_other_texts_are_refused_without_an_echo(text):
+def test_other_texts_are_refused_without_an_echo(text: str) -> None:
     with pytest.raises(InputError, match="insecure-test:<whole number>") as caught:
         MasterKey.from_text(text)
     secret = "5ec2e7" * 8
@@ -137,7 +137,7 @@ def test_other_texts_are_refused_without_an_echo(text):
 
 
 @pytest.mark.parametrize("key", [MasterKey.generate(), MasterKey.from_text("insecure-test:12")], ids=["real", "test"])
-def test_a_key_file_is_private_whole_and_never_replaced(tmp_path, key):
+def test_a_key_file_is_private_whole_and_never_replaced(tmp_path: Path, key: MasterKey) -> None:
     path = tmp_path / "key"
     before = os.umask(0)
     try:
@@ -156,7 +156,7 @@ def test_a_key_file_is_private_whole_and_never_replaced(tmp_path, key):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o666])
-def test_a_key_file_open_to_others_is_refused(tmp_path, mode):
+def test_a_key_file_open_to_others_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "key"
     MasterKey.generate().write(path)
     path.chmod(mode)
@@ -166,7 +166,7 @@ def test_a_key_file_open_to_others_is_refused(tmp_path, mode):
     MasterKey.read(path)
 
 
-def test_what_is_no_key_file_is_refused_without_an_echo(tmp_path):
+def test_what_is_no_key_file_is_refused_without_an_echo(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be opened"):
         MasterKey.read(tmp_path / "absent")
     with pytest.raises(InputError, match="cannot be opened"):

@@ -44,7 +44,7 @@ class Dense:
         bound = universe.bounds[0]
         facilities = pd.read_parquet(self.release.files.constraint(0)).set_index("geocode")
         for leaf, code in enumerate(spine.leaf_level.geocodes):
-            for column, label in zip(sorted(bound.columns), facilities, strict=True):
+            for column, label in zip(sorted(bound.columns), facilities.columns, strict=True):
                 if facilities.loc[code, label] == 0:
                     # Nobody in the group: with counts not below 0, nobody in any of its cells.
                     empty = np.eye(self.shape[1], dtype=bool)[bound.query.cell_answer == column]
@@ -106,12 +106,12 @@ def test_undetermined_numbers_have_no_margin(dense: Dense) -> None:
     empty = 0
     for name, level, answer in _tables(dense.release):
         frame = dense.release.table(name, level)
-        margins = frame[[column for column in frame if column.endswith(":moe90")]].to_numpy()
+        margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy()
         assert np.array_equal(np.isnan(margins), ~dense.determined(level, answer)), (name, level)
         empty += int(np.isnan(margins).sum())
     assert empty > 100
     block = dense.release.query("age").at("block")
-    margins = block[[c for c in block if c.endswith(":moe90")]].to_numpy()
+    margins = block[[c for c in block.columns if c.endswith(":moe90")]].to_numpy()
     age = dense.release.query("age").query.cell_answer
     assert np.array_equal(np.isnan(margins[:, :-1]), ~dense.determined("block", age))
 
@@ -123,7 +123,7 @@ def test_exact_is_what_the_facts_fix(dense: Dense, coarse: Path) -> None:
         expected = dense.exact(level, answer)
         assert np.array_equal(dense.release.exact_table(name, level).to_numpy(), expected), (name, level)
         frame = dense.release.table(name, level)
-        margins = frame[[column for column in frame if column.endswith(":moe90")]].to_numpy()
+        margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy()
         assert (margins[expected] == 0).all()
         certain += int(expected.sum())
     assert certain > 100
@@ -143,7 +143,7 @@ def test_a_margin_of_0_is_not_called_exact(tmp_path: Path) -> None:
     root = run(write_town(tmp_path, *QUICK, ('rho = "2"', 'rho = "2000"')), tmp_path)
     release = open_release(root)
     frame = release.table("sex", "tract")
-    margins = frame[[column for column in frame if column.endswith(":moe90")]].to_numpy()
+    margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy()
     assert (margins == 0).all()
     exact = int(release.exact_table("sex", "tract").to_numpy().sum())
     assert exact < margins.size

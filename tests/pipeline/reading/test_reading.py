@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -48,13 +50,14 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
         histogram = histogram.astype({name: str for name in histogram.columns if name != "count"})
         histogram["grown"] = np.where(histogram["age"] == "child", "young", "grown")
         codes = release.spine.level(level).geocodes
-        for terms, conditions in [
+        questions: list[tuple[list[str], dict[str, Any]]] = [
             (["age"], {}),
             (["age", "sex"], {"quarters": ["house", "dorm"]}),
             (["grown", "sex"], {"age": "old"}),
             (["sex"], {"grown": "grown", "quarters": "prison"}),
             (["quarters"], {"quarters": ["dorm", "prison"], "sex": "m"}),
-        ]:
+        ]
+        for terms, conditions in questions:
             found = release.query(" * ".join(terms)).where(**conditions).at(level)
             kept = histogram
             for name, values in conditions.items():
@@ -152,7 +155,7 @@ def test_area_of_a_whole_geounit(country: Path) -> None:
     at = question.at("tract").loc[code]
     by_leaves = question.over(leaves.geocodes[leaves.parents == 7].tolist()).loc["area"]
     by_code = question.over({"one": [code]}).loc["one"]
-    assert at.tolist() == by_leaves.tolist() == by_code.tolist()
+    assert at.to_numpy().tolist() == by_leaves.to_numpy().tolist() == by_code.to_numpy().tolist()
     everywhere = release.query("total").over(["S"]).iloc[0]
     assert everywhere["total:moe90"] == 0, "the state's total is exact"
 
@@ -172,7 +175,7 @@ def test_notebooks(country: Path) -> None:
 def test_wrong_questions(country: Path, tmp_path: Path) -> None:
     release = open_release(country)
     leaf = str(release.spine.leaf_level.geocodes[0])
-    for ask, told in [
+    refusals: list[tuple[Callable[[], object], str]] = [
         (lambda: open_release(tmp_path / "nowhere"), "no such folder"),
         (lambda: release.table("race", level="tract"), "no table 'race'; the tables are sex, detail"),
         (lambda: release.table("detail", level="block"), "is published for county, tract, not for 'block'"),
@@ -189,7 +192,8 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
         (lambda: release.query("sex").over([leaf, "9"]), "1 geocode not in country: '9'"),
         (lambda: release.query("sex").over([leaf, leaf]), "has 1 leaf twice"),
         (lambda: release.query("sex").over([leaf, leaf[:2]]), "has 1 leaf twice"),
-    ]:
+    ]
+    for ask, told in refusals:
         with pytest.raises(InputError) as caught:
             ask()
         assert told in str(caught.value)

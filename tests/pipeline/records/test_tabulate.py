@@ -241,6 +241,7 @@ def fails(records_spec: RecordSource, spine: Spine = SPINE, **options: int) -> s
     """The message with the folder left out."""
     with pytest.raises(RecordsError) as caught:
         tabulate(records_spec, SCHEMA, spine, **options)
+    assert isinstance(records_spec.file, Path)
     return str(caught.value).replace(f"{records_spec.file.parent}/", "")
 
 
@@ -413,7 +414,10 @@ def test_everything_that_is_wrong_in_one_message(tmp_path: Path) -> None:
 @pytest.mark.parametrize("chunk_rows", [1, 2, 100])
 def test_a_cell_in_several_rows(tmp_path: Path, chunk_rows: int) -> None:
     """Refused with the rows, wherever chunks are cut, unless the spec says that rows are added; then they are."""
-    rows = {**rows_of(6, {"race": {2: "white", 4: "asian", 5: "white"}}), "count": [1, 2, 4, 8, 16, 32]}
+    rows: dict[str, Sequence[object]] = {
+        **rows_of(6, {"race": {2: "white", 4: "asian", 5: "white"}}),
+        "count": [1, 2, 4, 8, 16, 32],
+    }
     path = write(tmp_path / "a.parquet", rows)
     assert fails(spec(path, "long"), chunk_rows=chunk_rows) == (
         "a.parquet, columns 'block', 'age', 'race': a cell that an earlier row has in 3 rows (rows 3, 5, 6): found "
@@ -426,7 +430,7 @@ def test_a_cell_in_several_rows(tmp_path: Path, chunk_rows: int) -> None:
 
 def test_values_that_the_spec_puts_together_may_have_a_row_each(tmp_path: Path) -> None:
     """A cell of the file is what stands there: single races that make one value are no repetition."""
-    rows = {**rows_of(3, {"race": {2: "thai", 3: "lao"}}), "count": [1, 2, 4]}
+    rows: dict[str, Sequence[object]] = {**rows_of(3, {"race": {2: "thai", 3: "lao"}}), "count": [1, 2, 4]}
     values = {"race": {"thai": "asian", "lao": "asian"}}
     path = write(tmp_path / "a.parquet", rows)
     assert tabulate(spec(path, "long", values=values), SCHEMA, SPINE).sum() == 7

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
@@ -29,7 +31,7 @@ def test_lists_stand_beside_their_geocodes_and_variances(tmp_path: Path, step: i
     values[0][4] = np.nan
     values[1][4] = np.nan
 
-    def chunks():  # type: ignore[no-untyped-def]
+    def chunks() -> Iterator[tuple[slice, list[NDArray[np.float64]]]]:
         for start in range(0, 7, step):
             rows = slice(start, min(start + step, 7))
             yield rows, [column[rows] for column in values]

@@ -40,7 +40,7 @@ def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def _write(folder: Path, name: str, counts: object, private: bool = False) -> Path:
     (folder / "staging").mkdir(exist_ok=True)
     target = folder / f"{name}.parquet"
-    write_histogram(target, folder / "staging", "tract", GEOCODES, SCHEMA, counts, private=private)  # type: ignore[arg-type]
+    write_histogram(target, folder / "staging", "tract", GEOCODES, SCHEMA, counts, private=private)
     return target
 
 

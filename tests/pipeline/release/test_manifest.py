@@ -140,13 +140,14 @@ def _sealed(content: dict[str, object]) -> bytes:
 
 def test_another_format_or_other_fields_are_named(run: RunDirectory) -> None:
     content = json.loads(run.manifest.read_bytes())
-    for change, message in [
+    changes: list[tuple[dict[str, object], str]] = [
         ({"format": 2}, "has the format 2; this version of the software reads 1"),
         ({"more": 1}, "is not a manifest of this format: more"),
         ({"public_seed": "0"}, "is not a manifest of this format: public_seed"),
         ({"status": "fine"}, "is not a manifest of this format: status"),
         ({"files": {"a": {"sha256": "0"}}}, r"is not a manifest of this format: files\.a\.bytes"),
-    ]:
+    ]
+    for change, message in changes:
         run.manifest.write_bytes(_sealed({**content, **change}))
         with pytest.raises(ReleaseError, match=message):
             read_manifest(run.manifest)

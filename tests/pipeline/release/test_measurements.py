@@ -88,7 +88,7 @@ def test_a_range_is_that_part_of_the_whole(tmp_path: Path, bounds: list[int]) ->
 def test_a_range_reads_only_its_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = _write(tmp_path, "a", [])
     with open_measurement(path) as file:
-        read = []
+        read: list[int] = []
         monkeypatch.setattr(file, "_file", _Watched(file._file, read))
         file.read(150, 301)
         assert read == [1, 2, 3]

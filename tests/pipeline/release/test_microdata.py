@@ -38,7 +38,7 @@ def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def _write(folder: Path, name: str, counts: object) -> tuple[Path, int]:
     (folder / "staging").mkdir(exist_ok=True)
     target = folder / f"{name}.parquet"
-    return target, write_microdata(target, folder / "staging", "block", GEOCODES, SCHEMA, counts)  # type: ignore[arg-type]
+    return target, write_microdata(target, folder / "staging", "block", GEOCODES, SCHEMA, counts)
 
 
 def test_persons_stand_in_the_order_of_leaves_and_cells(tmp_path: Path) -> None:

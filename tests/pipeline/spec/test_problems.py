@@ -39,6 +39,10 @@ def test_an_empty_spec_names_all_that_is_needed() -> None:
     ]
 
 
+def fail(message: str) -> None:
+    raise SpecError(message)
+
+
 def test_a_part_notes_its_problems_below_its_key() -> None:
     problems = Problems("x.toml")
     units = problems.at("companions.units")
@@ -46,9 +50,9 @@ def test_a_part_notes_its_problems_below_its_key() -> None:
     units.at("passes").add("[0]", "is wrong too")
     units.add("", "is wrong as a whole")
     with units.noted(below=True):
-        raise SpecError("schema.recodes.a: is below")
+        fail("schema.recodes.a: is below")
     with units.noted():
-        raise SpecError(f"{units.full_key('input')}: names all of its key")
+        fail(f"{units.full_key('input')}: names all of its key")
     problems.add("", "has no key")
     assert problems.lines == [
         "companions.units.bounds[1].level: is wrong",

@@ -171,7 +171,7 @@ def test_a_small_spec_has_all_defaults() -> None:
 
 def test_pure_privacy_has_epsilon_and_no_delta() -> None:
     (universe,) = parse_spec(SMALL.replace('rho = "1"', 'framework = "pure"\nepsilon = "3/2"')).universes()
-    assert (universe.framework, universe.budget, universe.delta) == ("pure", Fraction(3, 2), 0)
+    assert (universe.framework, universe.budget, universe.delta) == ("pure", Fraction(3, 2), Fraction(0))
 
 
 def test_an_empty_tables_section_publishes_none() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ with temporary_folder("test", Path(sys.argv[1])) as folder:
 
 
 @pytest.fixture
-def holder(tmp_path: Path) -> subprocess.Popen[str]:
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     process.stdout.readline()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from postprocess.downward import tasks as level_task
 from postprocess.downward.level import SolverReport, downward_level
 from postprocess.errors import SolverError
 from postprocess.families import solve
+from postprocess.families.family import Family, Solution
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.problem import Problem
 
@@ -112,10 +114,10 @@ def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch)
     """A seeded fault in the batched solver is caught by the comparison with cvxpy."""
     right = solve.solve_batched
 
-    def wrong(families):
+    def wrong(families: Sequence[Family]) -> list[Solution | None]:
         out = right(families)
         return [
-            replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
+            one and replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
             for one in out
         ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def random_solution(seed: int, children: int, cells: int) -> tuple[np.ndarray, n
     return whole, np.rint(whole.sum(axis=0)), np.rint(whole.sum(axis=1)).astype(np.int64)
 
 
-def best_by_brute_force(x: np.ndarray, allowed) -> float:
+def best_by_brute_force(x: np.ndarray, allowed: Callable[[np.ndarray], bool]) -> float:
     """The smallest sum of squared distances over all choices of floor and ceiling that are allowed."""
     floors = np.floor(x + 1e-9)
     best = np.inf

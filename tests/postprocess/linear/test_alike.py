@@ -14,7 +14,8 @@ from postprocess.linear import information
 from postprocess.linear.alike import ChildGroups
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
-from postprocess.problem import Constraints, Marginal, Measured, Problem
+from postprocess.marginal import Marginal
+from postprocess.problem import Constraints, Measured, Problem
 
 
 @pytest.mark.parametrize("counted", [True, False])
@@ -83,4 +84,6 @@ def test_what_is_looked_up_or_inverted_at_a_time_does_not_show(monkeypatch: pyte
         monkeypatch.setattr(module, "CHUNK_NUMBERS", 1)
     for one, other in zip(whole, upward_pass(problem, basis_of(problem)), strict=True):
         assert np.array_equal(one.info.covariance, other.info.covariance)
-        assert one.children is None or np.array_equal(one.children.term, other.children.term)
+        if one.children is not None:
+            assert other.children is not None
+            assert np.array_equal(one.children.term, other.children.term)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.dense import query_matrix, subtree_gls
@@ -69,7 +70,7 @@ def test_the_release_adds_up_and_single_children_are_copies(seed: int, estimator
     problem = bypassed(problem)
     basis = basis_of(problem)
     estimates = upward_pass(problem, basis)
-    counts = []
+    counts: list[sp.csr_array] = []
     for level in range(problem.spine.n_levels):
         found, _ = downward_level(problem, basis, level, estimates[level], counts[-1] if counts else None)
         counts.append(found)

@@ -13,10 +13,10 @@ from oracles.random_problems import random_problem
 
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import GroupBounds
+from postprocess.problem import GroupBounds, Problem
 
 
-def assert_equals_dense(problem) -> int:
+def assert_equals_dense(problem: Problem) -> int:
     """Compare every geounit; returns how many directions were compared."""
     basis = basis_of(problem)
     estimates = upward_pass(problem, basis)
@@ -25,7 +25,7 @@ def assert_equals_dense(problem) -> int:
     for level, estimate in enumerate(estimates):
         rows = np.arange(len(estimate.classes))
         means = basis.unfold(estimates_of(problem, basis, level, estimate, rows)[0])
-        for i in rows:
+        for i in range(len(rows)):
             dense = subtree_gls(problem, level, i)
             covariance = basis.restricted(estimate.info.covariance[estimate.classes[[i]]], every_cell)[0]
             scale = 1.0 + np.abs(dense.mean).max()

@@ -22,6 +22,7 @@ def imported(out: Path, source: object, query: str | None = None, **more: object
     request = TableRequest(TableSource(str(source), query), **more)  # type: ignore[arg-type]
     spec = load_spec(import_table(request, out).spec)
     assert spec.input is not None
+    assert isinstance(spec.input.file, Path)
     found = validate(spec.input.file, out / "release.toml")
     assert found.findings == []
     return spec
@@ -48,7 +49,7 @@ def people(n: int = 600, seed: int = 3) -> pd.DataFrame:
             "person_id": range(n),
             "age": rng.integers(0, 100, n),
             "sex": rng.choice(["f", "m"], n),
-            "works": np.where(rng.random(n) < 0.1, None, rng.choice(["yes", "no"], n)),
+            "works": np.where(rng.random(n) < 0.1, np.array(None), rng.choice(["yes", "no"], n)),
             "tenure": tenure[household],
             "planet": "earth",
         }
@@ -110,7 +111,7 @@ def test_keys_that_do_not_fit(tmp_path: Path) -> None:
         request = TableRequest(TableSource(str(tmp_path / "persons.csv")), TableSource(str(tmp_path / file)), key)
         with pytest.raises(InputError, match=says):
             import_table(request, tmp_path / "out")
-    frame.loc[1, ["hh_id"]] = frame.loc[0, "hh_id"]
+    frame.loc[1, "hh_id"] = str(frame.loc[0, "hh_id"])
     frame.loc[1, "town"], frame.loc[0, "town"] = "0101", "0102"
     frame.loc[:1, "county"] = "01"
     frame.to_csv(tmp_path / "apart.csv", index=False)

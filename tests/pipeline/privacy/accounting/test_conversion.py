@@ -51,13 +51,13 @@ def gaussian_epsilon(rho: float, delta: float) -> float:
         (Fraction(3379, 12343) ** 2, 2.47),  # housing units, United States
     ],
 )
-def test_the_published_statements_of_2020(rho, epsilon):
+def test_the_published_statements_of_2020(rho: float, epsilon: float) -> None:
     """The 2020 P.L. 94-171 release: they are the tight conversion at delta = 1e-10, not the textbook's."""
     assert round(zcdp_epsilon(rho, Fraction(1, 10**10)), 2) == epsilon
     assert round(zcdp_epsilon_textbook(rho, Fraction(1, 10**10)), 2) > epsilon
 
 
-def test_known_values():
+def test_known_values() -> None:
     assert zcdp_epsilon(2.63, 1e-6) == pytest.approx(13.792, abs=5e-4)
     assert zcdp_epsilon_textbook(2.63, 1e-6) == pytest.approx(14.686, abs=5e-4)
     assert zcdp_epsilon_textbook(Fraction(1), Fraction(1, 10**6)) == pytest.approx(1 + 2 * math.sqrt(6 * math.log(10)))
@@ -65,7 +65,7 @@ def test_known_values():
 
 @settings(deadline=None)
 @given(rho=RHOS, delta=DELTAS)
-def test_epsilon_is_the_tightest_of_the_formula(rho, delta):
+def test_epsilon_is_the_tightest_of_the_formula(rho: float, delta: float) -> None:
     """The formula gives at most delta at epsilon, and more than delta a little below it."""
     epsilon = zcdp_epsilon(rho, delta)
     assert log_delta(rho, epsilon) <= math.log(delta) + 1e-6
@@ -75,21 +75,21 @@ def test_epsilon_is_the_tightest_of_the_formula(rho, delta):
 
 @settings(deadline=None)
 @given(rho=st.floats(1e-3, 100), delta=DELTAS)
-def test_epsilon_is_between_the_gaussian_mechanism_and_the_textbook(rho, delta):
+def test_epsilon_is_between_the_gaussian_mechanism_and_the_textbook(rho: float, delta: float) -> None:
     """A bound for all rho-zCDP mechanisms cannot be below the exact epsilon of one of them."""
     assert gaussian_epsilon(rho, delta) <= zcdp_epsilon(rho, delta) <= zcdp_epsilon_textbook(rho, delta)
 
 
 @settings(deadline=None)
 @given(rho=st.floats(1e-3, 1e3), delta=DELTAS, factor=st.floats(1.01, 10))
-def test_epsilon_rises_with_rho_and_falls_with_delta(rho, delta, factor):
+def test_epsilon_rises_with_rho_and_falls_with_delta(rho: float, delta: float, factor: float) -> None:
     assert zcdp_epsilon(rho, delta) < zcdp_epsilon(rho * factor, delta)
     assert zcdp_epsilon(rho, delta / factor) > zcdp_epsilon(rho, delta)
 
 
 @settings(deadline=None)
 @given(rho=st.fractions(Fraction(1, 1000), 50), delta=st.integers(2, 40))
-def test_the_textbook_is_rounded_up_and_by_little(rho, delta):
+def test_the_textbook_is_rounded_up_and_by_little(rho: Fraction, delta: int) -> None:
     found = zcdp_epsilon_textbook(rho, Fraction(1, 10**delta))
     with localcontext(Context(prec=200)):
         decimal_rho = Decimal(rho.numerator) / Decimal(rho.denominator)
@@ -97,7 +97,7 @@ def test_the_textbook_is_rounded_up_and_by_little(rho, delta):
         assert exact <= Decimal(found) <= exact * (1 + Decimal("3e-16"))
 
 
-def test_epsilon_is_rounded_up():
+def test_epsilon_is_rounded_up() -> None:
     """At the minimum over alpha, found here in 60-digit decimals by golden section."""
     with localcontext(Context(prec=60)):
         rho, log = Decimal("2.5"), 10 * Decimal(10).ln()
@@ -115,7 +115,7 @@ def test_epsilon_is_rounded_up():
 
 @pytest.mark.parametrize("rho", [0, 1e-300, 1e-12, 1e9, 1e100, Fraction(1, 10**400)])
 @pytest.mark.parametrize("delta", [1e-300, 1e-10, 0.999, Fraction(1, 10**400)])
-def test_extreme_budgets_have_a_finite_statement(rho, delta):
+def test_extreme_budgets_have_a_finite_statement(rho: float, delta: float) -> None:
     assert 0 <= zcdp_epsilon(rho, delta) < math.inf
     assert zcdp_epsilon(0, delta) == 0
 
@@ -131,7 +131,7 @@ def test_extreme_budgets_have_a_finite_statement(rho, delta):
         (1, math.nan, "delta: found nan"),
     ],
 )
-def test_senseless_arguments_are_refused(rho, delta, message):
+def test_senseless_arguments_are_refused(rho: float, delta: float, message: str) -> None:
     for convert in (zcdp_epsilon, zcdp_epsilon_textbook):
         with pytest.raises(InputError, match=message):
             convert(rho, delta)

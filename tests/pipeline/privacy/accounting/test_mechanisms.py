@@ -39,7 +39,7 @@ def divergence(logs: NDArray[np.float64], order: float) -> float:
     return (top + math.log(math.fsum(np.exp(exponent - top)))) / (order - 1)
 
 
-@pytest.mark.parametrize("noise", GAUSSIANS + LAPLACES, ids=str)
+@pytest.mark.parametrize("noise", [*GAUSSIANS, *LAPLACES], ids=str)
 def test_rho_bounds_the_renyi_divergence_of_what_is_drawn(noise: Noise) -> None:
     """At every order, for one number moved and for two; and the Gaussian's is nearly met where it is wide."""
     logs = log_probabilities(noise)

@@ -61,7 +61,7 @@ def exact_epsilon(scales: Sequence[tuple[int, int]], delta: Fraction) -> float:
     return float(optimize.brentq(lambda e: math.log(max(at(e), 1e-300) / delta), 0, high, xtol=1e-12))
 
 
-def gaussians(scales: Sequence[tuple[int, int]]) -> list[tuple[Use, int]]:
+def gaussians(scales: Sequence[tuple[int, int]]) -> list[tuple[DiscreteGaussian, int]]:
     return [(DiscreteGaussian(Fraction(scale)), moved) for scale, moved in scales]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -125,7 +126,7 @@ def test_statements_count_the_measurements_that_they_concern(persons: PrivacyAcc
 
 
 def test_adding_or_removing_a_record_moves_one_number_but_changing_a_value_moves_two() -> None:
-    units = {"attributes": 'occupied = ["yes", "no"]'}
+    units: dict[str, Any] = {"attributes": 'occupied = ["yes", "no"]'}
     changed = universe("pl94-2020-us-units", more='[privacy]\nrho = "1"', **units)
     added = universe("pl94-2020-us-units", more='[privacy]\nrho = "1"\nneighbours = "add-remove"', **units)
     one, two = privacy_statements(changed), privacy_statements(added)

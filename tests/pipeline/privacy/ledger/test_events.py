@@ -7,12 +7,13 @@ from collections.abc import Callable
 from dataclasses import fields, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
 from pipeline.errors import InputError
-from pipeline.privacy.ledger.events import Event, Group, LedgerError, replay, sealed
+from pipeline.privacy.ledger.events import DatasetState, Event, Group, LedgerError, replay, sealed
 from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
 from pipeline.privacy.ledger.report import check_export, dataset_report, export_text, spent_epsilon
 from pipeline.privacy.ledger.schema import GUARDS
@@ -72,7 +73,8 @@ def test_the_chain_is_sound(chain: tuple[str, list[Event]]) -> None:
 def test_a_change_to_any_field_of_any_event_shows(chain: tuple[str, list[Event]], name: str) -> None:
     for i, event in enumerate(chain[1]):
         value = getattr(event, name)
-        changed = replace(event, **{name: value + 1 if isinstance(value, int) else value + "0"})
+        other: dict[str, Any] = {name: value + 1 if isinstance(value, int) else value + "0"}
+        changed = replace(event, **other)
         found = problems(chain, [*chain[1][:i], changed, *chain[1][i + 1 :]])
         assert any(f"event {event.number}:" in line or f"event {changed.number}:" in line for line in found), (i, found)
 
@@ -175,6 +177,6 @@ def test_what_is_told_of_a_dataset(file: str) -> None:
     assert dataset_report(ledger_state_of_nothing(), Fraction(1, 10**10))["epsilon"] == 0
 
 
-def ledger_state_of_nothing():  # type: ignore[no-untyped-def]
+def ledger_state_of_nothing() -> DatasetState:
     opened = Event(0, "open", "now", "d", "all", "zcdp", "change-one", "1")
     return replay(LEDGER, [sealed(opened, 1, LEDGER)])[0]["d"]

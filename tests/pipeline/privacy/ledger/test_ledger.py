@@ -20,6 +20,7 @@ from oracles.postgresql import NoServerError, server
 
 import pipeline.privacy.keys
 from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Group, LedgerError
 from pipeline.privacy.ledger.ledger import Charge, Ledger, OverspentError, RunFingerprint, amount_text
@@ -73,7 +74,7 @@ def fingerprint(number: int) -> RunFingerprint:
     return RunFingerprint(f"{number:064x}")
 
 
-def charge(run: int, *rhos: str, dataset: str = "persons", mechanism: str = "discrete_gaussian") -> Charge:
+def charge(run: int, *rhos: str, dataset: str = "persons", mechanism: MechanismName = "discrete_gaussian") -> Charge:
     """One query at a level for each rho; neighbours change-one, so that sigma^2 = 1 / rho."""
     groups = tuple(Group(f"level{i}", "total", mechanism, 1 / Fraction(rho), 1) for i, rho in enumerate(rhos))
     return Charge(dataset, fingerprint(run), "release", "change-one", groups)
@@ -98,7 +99,7 @@ def test_spending_up_to_the_last_of_a_budget_and_no_further(url: str) -> None:
         with pytest.raises(OverspentError):
             ledger.reserve(charge(4, "1/10000000000"))
     error = refused.value
-    assert (error.exit_status, error.total, error.spent, error.left) == (3, 1, Fraction(2, 3), Fraction(1, 3))
+    assert (error.exit_status, error.total, error.spent, error.left) == (3, Fraction(1), Fraction(2, 3), Fraction(1, 3))
     assert error.asked == Fraction(1, 3) + Fraction(1, 10**30)
     assert "asked for rho = 0.333334" in str(error)
     assert "left is 0.333333 (1/3)" in str(error)
@@ -123,7 +124,7 @@ def test_nothing_is_charged_where_one_of_several_charges_is_refused(url: str) ->
             ledger.reserve(charge(1, "1/2"), charge(2, "1/5", dataset="units"))
         assert [event.kind for event in ledger.events()] == ["open", "open"]
         assert ledger.reserve(charge(1, "1/2"), charge(2, "1/10", dataset="units")).new
-        assert (ledger.dataset("persons").left, ledger.dataset("units").left) == (Fraction(1, 2), 0)
+        assert (ledger.dataset("persons").left, ledger.dataset("units").left) == (Fraction(1, 2), Fraction(0))
 
 
 def test_a_transaction_that_fails_leaves_nothing(url: str) -> None:
@@ -160,7 +161,7 @@ def test_input_that_is_refused(file: str) -> None:
     begin(file)
     begin_again: dict[str, Any] = {"framework": "zcdp", "budget": Fraction(9), "neighbours": "change-one"}
     with Ledger.open(file) as ledger:
-        for match, call in [
+        refusals: list[tuple[str, Callable[[], object]]] = [
             ("there is a dataset 'persons' already", lambda: ledger.open_dataset(
                 "persons", population="p", **begin_again)),
             ("cannot name a dataset", lambda: ledger.open_dataset("a b", population="p", **begin_again)),
@@ -172,7 +173,8 @@ def test_input_that_is_refused(file: str) -> None:
             ("no dataset 'other'; it has persons", lambda: ledger.reserve(charge(1, "1", dataset="other"))),
             ("is for neighbours 'change-one', the run for 'add-remove'", lambda: ledger.reserve(
                 Charge("persons", fingerprint(1), "r", "add-remove", charge(1, "1").groups))),
-        ]:  # fmt: skip
+        ]  # fmt: skip
+        for match, call in refusals:
             with pytest.raises(InputError, match=match):
                 call()
         assert len(ledger.events()) == 1
@@ -311,7 +313,7 @@ def test_another_derivation_of_the_noise_is_another_run(monkeypatch: pytest.Monk
     ],
 )
 def test_the_ledger_computes_the_cost_itself(
-    file: str, framework: str, neighbours: str, mechanism: str, scale: str, cost: str
+    file: str, framework: str, neighbours: str, mechanism: MechanismName, scale: str, cost: str
 ) -> None:
     begin(file, "1", framework=framework, neighbours=neighbours)
     group = Group("block", "total", mechanism, Fraction(scale), 5)
@@ -327,11 +329,13 @@ def test_gaussian_noise_has_no_cost_in_a_budget_of_epsilon(file: str) -> None:
 
 
 def test_numbers_are_exact_in_the_database(file: str) -> None:
-    """The 65 queries of the 2020 persons cost their rho to the last digit: a second run of half of it fits a budget of
-    3/2 rho, and one with a ten-millionth of a millionth more does not."""
+    """The 65 queries of the 2020 persons cost their rho to the last digit.
+
+    A second run of half of it fits a budget of 3/2 rho, and one with a ten-millionth of a millionth more does not.
+    """
     rho = Fraction(542, 339) ** 2
     shares = [Fraction(1, 4097) * i for i in range(1, 64)]
-    shares.append(1 - sum(shares))
+    shares.append(1 - sum(shares, Fraction(0)))
     begin(file, str(rho * Fraction(3, 2)))
     with Ledger.open(file) as ledger:
         ledger.reserve(charge(1, *(str(rho * share) for share in shares)))
@@ -557,8 +561,10 @@ def test_another_ledger_is_not_taken_for_the_one_that_was_charged(tmp_path: Path
     with Ledger.open(str(tmp_path / "new.sqlite")) as ledger:
         assert len(read_notes(tmp_path)) == 1
         assert read_notes(tmp_path, ledger.id) == {}
+        note = read_note(tmp_path)
+        assert note is not None
         with pytest.raises(LedgerError, match="was charged in the ledger"):
-            ledger.reserve(charge(1, "1/2"), noted=[read_note(tmp_path)])
+            ledger.reserve(charge(1, "1/2"), noted=[note])
         with pytest.raises(LedgerError, match="was charged in the ledger"):
             note_event(tmp_path, ledger.head())
 

@@ -19,14 +19,14 @@ def _exp_minus(x: Fraction, digits: int = 500) -> Fraction:
 
 @settings(deadline=None)
 @given(x=st.fractions(0, 600, max_denominator=10**12), bits=st.sampled_from([16, 64, 192, 320, 1024]))
-def test_the_exponential_is_enclosed(x, bits):
+def test_the_exponential_is_enclosed(x: Fraction, bits: int) -> None:
     lower, upper = exp_minus(x, bits)
     assert lower <= _exp_minus(x) * 2**bits <= upper
     assert upper - lower <= 2
 
 
 @pytest.mark.parametrize("x", [Fraction(0), Fraction(1, 10**30), Fraction(10**9), Fraction(192), Fraction(1919, 10)])
-def test_the_exponential_at_its_ends(x):
+def test_the_exponential_at_its_ends(x: Fraction) -> None:
     lower, upper = exp_minus(x, 192)
     with localcontext(Context(prec=200, Emin=-(10**12))):
         exact = (-Decimal(x.numerator) / Decimal(x.denominator)).exp() * 2**192
@@ -34,7 +34,7 @@ def test_the_exponential_at_its_ends(x):
     assert upper - lower <= 2
 
 
-def test_a_negative_exponent_is_refused():
+def test_a_negative_exponent_is_refused() -> None:
     with pytest.raises(ValueError, match="must not be negative"):
         exp_minus(Fraction(-1), 64)
 
@@ -46,7 +46,7 @@ def test_a_negative_exponent_is_refused():
     widths=st.tuples(st.integers(0, 9), st.integers(0, 9)),
     bits=st.integers(16, 200),
 )
-def test_products_and_quotients_are_enclosed(a, b, widths, bits):
+def test_products_and_quotients_are_enclosed(a: Fraction, b: Fraction, widths: tuple[int, int], bits: int) -> None:
     one = 1 << bits
     enclosure_a = int(a * one) - widths[0], int(a * one) + 1 + widths[0]
     enclosure_b = max(int(b * one) - widths[1], 1), int(b * one) + 1 + widths[1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from itertools import pairwise
@@ -12,14 +12,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy import stats
 
 from pipeline.errors import InputError
-from pipeline.privacy.budget import LARGEST_SCALE, NoiseSpec
+from pipeline.privacy.budget import LARGEST_SCALE, Mechanism, NoiseSpec
 from pipeline.privacy.keys import MasterKey, refinement_key
 from pipeline.privacy.noise import sampler as noise
 from pipeline.privacy.noise.sampler import POSITIONS, decide, locate, sampler_for
+from pipeline.privacy.noise.streams import Stream
 from pipeline.privacy.noise.tails import Tails
+
+ExactTails = Callable[[NoiseSpec], list[Decimal]]
+Rejected = Callable[[NDArray[np.int64], NoiseSpec], bool]
 
 KEY = MasterKey.from_text("insecure-test:1").stream_key(("input", "spine", "privacy"), "block", "total")
 GAUSSIANS = [NoiseSpec("discrete_gaussian", Fraction(s)) for s in ("1/10", "1", "19/10", "100", "10000", "100000000")]
@@ -40,14 +45,14 @@ def rescaled(spec: NoiseSpec, factor: Fraction) -> NoiseSpec:
 
 
 @pytest.mark.parametrize("spec", GAUSSIANS + LAPLACES, ids=str)
-def test_draws_follow_the_exact_distribution(spec, rejected):
+def test_draws_follow_the_exact_distribution(spec: NoiseSpec, rejected: Rejected) -> None:
     """And draws whose standard deviation is 5 percent off do not pass."""
     assert not rejected(sampler_for(spec).draw(KEY, 0, 1_000_000), spec)
     for factor in (Fraction(95, 100), Fraction(105, 100)):
         assert rejected(sampler_for(rescaled(spec, factor)).draw(KEY, 0, 1_000_000), spec)
 
 
-def test_the_test_of_the_distribution_sees_a_defect_of_the_low_digits(rejected):
+def test_the_test_of_the_distribution_sees_a_defect_of_the_low_digits(rejected: Rejected) -> None:
     """Every 16th outcome replaced by its neighbour: the spread is right, the distribution is not."""
     for spec in (GAUSSIANS[3], GAUSSIANS[4]):
         draws = sampler_for(spec).draw(KEY, 0, 1_000_000)
@@ -56,7 +61,7 @@ def test_the_test_of_the_distribution_sees_a_defect_of_the_low_digits(rejected):
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
-def test_agreement_with_opendp(mechanism):
+def test_agreement_with_opendp(mechanism: Mechanism) -> None:
     """A two-sample test at 1e-6 against OpenDP's own exact sampler, which a scale 10 percent off does not pass."""
     dp = pytest.importorskip("opendp.prelude", reason="OpenDP is not installed")
     dp.enable_features("contrib")
@@ -82,7 +87,7 @@ def test_agreement_with_opendp(mechanism):
 
 
 @pytest.mark.parametrize("spec", GAUSSIANS + LAPLACES, ids=str)
-def test_the_look_up_is_a_search_of_the_boundaries(spec):
+def test_the_look_up_is_a_search_of_the_boundaries(spec: NoiseSpec) -> None:
     """For the words beside every boundary, at the ends of every bucket of the guide, and at random."""
     sampler = sampler_for(spec)
     step = np.uint64(1 << (65 - sampler.guide.size.bit_length()))
@@ -95,7 +100,7 @@ def test_the_look_up_is_a_search_of_the_boundaries(spec):
     assert np.array_equal(sampler.draw_from(words, no_more), places - sampler.boundaries.size // 2)
 
 
-def test_exactly_the_boundaries_are_undecided(monkeypatch):
+def test_exactly_the_boundaries_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Words that equal a boundary ask for further ones, at their own place; those beside it do not."""
     monkeypatch.setattr(noise, "_CHUNK", 7)
     for spec in SMALL:
@@ -121,6 +126,11 @@ def exact_distribution(outcome: int, tails: list[Decimal]) -> Decimal:
     return tail if outcome < 0 else 1 - tail
 
 
+def always(words: Iterator[int]) -> Callable[[int], Iterator[int]]:
+    """The same further words, whichever draw asks for them."""
+    return lambda _: words
+
+
 def digits_of(value: Decimal, words: int) -> list[int]:
     """The first words of the binary digits of `value`, which is between 0 and 1."""
     number = int(value * 2 ** (64 * words))
@@ -129,7 +139,9 @@ def digits_of(value: Decimal, words: int) -> list[int]:
 
 @pytest.mark.parametrize("spec", SMALL, ids=str)
 @pytest.mark.parametrize("tied", [1, 2, 3])
-def test_further_words_decide_on_either_side_of_every_boundary(spec, tied, exact_tails):
+def test_further_words_decide_on_either_side_of_every_boundary(
+    spec: NoiseSpec, tied: int, exact_tails: ExactTails
+) -> None:
     """The first `tied` words equal the boundary's; one more word just below and above it gives its two outcomes.
 
     In the tails beyond the table the boundaries share their first words, up to all of those given.
@@ -151,13 +163,13 @@ def test_further_words_decide_on_either_side_of_every_boundary(spec, tied, exact
                 given_words = [*first[:-1], last]
                 uniform = sum(Decimal(word) / Decimal(2) ** (64 * (i + 1)) for i, word in enumerate(given_words))
                 following = iter([*given_words[1:], 1 << 63, 0, 0])
-                found = sampler.draw_from(np.array(given_words[:1], dtype=np.uint64), lambda _, it=following: it)
+                found = sampler.draw_from(np.array(given_words[:1], dtype=np.uint64), always(following))
                 assert found.tolist() == [outcomes[bisect_right(values, uniform)]]
                 if -reach <= x < reach and given_words[0] not in (0, 2**64 - 1):
                     assert found.tolist() == [x if change < 0 else x + 1]
 
 
-def test_a_uniform_is_located_only_where_the_enclosures_tell():
+def test_a_uniform_is_located_only_where_the_enclosures_tell() -> None:
     """All uniforms of 8 bits against a made-up table of 10 bits, by the definition, for every true value it allows."""
     table = Tails(depth=8, bits=10, lower=[700, 300, 91, 88, 8, 1], upper=[720, 330, 99, 92, 20, 3])
     decided = 0
@@ -178,7 +190,7 @@ def test_a_uniform_is_located_only_where_the_enclosures_tell():
 
 @pytest.mark.parametrize("spec", [GAUSSIANS[3], LAPLACES[3]], ids=str)
 @pytest.mark.parametrize("upper", [False, True])
-def test_the_far_tails_are_reached(spec, upper, exact_tails):
+def test_the_far_tails_are_reached(spec: NoiseSpec, upper: bool, exact_tails: ExactTails) -> None:
     """Uniforms between T(k + 1) and T(k), far beyond the table, give -k, and their mirror images k."""
     tails = exact_tails(spec)
     reach = sampler_for(spec).boundaries.size // 2
@@ -190,7 +202,7 @@ def test_the_far_tails_are_reached(spec, upper, exact_tails):
         assert found == (k if upper else -k)
 
 
-def test_a_large_table_is_refined():
+def test_a_large_table_is_refined() -> None:
     """sigma = 1e4: the words beside a boundary recomputed at higher precision, at the centre and in the tail."""
     spec = GAUSSIANS[5]
     sampler = sampler_for(spec)
@@ -203,11 +215,11 @@ def test_a_large_table_is_refined():
         assert word == sampler.boundaries[half + x]
         words = np.array([word], dtype=np.uint64)
         for change, outcome in ((-2, x), (2, x + 1)):
-            assert sampler.draw_from(words, lambda _, w=following + change: iter([w])).tolist() == [outcome]
+            assert sampler.draw_from(words, always(iter([following + change]))).tolist() == [outcome]
 
 
 @pytest.mark.parametrize("spec", [GAUSSIANS[0], GAUSSIANS[2], LAPLACES[1]], ids=str)
-def test_undecidable_draws_split_in_the_exact_proportion(spec, exact_tails):
+def test_undecidable_draws_split_in_the_exact_proportion(spec: NoiseSpec, exact_tails: ExactTails) -> None:
     """Of the uniforms within one boundary's cell of 2^-64, the part below the boundary is its fractional part."""
     sampler = sampler_for(spec)
     place = sampler.boundaries.size // 2 + 1  # of P(X <= 1)
@@ -222,7 +234,7 @@ def test_undecidable_draws_split_in_the_exact_proportion(spec, exact_tails):
     assert stats.binomtest(found, draws.size, part * 0.85).pvalue < 1e-6
 
 
-def test_a_tied_draw_takes_its_own_refinement_words(monkeypatch, exact_tails):
+def test_a_tied_draw_takes_its_own_refinement_words(monkeypatch: pytest.MonkeyPatch, exact_tails: ExactTails) -> None:
     """Each position has a row of words that belongs to it alone, under a key that is not the uniforms'."""
     spec = GAUSSIANS[1]
     sampler = sampler_for(spec)
@@ -231,32 +243,32 @@ def test_a_tied_draw_takes_its_own_refinement_words(monkeypatch, exact_tails):
     with localcontext(Context(prec=110)):
         outcome = min(range(-half, half), key=lambda x: abs(2**64 * exact_distribution(x, tails) % 1 - Decimal("0.5")))
     asked: list[tuple[int, int]] = []
-    real_fill = noise.Stream.fill
+    real_fill = Stream.fill
 
-    def fill(_self, _start, out):
+    def fill(_self: Stream, _start: int, out: NDArray[np.uint64]) -> None:
         out[:] = sampler.boundaries[half + outcome]
 
-    def words(self, start, count):
+    def words(self: Stream, start: int, count: int) -> NDArray[np.uint64]:
         out = np.empty(count, dtype=np.uint64)
         real_fill(self, start, out)
         asked.append((start, int(out[0])))
         return out
 
     monkeypatch.setattr(noise, "_CHUNK", 16)
-    monkeypatch.setattr(noise.Stream, "fill", fill)
-    monkeypatch.setattr(noise.Stream, "words", words)
+    monkeypatch.setattr(Stream, "fill", fill)
+    monkeypatch.setattr(Stream, "words", words)
     whole = sampler.draw(KEY, 5, 40)
     parts = [sampler.draw(KEY, start, 10) for start in (5, 15, 25, 35)]
     monkeypatch.undo()
     assert set(whole) == {outcome, outcome + 1}
     assert np.array_equal(whole, np.concatenate(parts))
-    refinement = noise.Stream(refinement_key(KEY))
+    refinement = Stream(refinement_key(KEY))
     wanted = [(p * 2**65, int(refinement.words(p * 2**65, 1)[0])) for p in range(5, 45)]
     assert asked[:40] == asked[40:] == wanted
     assert len({word for _, word in asked}) == 40
 
 
-def test_a_stream_that_is_not_random_is_noticed():
+def test_a_stream_that_is_not_random_is_noticed() -> None:
     with pytest.raises(RuntimeError, match="the stream is not random"):
         decide(GAUSSIANS[0], 0, iter([0] * 100))
 
@@ -270,14 +282,14 @@ def test_a_stream_that_is_not_random_is_noticed():
     cuts=st.lists(st.integers(0, 150_000), min_size=0, max_size=5),
     spec=st.sampled_from([GAUSSIANS[2], GAUSSIANS[4], LAPLACES[2]]),
 )
-def test_noise_does_not_depend_on_the_batches(start, cuts, spec):
+def test_noise_does_not_depend_on_the_batches(start: int, cuts: list[int], spec: NoiseSpec) -> None:
     sampler = sampler_for(spec)
     edges = [0, *sorted(cuts), 150_000]
     parts = [sampler.draw(KEY, start + a, b - a) for a, b in pairwise(edges)]
     assert np.array_equal(np.concatenate(parts), sampler.draw(KEY, start, 150_000))
 
 
-def test_streams_are_apart():
+def test_streams_are_apart() -> None:
     """Other queries, other noise: they agree as often as independent draws do, and neighbours are uncorrelated."""
     other = MasterKey.from_text("insecure-test:1").stream_key(("input", "spine", "privacy"), "block", "race")
     sampler = sampler_for(GAUSSIANS[3])
@@ -288,7 +300,7 @@ def test_streams_are_apart():
     assert abs(np.corrcoef(one[1:], one[:-1])[0, 1]) < 6 / np.sqrt(one.size)
 
 
-def test_positions_are_checked_and_far_ones_work():
+def test_positions_are_checked_and_far_ones_work() -> None:
     sampler = sampler_for(GAUSSIANS[2])
     assert sampler.draw(KEY, POSITIONS - 3, 3).dtype == np.int64
     assert sampler.draw(KEY, 7, 0).shape == (0,)
@@ -302,7 +314,7 @@ def test_positions_are_checked_and_far_ones_work():
 # The range of scales
 
 
-def test_equal_specs_share_one_sampler():
+def test_equal_specs_share_one_sampler() -> None:
     first = sampler_for(NoiseSpec("discrete_gaussian", Fraction(6, 4)))
     assert sampler_for(NoiseSpec("discrete_gaussian", Fraction(3, 2))) is first
     with pytest.raises(ValueError):
@@ -310,12 +322,12 @@ def test_equal_specs_share_one_sampler():
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
-def test_a_huge_budget_leaves_no_noise(mechanism):
+def test_a_huge_budget_leaves_no_noise(mechanism: Mechanism) -> None:
     assert not sampler_for(NoiseSpec(mechanism, Fraction(1, 10**10))).draw(KEY, 0, 100_000).any()
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
-def test_absurd_scales_are_refused_with_the_limit(mechanism):
+def test_absurd_scales_are_refused_with_the_limit(mechanism: Mechanism) -> None:
     largest = LARGEST_SCALE[mechanism]
     with pytest.raises(InputError, match=f"at most {largest} is allowed"):
         sampler_for(NoiseSpec(mechanism, largest + 1))

@@ -25,14 +25,14 @@ CIPHER = bytes.fromhex(
 KEYSTREAM = bytes(a ^ b for a, b in zip(PLAIN, CIPHER, strict=True))
 
 
-def test_words_are_the_published_keystream():
+def test_words_are_the_published_keystream() -> None:
     words = Stream(KEY).words(2 * COUNTER, 8)
     assert words.dtype == np.uint64
     assert words.astype("<u8").tobytes() == KEYSTREAM
 
 
 @pytest.mark.parametrize("start", range(8))
-def test_seeking_enters_the_published_keystream_at_any_word(start):
+def test_seeking_enters_the_published_keystream_at_any_word(start: int) -> None:
     for count in range(9 - start):
         found = Stream(KEY).words(2 * COUNTER + start, count)
         assert found.astype("<u8").tobytes() == KEYSTREAM[8 * start : 8 * (start + count)]
@@ -40,12 +40,12 @@ def test_seeking_enters_the_published_keystream_at_any_word(start):
 
 @settings(deadline=None)
 @given(start=st.integers(0, 70_000), count=st.integers(0, 70_000))
-def test_any_stretch_is_a_slice_of_the_whole(start, count):
+def test_any_stretch_is_a_slice_of_the_whole(start: int, count: int) -> None:
     stream = Stream(KEY)
     assert np.array_equal(stream.words(start, count), stream.words(0, start + count)[start:])
 
 
-def test_positions_reach_the_end_of_the_counter_and_no_further():
+def test_positions_reach_the_end_of_the_counter_and_no_further() -> None:
     stream = Stream(KEY)
     assert stream.words(STREAM_WORDS - 3, 3).size == 3
     assert stream.words(STREAM_WORDS, 0).size == 0
@@ -56,7 +56,7 @@ def test_positions_reach_the_end_of_the_counter_and_no_further():
         Stream(KEY[:16])
 
 
-def test_a_stream_hides_its_key():
+def test_a_stream_hides_its_key() -> None:
     stream = Stream(KEY)
     assert repr(stream) == "Stream(hidden)"
     with pytest.raises(TypeError, match="not pickled"):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise.sampler import tails as tables
+from pipeline.privacy.budget import Mechanism, NoiseSpec
+from pipeline.privacy.noise import tails as tables
 from pipeline.privacy.noise.tails import boundaries, tails
+
+ExactTails = Callable[[NoiseSpec], list[Decimal]]
 
 SPECS = [
     NoiseSpec("discrete_gaussian", Fraction(s))
@@ -20,7 +23,7 @@ SPECS = [
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @pytest.mark.parametrize("depth", [64, 128])
-def test_tails_are_enclosed(spec, depth, exact_tails):
+def test_tails_are_enclosed(spec: NoiseSpec, depth: int, exact_tails: ExactTails) -> None:
     table = tails(spec, depth)
     exact = exact_tails(spec)
     slack = Decimal("1e-98")  # of the decimal sums themselves
@@ -36,7 +39,7 @@ def test_tails_are_enclosed(spec, depth, exact_tails):
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_boundaries_are_the_floors_of_the_exact_distribution(spec, exact_tails):
+def test_boundaries_are_the_floors_of_the_exact_distribution(spec: NoiseSpec, exact_tails: ExactTails) -> None:
     found = boundaries(spec)
     half = found.size // 2
     exact = [*exact_tails(spec), Decimal(0)]
@@ -48,7 +51,7 @@ def test_boundaries_are_the_floors_of_the_exact_distribution(spec, exact_tails):
     assert half == 1 or below[1] > 0
 
 
-def test_the_largest_tables_hold_the_exact_probabilities():
+def test_the_largest_tables_hold_the_exact_probabilities() -> None:
     """sigma = 1e4: T(k) - T(k + 1) = w(k) / Z at 300 outcomes; Z = sqrt(2 pi) sigma up to exp(-2 pi^2 sigma^2)."""
     table = tails(NoiseSpec("discrete_gaussian", Fraction(10**8)), 64)
     assert len(table.lower) > 140_000
@@ -63,7 +66,9 @@ def test_the_largest_tables_hold_the_exact_probabilities():
 
 @pytest.mark.parametrize("spec", [SPECS[2], SPECS[4], SPECS[-1]], ids=str)
 @pytest.mark.parametrize("guard", [8, 40])
-def test_boundaries_do_not_depend_on_the_precision(spec, guard, monkeypatch):
+def test_boundaries_do_not_depend_on_the_precision(
+    spec: NoiseSpec, guard: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Too little precision is noticed and made up for."""
     wanted = boundaries(spec)
     assert tables._floors(tails(spec, 64)) is not None
@@ -74,6 +79,6 @@ def test_boundaries_do_not_depend_on_the_precision(spec, guard, monkeypatch):
 
 
 @pytest.mark.parametrize("mechanism", ["discrete_gaussian", "discrete_laplace"])
-def test_a_vanishing_scale_has_a_table(mechanism):
+def test_a_vanishing_scale_has_a_table(mechanism: Mechanism) -> None:
     assert boundaries(NoiseSpec(mechanism, Fraction(1, 10**10))).tolist() == [0, 2**64 - 1]
     assert boundaries(NoiseSpec(mechanism, Fraction(1, 10**400))).tolist() == [0, 2**64 - 1]
