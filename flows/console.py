@@ -53,23 +53,28 @@ class Bar:
         self._memory, self._measured = "", 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
         self._count.begin(steps)
         self._task = self._progress.add_task("", total=self._count.total, geounits="", memory="")
         self._progress.start()
 
     def start(self, step: Step) -> None:
+        """A step begins."""
         self._count.start(step)
         self._show(step.name)
 
     def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
         self._count.advance(geounits)
         self._show(None)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
         self._count.finish(skipped=skipped)
         self._show(f"{step.name} (done before)" if skipped else None)
 
     def close(self) -> None:
+        """Nothing more is reported."""
         self._progress.stop()
 
     def _show(self, description: str | None) -> None:
@@ -95,13 +100,16 @@ class Lines:
         self._step_began = self._said = time.monotonic()
 
     def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
         self._count.begin(steps)
 
     def start(self, step: Step) -> None:
+        """A step begins."""
         self._count.start(step)
         self._step_began = self._said = time.monotonic()
 
     def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
         self._count.advance(geounits)
         now = time.monotonic()
         if self._count.step is not None and now - self._said >= _QUIET:
@@ -109,12 +117,14 @@ class Lines:
             self._say(f"{self._count.step.name}: {self._count.shown}, {self._left()}, {shown_memory()}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
         self._count.finish(skipped=skipped)
         geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
         took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s, {shown_memory()}"
         self._say(f"{step.name}: {geounits}{took}")
 
     def close(self) -> None:
+        """Nothing more is reported."""
         with suppress(OSError):
             self._console.file.flush()
 

@@ -52,4 +52,5 @@ class Job:
         return sum(len(level) for level in self.spine.levels)
 
     def folder(self, universe: Universe) -> UniverseDirectory:
+        """The files of a universe."""
         return self.run.universe(universe.name)

@@ -30,15 +30,20 @@ class Progress(Protocol):
 class Silent:
     """Tells nobody."""
 
-    def begin(self, steps: tuple[Step, ...]) -> None: ...
+    def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
 
-    def start(self, step: Step) -> None: ...
+    def start(self, step: Step) -> None:
+        """A step begins."""
 
-    def advance(self, geounits: int) -> None: ...
+    def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
 
-    def finish(self, step: Step, *, skipped: bool = False) -> None: ...
+    def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing more is reported."""
 
 
 class Together:
@@ -48,22 +53,27 @@ class Together:
         self._listeners = listeners
 
     def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
         for listener in self._listeners:
             listener.begin(steps)
 
     def start(self, step: Step) -> None:
+        """A step begins."""
         for listener in self._listeners:
             listener.start(step)
 
     def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
         for listener in self._listeners:
             listener.advance(geounits)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
         for listener in self._listeners:
             listener.finish(step, skipped=skipped)
 
     def close(self) -> None:
+        """Nothing more is reported."""
         for listener in self._listeners:
             listener.close()
 
@@ -79,14 +89,17 @@ class Counted:
         self._began = time.monotonic()
 
     def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
         self.total = sum(step.work for step in steps) or 1.0
         self.before = 0.0
         self._began = time.monotonic()
 
     def start(self, step: Step) -> None:
+        """A step begins."""
         self.step, self.geounits = step, 0
 
     def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
         if self.step is not None:
             self.geounits = min(self.geounits + geounits, self.step.geounits)
 
@@ -100,6 +113,7 @@ class Counted:
 
     @property
     def done(self) -> float:
+        """Work that is done, in units of effort."""
         return self.before + (self.geounits * self.step.effort if self.step is not None else 0.0)
 
     @property

@@ -40,6 +40,7 @@ class RunLog:
             os.close(descriptor)
 
     def write(self, text: str) -> None:
+        """Append a line, with the time."""
         line = f"{datetime.now(UTC).isoformat(timespec='milliseconds')} {text}\n"
         with suppress(OSError):
             os.write(self._descriptor, line.encode())
@@ -54,19 +55,24 @@ class Logged:
         self._began = 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
         self._progress.begin(steps)
 
     def start(self, step: Step) -> None:
+        """A step begins."""
         self._began = time.monotonic()
         self._progress.start(step)
 
     def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
         self._progress.advance(geounits)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
         took = "done before" if skipped else f"{time.monotonic() - self._began:.2f} s"
         self._log.write(f"{step.name}: {took}, peak memory {peak_memory() / 1e6:.0f} MB")
         self._progress.finish(step, skipped=skipped)
 
     def close(self) -> None:
+        """Nothing more is reported."""
         self._progress.close()

@@ -43,6 +43,7 @@ class Step:
 
     @property
     def work(self) -> float:
+        """Geounits times the effort for each."""
         return self.geounits * self.effort
 
 

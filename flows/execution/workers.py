@@ -137,7 +137,8 @@ class Workers:
 class Handed(Protocol):
     """A task that was handed out."""
 
-    def cancel(self) -> object: ...
+    def cancel(self) -> object:
+        """Drop the task if it has not begun."""
 
 
 HandedOut = TypeVar("HandedOut", bound=Handed)

@@ -60,6 +60,7 @@ class ReleaseArtifacts:
         self._log: LoggingAdapter | logging.Logger = get_run_logger()
 
     def begin(self, steps: tuple[Step, ...]) -> None:
+        """Take note of all steps, before the first."""
         self._began = time.monotonic()
         self._count.begin(steps)
         self._log.info("%s: begins in %s, %d steps", self._checked.spec.name, self._checked.run.root, len(steps))
@@ -68,16 +69,19 @@ class ReleaseArtifacts:
         self._progress = self._make(create_progress_artifact, 0.0, f"{self._name}-progress", "The run begins.")
 
     def start(self, step: Step) -> None:
+        """A step begins."""
         self._count.start(step)
         self._step_began = time.monotonic()
         self._update(step.name)
 
     def advance(self, geounits: int) -> None:
+        """So many more geounits of the step are done."""
         self._count.advance(geounits)
         if self._count.step is not None and time.monotonic() - self._told >= _OFTEN:
             self._update(f"{self._count.step.name}: {self._count.shown}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
+        """The step has ended; `skipped` if an earlier run had done it."""
         self._count.finish(skipped=skipped)
         seconds, memory = time.monotonic() - self._step_began, memory_now()
         self._times.append(
@@ -92,6 +96,7 @@ class ReleaseArtifacts:
         self._log.info("%s: %d geounits, %s, memory %.0f MB", step.name, step.geounits, took, memory / 1e6)
 
     def close(self) -> None:
+        """Nothing more is reported."""
         self._table("times", self._times, "How long each step took, and the memory at its end.")
 
     def noting(self, perform: Perform) -> Perform:

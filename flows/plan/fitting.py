@@ -41,6 +41,7 @@ class Fitting:
 
     @property
     def fits(self) -> bool:
+        """Whether it fits the memory that there is."""
         return self.cost.peak_mb * 1e6 <= self.available
 
     @property

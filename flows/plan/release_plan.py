@@ -63,6 +63,7 @@ class UniversePlan:
 
     @property
     def universe(self) -> Universe:
+        """The universe that is planned."""
         return self.expectation.universe
 
     def data(self) -> dict[str, Any]:

@@ -18,18 +18,34 @@ class Numbers(Protocol):
     """The released numbers of one universe and their margins; `pipeline.reading.release.Release` has them."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The release's name, and the companion's."""
+
     @property
-    def schema(self) -> Schema: ...
+    def schema(self) -> Schema:
+        """Attributes and their values."""
+
     @property
-    def levels(self) -> tuple[str, ...]: ...
+    def levels(self) -> tuple[str, ...]:
+        """The levels' names, top first."""
+
     @property
-    def half_widths(self) -> HalfWidths: ...
+    def half_widths(self) -> HalfWidths:
+        """Half-widths of 90 % intervals of any sums."""
 
     spine: Spine
 
-    def index_of(self, level: str) -> int: ...
-    def histogram(self, level: str) -> sp.csr_array: ...
-    def published_margins(self, level: str, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.bool_]]: ...
-    def geounit_of(self, inside: NDArray[np.bool_]) -> tuple[str, int] | None: ...
-    def leaves_of(self, codes: Sequence[str], area: str) -> NDArray[np.bool_]: ...
+    def index_of(self, level: str) -> int:
+        """The number of a level, 0 at the top; InputError where there is none."""
+
+    def histogram(self, level: str) -> sp.csr_array:
+        """The released counts `(n_geounits, n_cells)` of a level."""
+
+    def published_margins(self, level: str, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The margins of published tables for these answers, and for which there are some."""
+
+    def geounit_of(self, inside: NDArray[np.bool_]) -> tuple[str, int] | None:
+        """The level and number of the geounit with exactly these leaves; None where there is none."""
+
+    def leaves_of(self, codes: Sequence[str], area: str) -> NDArray[np.bool_]:
+        """`(n_leaves,)` which leaves are in an area."""

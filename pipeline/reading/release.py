@@ -72,6 +72,7 @@ class Release:
 
     @property
     def schema(self) -> Schema:
+        """The universe's attributes and their values."""
         return self.universe.schema
 
     @property

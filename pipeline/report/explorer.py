@@ -49,6 +49,7 @@ class Explorer:
 
     @property
     def size(self) -> int:
+        """Numbers of the table in one geounit."""
         return sum(map(len, self.chunks))
 
     def add(self, chunk: str) -> int:

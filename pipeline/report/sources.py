@@ -42,7 +42,9 @@ class ReportSources:
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
 
     def table_file(self, universe: Universe, table: Table, level: str) -> Path:
+        """The file of a table at a level."""
         return self.run.universe(universe.name).table(table.name, level)
 
     def polygons_file(self, level: str) -> Path:
+        """The file of the polygons of a level."""
         return self.run.polygons(level)

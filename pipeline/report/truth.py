@@ -64,6 +64,7 @@ class LargestError:
 
     @property
     def error(self) -> int:
+        """Released less true, in persons."""
         return self.released - self.truth
 
 
@@ -84,6 +85,7 @@ class Fitness:
 
     @property
     def met(self) -> bool:
+        """Whether enough areas are within their points of the truth."""
         return self.fit >= FITNESS_SHARE * self.areas
 
 
