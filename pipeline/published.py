@@ -55,6 +55,7 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
     """The finished release in `folder`, see `release_at`; its spec and spine are read, the rest when it is asked for.
 
     Args:
+        folder: a run's directory, or its public/ folder.
         check_hashes: compare every public file with its hash in the manifest first.
 
     Raises:

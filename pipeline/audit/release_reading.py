@@ -50,7 +50,7 @@ class Expected:
 
     @property
     def name(self) -> str:
-        """ "units block status"."""
+        """The universe, level and query, such as "units block status"."""
         standing = f"(also for {self.also})" if self.also else ""
         return " ".join(part for part in (self.universe.name, self.level, self.query.name, standing) if part)
 
@@ -85,7 +85,7 @@ def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.in
 
     Found from the top down: a geounit that is the only one below another hands its share to whoever has the other's.
     """
-    found = [np.zeros(len(level), dtype=np.int64) for level in spine.levels]
+    masks = [np.zeros(len(level), dtype=np.int64) for level in spine.levels]
     owner = np.zeros((0, 2), dtype=np.int64)
     owned = np.zeros(0, dtype=np.bool_)
     for number, level in enumerate(spine.levels):
@@ -97,8 +97,8 @@ def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.in
         owner, owned = own, alone | (shares[number] > 0)
         if shares[number] > 0:
             for above in range(number + 1):
-                np.bitwise_or.at(found[above], owner[owner[:, 0] == above, 1], 1 << number)
-    return found
+                np.bitwise_or.at(masks[above], owner[owner[:, 0] == above, 1], 1 << number)
+    return masks
 
 
 def expected_measurements(
@@ -121,16 +121,16 @@ def expected_measurements(
         for number, level in enumerate(universe.strategy.levels):
             groups = [(1 << number, None)] if masks is None else _groups(number, masks[number])
             measured = None if masks is None else np.flatnonzero(masks[number])
-            for one in level.queries:
-                path = run.universe(universe.name).measurement(level.level, one.query.name)
+            for measured_query in level.queries:
+                path = run.universe(universe.name).measurement(level.level, measured_query.query.name)
                 for mask, rows in groups:
                     share = sum((share for bit, share in enumerate(shares) if mask >> bit & 1), Fraction(0))
                     names = [universe.level_names[bit] for bit in range(number + 1, len(shares)) if mask >> bit & 1]
-                    cost = rest * share * one.share
+                    cost = rest * share * measured_query.share
                     yield Expected(
                         universe,
                         level.level,
-                        one.query,
+                        measured_query.query,
                         _noise(universe, cost),
                         cost,
                         path,

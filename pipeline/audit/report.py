@@ -19,6 +19,8 @@ def write_audit(audit: Audit, folder: Path, *, private: bool = False) -> tuple[P
     """Write both reports into `folder`, which is made if need be; their paths.
 
     Args:
+        audit: the findings.
+        folder: where audit.html and audit.json go.
         private: for their owner only, since the findings were computed from true counts.
 
     Raises:

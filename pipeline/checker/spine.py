@@ -92,12 +92,12 @@ def _check_prefixes(findings: Findings, name: str, levels: list[PublicLevel], le
     codes = level.codes.to_pylist()
     begin = levels[-2].codes.to_pylist() if len(levels) > 1 else [""]
     check = findings.check(name, f"codes of a {level.name} that are not as the spec says")
-    wrong = [
+    strays = [
         len(code) != length or not code.startswith(begin[parent])
         for code, parent in zip(codes, level.parents.tolist(), strict=True)
     ]
     check.add(
-        np.array(wrong),
+        np.array(strays),
         lambda geounit: (
             f"{level.shown(geounit)} must have {length} characters and begin with {begin[level.parents[geounit]]!r}"
         ),

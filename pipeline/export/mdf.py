@@ -76,15 +76,15 @@ class DetailFile:
         cells = np.repeat(counts.indices, counts.data)
         text = geocodes[leaves].tolist()
         n = len(cells)
-        found = {name: pa.array([value] * n, pa.string()) for name, value in self._constant.items()}
+        columns = {name: pa.array([value] * n, pa.string()) for name, value in self._constant.items()}
         for name, (start, stop) in _PARTS.items():
-            found[name] = pa.array([code[start:stop] for code in text], pa.string())
-        found["EPNUM"] = pa.array([_NO_NUMBER] * n, pa.string())
+            columns[name] = pa.array([code[start:stop] for code in text], pa.string())
+        columns["EPNUM"] = pa.array([_NO_NUMBER] * n, pa.string())
         for name in self._columns:
             codes = self._codes.get(name)
             values = [_NOT_PRODUCED] * n if codes is None else codes[cells].tolist()
-            found[name] = pa.array(values, pa.string())
-        return pa.table({name: found[name] for name in self.columns})
+            columns[name] = pa.array(values, pa.string())
+        return pa.table({name: columns[name] for name in self.columns})
 
 
 def person_attributes(schema: Schema) -> dict[str, str]:

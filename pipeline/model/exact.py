@@ -33,5 +33,5 @@ def parse_exact(text: str) -> Fraction:
 
 
 def tell_sum(shares: dict[str, Fraction]) -> str:
-    """ "11/10 (state 1/5, county 9/10)": the sum of named shares and what it is made of."""
+    """The sum of named shares and its terms: "11/10 (state 1/5, county 9/10)"."""
     return f"{sum(shares.values(), Fraction(0))} ({', '.join(f'{name} {share}' for name, share in shares.items())})"

@@ -64,6 +64,7 @@ class LevelStrategy:
 
     @property
     def is_measured(self) -> bool:
+        """Whether the level has a share of the budget."""
         return self.share > 0
 
 
@@ -84,6 +85,7 @@ class Strategy:
 
     @property
     def level_names(self) -> tuple[str, ...]:
+        """The levels' names, top first."""
         return tuple(level.level for level in self.levels)
 
     def level(self, name: str) -> LevelStrategy:
@@ -95,8 +97,8 @@ class Strategy:
 
     def distinct_queries(self) -> tuple[Query, ...]:
         """Each measured query once, in order of first appearance from the top level down."""
-        found: dict[tuple[str, ...], Query] = {}
+        queries: dict[tuple[str, ...], Query] = {}
         for level in self.levels:
             for measured in level.queries:
-                found.setdefault(measured.query.terms, measured.query)
-        return tuple(found.values())
+                queries.setdefault(measured.query.terms, measured.query)
+        return tuple(queries.values())

@@ -112,7 +112,8 @@ class MasterKey:
         """The key that a key file's content is, from wherever it comes.
 
         Args:
-            where: it comes from, for the message.
+            content: the bytes of a key file.
+            where: the place that it comes from, for the message.
 
         Raises:
             InputError: it is no key; what it is, is not shown.
@@ -120,10 +121,10 @@ class MasterKey:
         text = content.decode("ascii", errors="replace").strip()
         if text.startswith(_TEST_PREFIX):
             return cls.from_text(text)
-        found = _FILE_TEXT.fullmatch(text)
-        if found is None:
+        match = _FILE_TEXT.fullmatch(text)
+        if match is None:
             raise InputError(f"{where}: found {len(content)} bytes that are not a key as written by Spinewise")
-        return cls(bytes.fromhex(found[1]))
+        return cls(bytes.fromhex(match[1]))
 
     def write(self, path: Path) -> None:
         """Create the key file at `path` with mode 0600, whole or not at all. An existing file is never replaced.
@@ -172,6 +173,8 @@ class MasterKey:
         Args:
             context: fingerprints of the confidential input, of the spine and of the privacy-relevant part of the spec,
                 in this order. Runs that differ in any of them never share noise; a run repeated draws the same.
+            level: name of the level.
+            query: name of the query, or of the stream of a choice.
 
         Raises:
             ValueError: the context is empty or has an empty member, which would tie the noise to nothing.

@@ -67,8 +67,8 @@ class _Sample:
 
     def add(self, hashes: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
         self.n_rows += int(counts.sum())
-        kept = (hashes & np.uint64(self.mask)) == 0
-        for value, count in zip(hashes[kept].tolist(), counts[kept].tolist(), strict=True):
+        sampled = (hashes & np.uint64(self.mask)) == 0
+        for value, count in zip(hashes[sampled].tolist(), counts[sampled].tolist(), strict=True):
             self.rows[value] = self.rows.get(value, 0) + count
         while len(self.rows) > _REMEMBERED:
             self.mask = 2 * self.mask + 1
@@ -96,13 +96,13 @@ def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextForma
         for name, sample in samples.items():
             if sample.whole:
                 _add(sample, chunk.column(name))
-    found = []
+    person_numbers = []
     for name, sample in samples.items():
         share = sample.distinct_share
         least = _NEARLY_ONE_NAMED if _NAMES.search(name) else _NEARLY_ONE
         if sample.whole and sample.n_rows > _FEWEST_ROWS and least < share < 1:
-            found.append(PersonNumber(name, sample.n_rows, 1 / share))
-    return found
+            person_numbers.append(PersonNumber(name, sample.n_rows, 1 / share))
+    return person_numbers
 
 
 def _add(sample: _Sample, column: pa.Array) -> None:

@@ -74,7 +74,8 @@ def roll_up(spine: Spine, leaf_counts: sp.csr_array[np.int64]) -> list[sp.csr_ar
 class Hasher(Protocol):
     """What takes bytes, such as `hashlib.sha256()` or an HMAC."""
 
-    def update(self, data: bytes, /) -> object: ...
+    def update(self, data: bytes, /) -> object:
+        """Add `data` to what is hashed."""
 
 
 def update_with_counts(hasher: Hasher, counts: sp.csr_array[np.int64]) -> None:

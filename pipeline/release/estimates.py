@@ -32,7 +32,11 @@ def write_estimates(
     """Write the estimates of one level.
 
     Args:
+        target: the file.
+        staging: the folder for the file while it is written.
+        level: name of the level.
         geocodes: `(n_geounits,)` of the level.
+        tables: the tables whose estimates are written.
         chunks: successive geounits; of each table its estimates `(n, size)`, persons, then their variances.
 
     Raises:

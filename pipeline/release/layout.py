@@ -122,10 +122,12 @@ class RunDirectory:
 
     @property
     def public(self) -> Path:
+        """Everything that is published."""
         return self.root / "public"
 
     @property
     def restricted(self) -> Path:
+        """Everything that is confidential, for its owner only."""
         return self.root / "restricted"
 
     @property
@@ -142,6 +144,7 @@ class RunDirectory:
 
     @property
     def manifest(self) -> Path:
+        """The manifest, which is written last."""
         return self.public / "manifest.json"
 
     def level_of(self, path: Path, levels: Sequence[str]) -> str:
@@ -152,8 +155,8 @@ class RunDirectory:
         if parts[0] == "microdata":
             return levels[-1]
         position = _STAGES.get(parts[0])
-        named = parts[position] if position is not None and position < len(parts) else ""
-        return named if named in levels else ""
+        folder = parts[position] if position is not None and position < len(parts) else ""
+        return folder if folder in levels else ""
 
     def order_of(self, path: Path, levels: Sequence[str]) -> tuple[int, int, str]:
         """Sorts public files as a run writes them: by stage, then by level from the top, then by name."""
@@ -169,7 +172,7 @@ class RunDirectory:
     def _parts(self, path: Path) -> list[str]:
         """The folders of a public file and its name without its suffix."""
         *folders, file = self.name_of(path).split("/")
-        suffix = next((one for one in _SUFFIXES if file.endswith(one)), "")
+        suffix = next((ending for ending in _SUFFIXES if file.endswith(ending)), "")
         return [*folders, file.removesuffix(suffix)]
 
     @property
@@ -208,6 +211,7 @@ class RunDirectory:
 
     @property
     def lock(self) -> Path:
+        """The file that is locked while a run works in the directory."""
         return self.restricted / "lock"
 
     @property
@@ -217,6 +221,7 @@ class RunDirectory:
 
     @property
     def log(self) -> Path:
+        """The log of all runs in the directory."""
         return self.restricted / "run.log"
 
     @property

@@ -142,10 +142,12 @@ class Measurement:
 
     @property
     def level(self) -> str:
+        """The name of the level."""
         return self.header.level
 
     @property
     def query(self) -> str:
+        """The name of the query."""
         return self.header.query
 
     @property

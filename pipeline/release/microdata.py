@@ -30,7 +30,8 @@ def write_microdata(
     """Write one row for each person of the leaf level; memory is that of one row group beside the counts.
 
     Args:
-        target, staging: as in `files.staged`.
+        target: the file.
+        staging: the folder for the file while it is written.
         level: name of the leaf level.
         geocodes: of all leaves, `(n_leaves,)`.
         schema: whose cells are the columns of `counts`.

@@ -142,9 +142,9 @@ def _check_entries(run: RunDirectory) -> None:
 def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
     """Make the directory, which is locked, this run's own."""
     if run.record.exists():
-        found = _read_record(run)
-        if canonical_json(found["identity"]) != canonical_json(dict(identity)):
-            _refuse_if_used(run, found, identity)
+        begun = _read_record(run)
+        if canonical_json(begun["identity"]) != canonical_json(dict(identity)):
+            _refuse_if_used(run, begun, identity)
             for name in _names(run.restricted):
                 if name not in (run.lock.name, run.log.name):
                     _remove(run.restricted / name)
@@ -161,8 +161,8 @@ def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
         raise ReleaseError(write_problem(error, run.public)) from error
 
 
-def _refuse_if_used(run: RunDirectory, found: dict[str, Any], identity: Mapping[str, object]) -> None:
-    known = {
+def _refuse_if_used(run: RunDirectory, record: dict[str, Any], identity: Mapping[str, object]) -> None:
+    expected = {
         path.name
         for path in (
             run.record,
@@ -177,11 +177,11 @@ def _refuse_if_used(run: RunDirectory, found: dict[str, Any], identity: Mapping[
             run.accuracy_page,
         )
     }
-    known |= {run.main.checkpoints.name, "histograms", "companions"}
-    strange = [n for n in _names(run.restricted) if n not in known and not n.startswith(_TEMPORARY_KEY)]
-    if found["input_fingerprints"] is None and not _published(run) and not strange:
+    expected |= {run.main.checkpoints.name, "histograms", "companions"}
+    strange = [n for n in _names(run.restricted) if n not in expected and not n.startswith(_TEMPORARY_KEY)]
+    if record["input_fingerprints"] is None and not _published(run) and not strange:
         return
-    theirs = found["identity"]
+    theirs = record["identity"]
     differing = sorted(k for k in theirs.keys() | identity.keys() if theirs.get(k) != identity.get(k))
     raise InputError(
         f"{run.root} holds another run: it differs in {', '.join(differing)}; name another directory, or remove it"
@@ -215,8 +215,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _holds(run: RunDirectory, strange: list[str]) -> str:
-    shown = ", ".join(ascii(name) for name in strange[:5]) + (f" and {len(strange) - 5} more" if strange[5:] else "")
-    return f"{run.root} is not empty and holds no run that could go on: found {shown}; name another directory"
+    listing = ", ".join(ascii(name) for name in strange[:5]) + (f" and {len(strange) - 5} more" if strange[5:] else "")
+    return f"{run.root} is not empty and holds no run that could go on: found {listing}; name another directory"
 
 
 def _remove(path: Path) -> None:

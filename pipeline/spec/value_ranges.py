@@ -11,7 +11,7 @@ _BETWEEN = ".."
 _SHOWN = 12
 
 
-def expand_values(named: Sequence[str], values: Sequence[str], where: str) -> tuple[str, ...]:
+def expand_values(members: Sequence[str], values: Sequence[str], where: str) -> tuple[str, ...]:
     """The values that a group names, `first..last` standing for all from the first to the last in `values`' order.
 
     A text that is a value itself is that value, whatever stands in it.
@@ -20,7 +20,7 @@ def expand_values(named: Sequence[str], values: Sequence[str], where: str) -> tu
         SpecError: a range begins or ends with what is no value, or its end stands before its beginning.
     """
     expanded: list[str] = []
-    for text in named:
+    for text in members:
         first, between, last = (part.strip() for part in text.partition(_BETWEEN))
         if text in values or not between:
             expanded.append(text)

@@ -82,13 +82,13 @@ def make_restricted(path: Path) -> None:
                 f"{path} belongs to user {status.st_uid} and not to user {os.geteuid()}, who runs this; "
                 "confidential files are only written to a folder of one's own"
             )
-        if (found := stat.S_IMODE(status.st_mode)) != 0o700:
-            if found & 0o077:
-                logger.warning("%s had mode %04o, which lets others in; it is set to 0700", path, found)
+        if (mode := stat.S_IMODE(status.st_mode)) != 0o700:
+            if mode & 0o077:
+                logger.warning("%s had mode %04o, which lets others in; it is set to 0700", path, mode)
             path.chmod(0o700)
-            if (found := stat.S_IMODE(path.lstat().st_mode)) != 0o700:
+            if (mode := stat.S_IMODE(path.lstat().st_mode)) != 0o700:
                 raise ReleaseError(
-                    f"{path} has mode {found:04o} and the file system does not let it be 0700; confidential files "
+                    f"{path} has mode {mode:04o} and the file system does not let it be 0700; confidential files "
                     "need a file system with permissions"
                 )
     except OSError as error:
@@ -162,8 +162,8 @@ def rows_per_group(values_per_row: int, values: int = VALUES_PER_ROW_GROUP) -> i
 
 def strings(values: NDArray[Any]) -> pa.StringArray:
     """An array without chunks; from 16 megabytes on Arrow would make several."""
-    found = pa.array(values, type=pa.string())
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    column = pa.array(values, type=pa.string())
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 class RowGroups:
@@ -229,6 +229,7 @@ class ParquetSink:
         self._writer.write_table(pa.Table.from_batches([batch]), row_group_size=max(1, batch.num_rows))
 
     def close(self) -> None:
+        """Finish the file."""
         self._writer.close()
 
 
@@ -271,8 +272,8 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     with reading(path):
         file = pq.ParquetFile(path, page_checksum_verification=True)
     with file:
-        stated = file.metadata
-        if stated.num_rows != sum(stated.row_group(group).num_rows for group in range(stated.num_row_groups)):
+        metadata = file.metadata
+        if metadata.num_rows != sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)):
             raise ReleaseError(f"{path} is damaged: the numbers of rows that it states do not add up")
         yield file
 
@@ -307,8 +308,8 @@ def check_new(out: Path) -> None:
     try:
         if out.is_symlink() or (out.exists() and not out.is_dir()):
             raise InputError(f"--out {out}: is not a folder; give one that is new or empty")
-        if out.is_dir() and (there := min((item.name for item in out.iterdir()), default="")):
-            raise InputError(f"--out {out}: the folder holds {there} already; give one that is new or empty")
+        if out.is_dir() and (entry := min((item.name for item in out.iterdir()), default="")):
+            raise InputError(f"--out {out}: the folder holds {entry} already; give one that is new or empty")
     except OSError as error:
         raise InputError(f"--out {out}: cannot be read ({error.strerror or error})") from None
 

@@ -15,7 +15,7 @@ SEGMENT_START = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
 
 
 def line_name(table: str, line: int) -> str:
-    """ "P2_003" for line 2 (from 0) of P2."""
+    """The name of a line of a table: "P2_003" for line 2 (from 0) of P2."""
     return f"{table}_{line + 1:03d}"
 
 

@@ -113,11 +113,14 @@ def _input(file: str) -> list[str]:
 
 def _quarters_lines(division: Shares) -> list[str]:
     section = "companions.quarters"
-    named = {"hhinstlevels": "institution", "hhgq": "detailed"}
+    attribute_of = {"hhinstlevels": "institution", "hhgq": "detailed"}
     renamed = Shares(
         division.rho,
         division.levels,
-        {level: {named[query]: share for query, share in own.items()} for level, own in division.queries.items()},
+        {
+            level: {attribute_of[query]: share for query, share in own.items()}
+            for level, own in division.queries.items()
+        },
     )
     return [
         commented(_QUARTERS_NOTE),

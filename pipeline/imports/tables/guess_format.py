@@ -61,7 +61,7 @@ def guess_format(path: Path, asked: AskedFormat) -> tuple[TextFormat, tuple[str,
     if not is_text_file(path) or not path.is_file():
         return PLAIN, ()
     try:
-        encoding, told = (asked.encoding, "") if asked.encoding else _encoding(path)
+        encoding, message = (asked.encoding, "") if asked.encoding else _encoding(path)
         with _opened(path) as raw:
             sample = codecs.getincrementaldecoder(encoding)("strict").decode(raw.read(_SAMPLE_BYTES))
     except (LookupError, UnicodeError):
@@ -73,7 +73,7 @@ def guess_format(path: Path, asked: AskedFormat) -> tuple[TextFormat, tuple[str,
     sample = sample.removeprefix("\ufeff")
     separator = asked.separator or _separator(sample)
     decimal = asked.decimal or _decimal(sample, separator)
-    lines = [told] if told else []
+    lines = [message] if message else []
     if separator != "," and not asked.separator:
         lines.append(f"{path}: {_NAMES[separator]} stand between the fields")
     if decimal == "," and not asked.decimal:

@@ -73,6 +73,7 @@ def households_of(
 
 
 def size_label(persons: int) -> str:
+    """The label of a household size: "1", "2", and the largest open at the top."""
     return str(persons) if persons < _LARGEST else f"{_LARGEST}+"
 
 

@@ -72,7 +72,7 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             areas_given=request.areas is not None,
             persons=persons,
             households=households,
-            told=parts.told,
+            messages=parts.told,
         )
         parse_spec(text, f"{out / 'release.toml'} (not written)", out)
         folder.text("release.toml", text)
@@ -160,9 +160,11 @@ def _is_key(column: Column) -> bool:
 
 def _own_households(parts: Parts, placed: Placed, key: str) -> GuessedUniverse:
     """The households of a table of persons, written to households.parquet."""
-    found = households_of(placed.file, placed.columns, key, placed.leaf, placed.where)
-    parts.told += [f"column {key!r} is the key of households", *found.told]
-    table = pa.table({name: pa.array(found.table[name].tolist(), pa.string()) for name in found.table.columns})
+    households = households_of(placed.file, placed.columns, key, placed.leaf, placed.where)
+    parts.told += [f"column {key!r} is the key of households", *households.told]
+    table = pa.table(
+        {name: pa.array(households.table[name].tolist(), pa.string()) for name in households.table.columns}
+    )
     parts.folder.parquet("households.parquet", table, private=True)
     target = TableFile(parts.folder.path / "households.parquet")
     schema = guess_schema(profile(target), [placed.leaf, key])
@@ -195,7 +197,7 @@ def _rows(
         repeated = _repeated(parts, file, cells, [name for name in columns if name != count])
     else:
         numbers = find_person_numbers(file.path, _possible_numbers(columns, used), text=file.text)
-        parts.told += [_person_number(one) for one in numbers]
+        parts.told += [_person_number(number) for number in numbers]
     return GuessedUniverse(
         schema.attributes,
         parts.shown(file),
@@ -233,19 +235,19 @@ def _repeated(parts: Parts, file: TableFile, cells: Sequence[str], everything: S
 
 
 def _wide(parts: Parts, placed: Placed, reading: Reading) -> GuessedUniverse:
-    found = guess_wide(placed.file, reading.counts)
+    cells = guess_wide(placed.file, reading.counts)
     reasons = dict(reading.left)
     others = [name for name in placed.columns if name not in placed.where and name not in reading.counts]
     left_out = tuple(f"column {name!r}: {reasons.get(name, 'not one of the counts')}" for name in others)
-    parts.told += found.told
+    parts.told += cells.told
     parts.told += [f"left out: {text}" for text in left_out]
-    attributes = tuple(_named(name, values) for name, values in found.attributes.items())
+    attributes = tuple(_named(name, values) for name, values in cells.attributes.items())
     return GuessedUniverse(
         attributes,
         parts.shown(placed.file),
         placed.leaf,
         "wide",
-        cells=found.cells,
+        cells=cells.cells,
         left_out=left_out,
         text=placed.file.text,
     )

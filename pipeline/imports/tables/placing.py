@@ -51,8 +51,8 @@ class Parts:
 
     def file(self, path: Path) -> TableFile:
         """A file as it stands, with how it is written."""
-        text, told = guess_format(path, self.request.text)
-        self.told += told
+        text, messages = guess_format(path, self.request.text)
+        self.told += messages
         return TableFile(path, text)
 
     def shown(self, file: TableFile) -> str:
@@ -111,22 +111,24 @@ def place_records(parts: Parts, file: TableFile, columns: Mapping[str, Column], 
         InputError: no geography is found, or records and list of areas do not fit.
     """
     request = parts.request
-    if missing := [one for one in request.attributes if one not in columns]:
+    if missing := [attribute for attribute in request.attributes if attribute not in columns]:
         raise InputError(
             f"{file}: --attribute: no column {missing[0]!r}; the columns are {', '.join(list(columns)[:20])}"
         )
-    places = {one: column for one, column in columns.items() if one not in request.attributes}
+    places = {attribute: column for attribute, column in columns.items() if attribute not in request.attributes}
     if request.grid is not None:
         return _on_grid(parts, file, columns, name)
     if request.areas is not None:
         lookup = parts.file(request.areas)
         areas = profile(lookup)
         if not request.levels:
-            found = levels_of_lookup(lookup, areas, file, places, request.geography, request.geocode)
-            if found is not None:
-                return _looked_up(parts, file, columns, name, lookup, areas, *found)
+            levels = levels_of_lookup(lookup, areas, file, places, request.geography, request.geocode)
+            if levels is not None:
+                return _looked_up(parts, file, columns, name, lookup, areas, *levels)
         spine = guess_spine(file, places, request.geography or _leaf_of(request), request.levels)
-        if missing := [one for one in spine.columns if one not in areas and one not in (spine.joined or {})]:
+        if missing := [
+            attribute for attribute in spine.columns if attribute not in areas and attribute not in (spine.joined or {})
+        ]:
             raise InputError(
                 f"{lookup}: --areas: no column {missing[0]!r}, which the records have; its columns are "
                 f"{', '.join(list(areas)[:20])}"
@@ -195,7 +197,7 @@ def _looked_up(
     check_known(file, columns[geocode], leaf, lookup)
     _write_areas(parts, lookup, spine)
     # Columns of the records with the lookup's names say where, too.
-    where = [one for one in columns if one in spine.used]
+    where = [column for column in columns if column in spine.used]
     return Placed(file, columns, spine, geocode, (*where, geocode))
 
 
@@ -210,7 +212,7 @@ def _write_areas(parts: Parts, file: TableFile, spine: GuessedSpine) -> None:
         if len(lengths) == 1 and rows[name][rows[name] != ""].str.isdecimal().all():
             widths[name] = lengths.pop()
     for name, columns in joined.items():
-        rows[name] = join_codes({one: rows[one].tolist() for one in columns}, columns, widths)
+        rows[name] = join_codes({code_column: rows[code_column].tolist() for code_column in columns}, columns, widths)
     rows = rows[list(spine.columns)].drop_duplicates()
     incomplete = (rows == "").any(axis=1)
     if incomplete.all():
@@ -247,9 +249,11 @@ def _on_grid(parts: Parts, file: TableFile, columns: Mapping[str, Column], name:
     grid = parts.request.grid
     assert grid is not None
     source = file if parts.request.areas is None else parts.file(parts.request.areas)
-    for one in {file, source}:
-        if missing := [column for column in grid.columns if column not in one.names()]:
-            raise InputError(f"{one}: --grid: no column {missing[0]!r}; the columns are {', '.join(one.names()[:20])}")
+    for table in {file, source}:
+        if missing := [column for column in grid.columns if column not in table.names()]:
+            raise InputError(
+                f"{table}: --grid: no column {missing[0]!r}; the columns are {', '.join(table.names()[:20])}"
+            )
     rows = source.distinct_rows(grid.columns)
     rows = rows[(rows != "").all(axis=1)]
     if grid.size is None:
@@ -275,11 +279,11 @@ def _on_grid(parts: Parts, file: TableFile, columns: Mapping[str, Column], name:
         x, y = grid.columns
 
         def located(chunk: Texts) -> Texts:
-            made = [
+            leaf_cells = [
                 tree.codes(*_cell(file, *point, size))[-1] if all(point) else ""
                 for point in zip(chunk[x], chunk[y], strict=True)
             ]
-            return {leaf: made, **chunk}
+            return {leaf: leaf_cells, **chunk}
 
         file = parts.rewritten(file, name, located)
         columns = usable(file, profile(file), parts.request.ignore)

@@ -39,6 +39,7 @@ class Column:
 
     @property
     def n_distinct(self) -> int:
+        """The number of distinct values."""
         return len(self.values)
 
     @cached_property

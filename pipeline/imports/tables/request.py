@@ -80,8 +80,8 @@ class TableRequest:
     @property
     def asked(self) -> Asked:
         """What is said about the reading."""
-        one = self.reading
-        return Asked(one.form, self.count or one.count, one.counts, one.people)
+        reading = self.reading
+        return Asked(reading.form, self.count or reading.count, reading.counts, reading.people)
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:

@@ -157,10 +157,10 @@ def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
         raise InputError(f"{source}: no such file; a DuckDB database is needed")
     try:
         with duckdb.connect(":memory:" if in_memory else source, read_only=not in_memory) as connection:
-            found: Any = connection.sql(query)
-            if found is None:
+            relation: Any = connection.sql(query)
+            if relation is None:
                 raise InputError(f"{describe_source(source)}: the query gives no rows; a SELECT is needed")
-            for batch in found.to_arrow_reader(_ROWS_AT_ONCE):
+            for batch in relation.to_arrow_reader(_ROWS_AT_ONCE):
                 yield _plain(batch)
     except (duckdb.Error, pa.ArrowException) as error:
         raise InputError(f"{describe_source(source)}: {_first_line(error)}") from error
@@ -218,11 +218,11 @@ def _sql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
             if (only_reading := _ONLY_READING.get(engine.dialect.name)) is not None:
                 connection.exec_driver_sql(only_reading)
             text = query.replace("%", "%%") if engine.dialect.paramstyle in ("format", "pyformat") else query
-            found = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(text)
-            if not found.returns_rows:
+            result = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(text)
+            if not result.returns_rows:
                 raise InputError(f"{name}: the query gives no rows; a SELECT is needed")
-            names = list(found.keys())
-            rows = iter(found)
+            names = list(result.keys())
+            rows = iter(result)
             while part := list(islice(rows, _ROWS_AT_ONCE)):
                 columns = [pa.array([_text(row[i]) for row in part], pa.string()) for i in range(len(names))]
                 yield pa.RecordBatch.from_arrays(columns, names=names)

@@ -75,10 +75,10 @@ def table_spec(
     areas_given: bool,
     persons: GuessedUniverse,
     households: GuessedUniverse | None,
-    told: Sequence[str],
+    messages: Sequence[str],
 ) -> str:
     """The text of release.toml, which stands beside areas.parquet."""
-    lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in told)]
+    lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in messages)]
     if query is not None:
         lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
     lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
@@ -177,5 +177,5 @@ def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
         if attribute.mapped:
             mapped = attribute.mapped if universe.form == "wide" else collapse_numbers(attribute.mapped)
             lines += ["", f"[{prefix}input.values.{key(attribute.name)}]{'':<6} # in the file = in the schema"]
-            lines += [assigned(found, quoted(value)) for found, value in mapped.items()]
+            lines += [assigned(text, quoted(value)) for text, value in mapped.items()]
     return lines

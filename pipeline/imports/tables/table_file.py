@@ -27,9 +27,9 @@ class TableFile:
     def __str__(self) -> str:
         return str(self.path)
 
-    def names(self, what: str = "the file of the records") -> tuple[str, ...]:
+    def names(self, label: str = "the file of the records") -> tuple[str, ...]:
         """The columns, in the file's order."""
-        return column_names(self.path, what=what, text=self.text)
+        return column_names(self.path, label=label, text=self.text)
 
     def chunks(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The columns, chunk by chunk.

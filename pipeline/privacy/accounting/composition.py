@@ -85,12 +85,12 @@ def gaussian_epsilon(rho: Fraction, delta: Fraction) -> float:
         lower = epsilon + special.log_ndtr(-shift / 2 - epsilon / shift)
         return float(math.inf if lower >= upper else -(upper + math.log1p(-math.exp(lower - upper))))
 
-    low, high, wanted = 0.0, zcdp_epsilon_textbook(rho, delta), _surprise(delta)
-    if surprise(low) >= wanted:
+    low, high, target = 0.0, zcdp_epsilon_textbook(rho, delta), _surprise(delta)
+    if surprise(low) >= target:
         return 0.0
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if surprise(middle) < wanted else (low, middle)
+        low, high = (middle, high) if surprise(middle) < target else (low, middle)
     return high
 
 

@@ -61,6 +61,7 @@ class Select:
 
     @property
     def mechanism(self) -> Exponential:
+        """The exponential mechanism that chooses."""
         return Exponential(self.epsilon)
 
     @property
@@ -108,7 +109,9 @@ def affordable_epsilon(framework: Framework, amount: Fraction, neighbours: Neigh
     `amount`. With framework "pure", epsilon = amount / m.
 
     Args:
+        framework: "zcdp" or "pure".
         amount: rho or epsilon, above 0.
+        neighbours: which inputs are neighbours, and so how far losses move.
 
     Raises:
         InputError: with rho, it does not pay for a millionth.

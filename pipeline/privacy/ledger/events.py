@@ -92,15 +92,17 @@ class Event:
     hash: str = ""
 
     def computed_hash(self) -> str:
+        """The SHA-256 in hexadecimal that the event should have, over all its other fields."""
         content = [_SEAL, *(getattr(self, f.name) for f in fields(self) if f.name != "hash")]
         return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
 
     def group(self) -> Group:
         """What a `charge` is for; LedgerError if it does not say so properly."""
-        made = mechanism(self.mechanism, _exact(self.scale, "scale"))
-        return Group(self.level, self.query, made.name, made.scale, self.count)
+        drawn = mechanism(self.mechanism, _exact(self.scale, "scale"))
+        return Group(self.level, self.query, drawn.name, drawn.scale, self.count)
 
     def as_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
         return asdict(self)
 
 
@@ -132,10 +134,12 @@ class DatasetState:
 
     @property
     def left(self) -> Fraction:
+        """The budget that is not spent, rho or epsilon, exact."""
         return self.budget - self.spent
 
     @property
     def unit(self) -> str:
+        """What the budget is measured in: "rho" or "epsilon"."""
         return "rho" if self.framework == "zcdp" else "epsilon"
 
 
@@ -161,6 +165,7 @@ def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState
 
     Args:
         ledger: the ledger's id, with which the chain begins.
+        events: all events of the ledger, in order.
     """
     datasets: dict[str, DatasetState] = {}
     problems: list[str] = []
@@ -178,8 +183,8 @@ def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState
         try:
             _APPLY[event.kind](datasets, event)
         except (KeyError, ValueError, TypeError, SpinewiseError) as error:
-            what = f"{event.kind!r} is no kind of event" if event.kind not in _KINDS else str(error)
-            problems.append(f"event {event.number}: {what}")
+            problem = f"{event.kind!r} is no kind of event" if event.kind not in _KINDS else str(error)
+            problems.append(f"event {event.number}: {problem}")
     return datasets, problems
 
 
@@ -240,14 +245,14 @@ def exact_text(value: Fraction) -> str:
     return str(value)
 
 
-def _exact(text: str, what: str) -> Fraction:
+def _exact(text: str, label: str) -> Fraction:
     """The fraction of a text as `exact_text` writes it; LedgerError for any other."""
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
         value = None
     if value is None or exact_text(value) != text:
-        raise LedgerError(f"has the {what} {text!r}, which is no exact fraction in lowest terms")
+        raise LedgerError(f"has the {label} {text!r}, which is no exact fraction in lowest terms")
     return value
 
 

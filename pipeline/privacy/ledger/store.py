@@ -34,8 +34,8 @@ _EVENTS: Final = sa.table("ledger_events", *(sa.column(name) for name in _COLUMN
 
 def default_url() -> str:
     """`SPINEWISE_LEDGER` if it is set, else a file of the user's state directory (XDG base directory specification)."""
-    if given := os.environ.get(ENVIRONMENT):
-        return given
+    if url := os.environ.get(ENVIRONMENT):
+        return url
     folder = os.environ.get("XDG_STATE_HOME", "")
     state = Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state"
     return str(state / "spinewise" / "ledger.sqlite")
@@ -81,6 +81,7 @@ class Store:
         """The ledger at `url`; see `ledger_url` and `default_url`. One of an older version is brought up to date.
 
         Args:
+            url: of the database, or the path of a SQLite file; None for the default.
             create: make it if there is none.
 
         Raises:
@@ -106,6 +107,7 @@ class Store:
         return store
 
     def close(self) -> None:
+        """Close the connections to the database."""
         self._engine.dispose()
 
     def read(self) -> list[Event]:
@@ -122,11 +124,11 @@ class Store:
     def guards_missing(self) -> list[str]:
         """What should keep the table from being changed and is not there, a sentence each."""
         with self._connected(writes=False) as connection:
-            found = ledger_schema.guards(connection)
+            present = ledger_schema.guards(connection)
         return [
             f"the table has lost its guard {name!r}, which keeps events from being changed or removed"
             for name in ledger_schema.GUARDS
-            if name not in found
+            if name not in present
         ]
 
     def _migrate(self) -> None:

@@ -60,14 +60,14 @@ class Sampler:
     @classmethod
     def build(cls, spec: NoiseSpec) -> Sampler:
         """The sampler of `spec`: milliseconds up to sigma = 100, a few seconds at the largest scales allowed."""
-        found = boundaries(spec)
+        limits = boundaries(spec)
         least, most = _GUIDE_BITS
-        bits = min(max((8 * found.size).bit_length(), least), most)
-        inside = np.bincount((found >> np.uint64(WORD_BITS - bits)).view(np.int64), minlength=1 << bits)
-        guide = np.where(inside > 0, _MIXED, np.cumsum(inside) - found.size // 2).astype(np.int32)
-        for array in (found, guide):
+        bits = min(max((8 * limits.size).bit_length(), least), most)
+        inside = np.bincount((limits >> np.uint64(WORD_BITS - bits)).view(np.int64), minlength=1 << bits)
+        guide = np.where(inside > 0, _MIXED, np.cumsum(inside) - limits.size // 2).astype(np.int32)
+        for array in (limits, guide):
             array.setflags(write=False)
-        return cls(spec, found, guide)
+        return cls(spec, limits, guide)
 
     def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
         """Noise (persons) at the positions `start` to `start + count` of a stream, `(count,)` int64.
@@ -94,6 +94,7 @@ class Sampler:
         """Noise (persons) for given first words `(n,)` uint64, `(n,)` int64.
 
         Args:
+            words: uniform 64-bit words, one for each draw.
             further: called with the position in `words` of each draw that its first word does not decide.
         """
         out = np.empty(words.size, dtype=np.int64)
@@ -115,10 +116,10 @@ class Sampler:
             out[:] = values
             return []
         searched = words[mixed]
-        found = np.searchsorted(self.boundaries, searched)  # number of boundaries below the word
+        below = np.searchsorted(self.boundaries, searched)  # number of boundaries below the word
         out[:] = values
-        out[mixed] = found - self.boundaries.size // 2
-        tied = np.flatnonzero(self.boundaries[found] == searched)
+        out[mixed] = below - self.boundaries.size // 2
+        tied = np.flatnonzero(self.boundaries[below] == searched)
         return list(zip(mixed[tied].tolist(), searched[tied].tolist(), strict=True))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipeline.privacy.budget import NoiseSpec
-from pipeline.privacy.noise.sampler import tails as tables
+from pipeline.privacy.noise import tails as tables
 from pipeline.privacy.noise.tails import boundaries, tails
 
 SPECS = [
