@@ -1,4 +1,4 @@
-"""How well the outcomes of two neighbouring inputs can be told apart, claimed and found.
+"""How well the outcomes of two neighbouring inputs can be distinguished, as claimed and as found.
 
 The hockey-stick divergence of P from Q at epsilon is the largest P(S) - exp(epsilon) Q(S) over all sets S of outcomes:
 the least delta for which the pair is (epsilon, delta)-private. A claim bounds it from above; runs bound it from below,
@@ -112,7 +112,7 @@ def divergence_bounds(
 
 
 def _discriminant(first: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`(numbers,)` weights whose sum tells the two best apart, were they normal with one covariance."""
+    """`(numbers,)` weights whose sum distinguishes the two best, were they normal with one covariance."""
     spread = np.cov(first, rowvar=False) + np.cov(other, rowvar=False)
     weights: NDArray[np.float64] = np.linalg.pinv(spread, rcond=1e-6) @ (first.mean(axis=0) - other.mean(axis=0))
     return weights

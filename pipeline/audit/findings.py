@@ -23,7 +23,7 @@ class Finding:
         passed: whether it is as it should be, and the test was shown able to fail.
         value: the number that decides, such as a p value; None where there is none.
         limit: what it was compared with.
-        detail: in words.
+        detail: a description.
     """
 
     group: str
@@ -76,7 +76,7 @@ class Audit:
 
 
 def certain(group: str, check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Finding:
-    """A finding of something that holds or does not; `well` says what was looked at where nothing is wrong."""
+    """A finding of something that holds or does not; `well` describes what was checked where nothing is wrong."""
     listed = list(problems)
     detail = "; ".join(listed[:5]) + (f"; and {len(listed) - 5} more" if listed[5:] else "")
     return Finding(group, check, subject, not listed, detail=detail or well)

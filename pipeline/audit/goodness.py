@@ -21,7 +21,7 @@ _TAIL = 1e-3  # probability of what counts as the tails
 
 
 class Counted:
-    """Draws, counted by outcome, beside what the distribution lets expect.
+    """Draws, counted by outcome, beside the expected numbers.
 
     Attributes:
         outcomes: `(m,)`, from -largest to largest.

@@ -1,4 +1,4 @@
-"""An audit of a finished release, with its restricted/ folder: is it what its spec says, no more and no less?
+"""An audit of a finished release, with its restricted/ folder: does it match its spec exactly?
 
 Nothing here computes a release anew; that is `spinewise verify` and `spinewise rerun`. What is checked is what they
 cannot see, because they would repeat it: noise that is not the noise stated, keys that are not bound to the records,
@@ -168,12 +168,12 @@ def _header_problems(entry: Expected, measurement: Measurement) -> list[str]:
         or len(entry.measured) != len(measurement.values)
         or not np.allclose(measurement.variances[entry.at], entry.noise.variance, rtol=1e-12)
     ):
-        problems.append(f"{entry.name}: its geounits have not the variance {entry.noise.variance} each")
+        problems.append(f"{entry.name}: its geounits do not have the variance {entry.noise.variance} each")
     return problems
 
 
 def _truth_problems(release: PublishedRelease) -> list[str]:
-    """Whether the true counts that are kept add up, so that residuals are taken from one truth."""
+    """Whether the stored true counts add up, so that residuals are taken from one truth."""
     problems = []
     for universe in release.universes:
         levels = [truth_of(release, universe, name) for name in release.spine.level_names]

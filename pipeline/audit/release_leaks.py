@@ -1,4 +1,4 @@
-"""What must not stand in public files: secrets, plain hashes of what is confidential, true answers."""
+"""What must not occur in public files: secrets, plain hashes of what is confidential, true answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def input_digests(release: PublishedRelease) -> dict[str, bytes]:
 
 
 def leaks(release: PublishedRelease, key: MasterKey | None) -> list[str]:
-    """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
+    """Whether a secret, a plain hash of what is confidential, or a true answer occurs in a public file."""
     secrets = [("a plain hash of the confidential counts", digest) for digest in input_digests(release).values()]
     # By chance a level of a small release equals the truth, byte for byte; its hash in the manifest is then its own.
     published = {hashlib.sha256(path.read_bytes()).digest() for path in release.run.public.rglob("*") if path.is_file()}
@@ -70,7 +70,7 @@ def leaks(release: PublishedRelease, key: MasterKey | None) -> list[str]:
     problems += _true_columns(release)
     for step, notes in release.manifest.solver.items():
         if not isinstance(notes, dict) or set(notes) - _SOLVER_NOTES:
-            problems.append(f"public/manifest.json: the notes of {step!r} say more than solvers report")
+            problems.append(f"public/manifest.json: the notes of {step!r} contain more than solvers report")
     return problems
 
 

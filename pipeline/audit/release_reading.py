@@ -1,4 +1,4 @@
-"""A finished release as an audit sees it: what its spec says, what is published, and the truth beside it."""
+"""A finished release as an audit sees it: its spec, what is published, and the truth beside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Expected:
         noise: computed from the spec's fractions by the formula in docs/privacy.md, not by the code that measures.
         cost: rho or epsilon, exact.
         rows: the level's geounits that have this noise; None where all do.
-        at: `(len(rows),)` where they stand in the file.
+        at: `(len(rows),)` their positions in the file.
         measured: the level's geounits that have a row in the file; None where all do.
         also: the levels below that these geounits stand for too, since those are bypassed; "" for none.
     """
@@ -75,7 +75,7 @@ def open_audited(folder: Path) -> PublishedRelease:
 
 
 def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.csr_array:
-    """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where it is not kept in restricted/."""
+    """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where restricted/ does not hold it."""
     path = release.run.universe(universe.name).true_histogram(level)
     return read_histogram(path, release.spine.level(level).geocodes, universe.schema)
 
@@ -83,7 +83,8 @@ def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.cs
 def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.int64]]:
     """Per level, `(n,)`: the levels whose shares a geounit's measurement has, a bit for each; 0 where it has none.
 
-    Found from the top down: a geounit that is the only one below another hands its share to whoever has the other's.
+    Found from the top down: a geounit that is the only one below another passes its share on to the geounit that has
+    the other's.
     """
     masks = [np.zeros(len(level), dtype=np.int64) for level in spine.levels]
     owner = np.zeros((0, 2), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""What was added to the true answers, against what the spec says is added.
+"""What was added to the true answers, against what the spec prescribes.
 
 A residual's place in its distribution, drawn uniformly within its probability, is a uniform number, whatever the scale;
 its normal quantile z is standard normal. So residuals of all measurements can be tested together, and exactly.

@@ -40,7 +40,7 @@ Decide = Callable[[NoiseSpec, int, Iterator[int]], int]
 
 
 def derived_key(secret: bytes, purpose: str, *members: str) -> bytes:
-    """What `pipeline.privacy.keys` says it derives, HKDF-SHA256 (RFC 5869), with nothing but HMAC."""
+    """What `pipeline.privacy.keys` claims to derive, HKDF-SHA256 (RFC 5869), with nothing but HMAC."""
     encoded = [member.encode() for member in (purpose, *members)]
     info = len(encoded).to_bytes(8, "big") + b"".join(len(each).to_bytes(8, "big") + each for each in encoded)
     extracted = hmac.digest(_SALT, secret, hashlib.sha256)

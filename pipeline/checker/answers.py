@@ -37,9 +37,9 @@ def check_table(
     """
     required = None if cells is None else cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    counted = findings.check(file.name, "counts that are not whole numbers from 0")
     equal = findings.check(file.name, "counts that are not the histogram's")
-    precise = findings.check(file.name, "margins of error that are no whole numbers from 0") if margins else None
+    precise = findings.check(file.name, "margins of error that are not whole numbers from 0") if margins else None
     suffixes = ("", _MARGIN) if margins else ("",)
     for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
         expected = None if required is None else required.dense(geounits)
@@ -67,7 +67,7 @@ def check_invariant(
     """
     released = cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    counted = findings.check(file.name, "counts that are not whole numbers from 0")
     equal = findings.check(histogram, f"counts that break the invariant {answers.query!r}")
     for part, geounits in file.parts(["value", "variance"]):
         exact = _answer_columns(part.column("value"), answers, file)
@@ -94,7 +94,7 @@ def check_bound(
     """
     released = cells.answers(bound.answers)
     file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "numbers of facilities that are no whole numbers from 0")
+    counted = findings.check(file.name, "numbers of facilities that are not whole numbers from 0")
     broken = findings.check(histogram, f"counts that break the bound {bound.name!r}")
     for part, geounits in file.parts(list(bound.columns)):
         dense = released.dense(geounits)
@@ -147,7 +147,7 @@ def _check_facilities(
 def _read_counts(
     column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, counted: Check
 ) -> NDArray[np.int64]:
-    """The counts of a column, `(n_rows,)`; -1 where there is none, which is told."""
+    """The counts of a column, `(n_rows,)`; -1 where there is none, which is reported."""
     counts, whole = whole_numbers(column, label, file.name)
     whole &= counts >= 0
     counted.add(
@@ -168,7 +168,7 @@ def _compare(
     actual: NDArray[np.int64],
     required: NDArray[np.int64],
 ) -> None:
-    """Tell where counts, all `(n_rows,)`, differ; rows without a geounit or a count (-1) are told elsewhere."""
+    """Report where counts, all `(n_rows,)`, differ; rows without a geounit or a count (-1) are reported elsewhere."""
     equal.add(
         (geounits >= 0) & (actual >= 0) & (required >= 0) & (actual != required),
         lambda row: (

@@ -78,7 +78,7 @@ class Counts:
 
 
 class LevelFile:
-    """A file with rows of geounits of a level: tells which are of others.
+    """A file with rows of geounits of a level: finds those that are not geounits of it.
 
     Args:
         once: whether each geounit is to have exactly one row.
@@ -123,14 +123,14 @@ class LevelFile:
 def read_histogram(
     files: PublicFiles, path: Path, level: PublicLevel, cells: Cells, impossible: NDArray[np.bool_], findings: Findings
 ) -> Counts:
-    """The counts of a histogram; what is no count, there twice, or in a structural zero is told.
+    """The counts of a histogram; anything that is not a count, occurs twice or lies in a structural zero is reported.
 
     Raises:
         ReleaseError: the file is missing or damaged, or its counts are too large to be added.
     """
     file = LevelFile(files, path, level, findings, once=False)
     valued = findings.check(file.name, "rows with an unknown value")
-    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    counted = findings.check(file.name, "counts that are not whole numbers from 0")
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for part, geounits in file.parts([*cells.names, "count"]):
         numbers = _cell_numbers(part, cells, file, valued)
@@ -146,7 +146,7 @@ def read_histogram(
         counts.append(values[usable])
     all_keys, all_counts = np.concatenate(keys), np.concatenate(counts)
     if np.abs(all_counts.astype(np.float64)).sum() > LARGEST:
-        raise ReleaseError(f"{file.name}: its counts are too large to be those of anybody")
+        raise ReleaseError(f"{file.name}: its counts are too large to be counts of persons")
     twice = findings.check(file.name, "cells with several rows")
     distinct, rows = np.unique(all_keys, return_counts=True)
     twice.add(
@@ -188,7 +188,7 @@ def compare(
     actual: Counts,
     required: Counts,
 ) -> None:
-    """Tell where the file `name` has other counts than required, and `why` they are."""
+    """Report where the counts of the file `name` differ from the required ones, and `why` those are required."""
     keys = np.union1d(actual.keys, required.keys)
     actual_counts, required_counts = actual.at(keys), required.at(keys)
     findings.check(name, kind).add(
@@ -204,7 +204,7 @@ def _place(level: PublicLevel, cells: Cells, key: int) -> str:
 
 
 def _cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
-    """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is told."""
+    """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is reported."""
     numbers = np.zeros(part.num_rows, dtype=np.int64)
     valid = np.ones(part.num_rows, dtype=np.bool_)
     for name, values in zip(cells.names, cells.values, strict=True):
@@ -212,7 +212,8 @@ def _cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) 
         column = part.column(name)
 
         def no_value(row: int, name: str = name, column: pa.ChunkedArray = column) -> str:
-            return f"row {file.first_row + row:,} has {shown(column, row)} as {name!r}, which is no value of the schema"
+            value = shown(column, row)
+            return f"row {file.first_row + row:,} has {value} as {name!r}, which is not a value of the schema"
 
         valued.add(codes < 0, no_value)
         numbers = numbers * len(values) + codes

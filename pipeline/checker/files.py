@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 
-#: Numbers beyond these bounds are not counts of anybody; sums of those within cannot overflow unnoticed.
+#: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
 #: Whole numbers are exact in floating point up to here.
 _LARGEST_FLOAT = 2.0**53
@@ -64,7 +64,7 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise ReleaseError(f"{name} is missing; the spec says that it is published") from None
+        raise ReleaseError(f"{name} is missing; by the spec it is published") from None
     except (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError) as error:
         raise ReleaseError(
             f"{name} cannot be read as a Parquet file: {(str(error).splitlines() or ['?'])[0]}"
@@ -81,7 +81,7 @@ def _check_columns(name: str, actual: Sequence[str], required: Sequence[str]) ->
         for problem, some in (("it lacks", missing), ("the spec does not give it", others))
         if some
     ]
-    raise ReleaseError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one is there twice'}")
+    raise ReleaseError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one occurs twice'}")
 
 
 def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDArray[np.int64]:

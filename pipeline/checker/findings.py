@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpinewiseError
 
-#: Problems of one check that are told one by one.
+#: Problems of one check that are reported one by one.
 SHOWN = 3
 
 
@@ -69,7 +69,7 @@ class Findings:
         return self._checks[-1]
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def noting_errors(self) -> Iterator[None]:
         """An error that the block raises on purpose becomes a problem."""
         try:
             yield

@@ -1,4 +1,4 @@
-"""What the public spec in a manifest demands, read for a check: written again, so that no slip is in both readings."""
+"""What the public spec in a manifest demands, read for a check: written independently, so that no error is shared."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Cells:
         fixed_terms = {"total": [], "detailed": list(self.names)}.get(query.strip())
         terms = [word.strip() for word in query.split("*")] if fixed_terms is None else fixed_terms
         if unknown := [term for term in terms if term not in self._terms]:
-            raise ValueError(f"the query {query!r} has the term {unknown[0]!r}, which is no attribute or recode")
+            raise ValueError(f"the query {query!r} has the term {unknown[0]!r}, which is not an attribute or recode")
         factors = sorted((self._terms[term] for term in terms), key=lambda term: term[0])
         if len({number for number, _, _ in factors}) < len(factors):
             raise ValueError(f"the query {query!r} names an attribute twice")
@@ -216,14 +216,16 @@ def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> B
     answers = cells.answers(bound["query"])
     columns = tuple(_pairs(bound["columns"]))
     if unknown := [label for label in columns if label not in answers.labels]:
-        raise ValueError(f"the bound {bound['name']!r} is on {unknown[0]!r}, which is no answer of {answers.query!r}")
+        raise ValueError(
+            f"the bound {bound['name']!r} is on {unknown[0]!r}, which is not an answer of {answers.query!r}"
+        )
     lower, upper = int(bound["lower"]), int(bound["upper"])
     return Bound(str(bound["name"]), _level(bound["level"], levels), answers, columns, lower, upper)
 
 
 def _level(name: str, levels: tuple[str, ...]) -> str:
     if name not in levels:
-        raise ValueError(f"{name!r} is no level; the levels are {', '.join(levels)}")
+        raise ValueError(f"{name!r} is not a level; the levels are {', '.join(levels)}")
     return name
 
 

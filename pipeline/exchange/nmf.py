@@ -78,7 +78,7 @@ class Wanted:
     """A measurement that a spec calls for.
 
     Attributes:
-        header: what its file in a release says of itself.
+        header: the header of its file in a release.
         geocodes: `(n,)` those that are measured, in the order of the spine.
         kinds: `(n,)` which of the header's variances each has; None where all have the first.
     """
@@ -233,10 +233,13 @@ class LevelMeasurements:
             )
 
     def found(self) -> Iterator[tuple[Wanted, NDArray[np.int64]]]:
-        """Each measurement with its values `(n, size)`; InputError where a geounit is missing or there twice."""
+        """Each measurement with its values `(n, size)`; InputError where a geounit is missing or occurs twice."""
         for key, expected in self._wanted.items():
             kind = "the exact answers (variance 0)" if expected.exact else "the noisy answers"
-            for affected, problem in ((self._seen[key] == 0, "missing"), (self._seen[key] > 1, "there several times")):
+            for affected, problem in (
+                (self._seen[key] == 0, "missing"),
+                (self._seen[key] > 1, "present several times"),
+            ):
                 if affected.any():
                     raise InputError(
                         f"level {self.level!r}: {kind} of {expected.query.name!r} are {problem} for "

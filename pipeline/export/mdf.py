@@ -105,7 +105,7 @@ def person_attributes(schema: Schema) -> dict[str, str]:
 
 
 def unit_attributes(schema: Schema) -> dict[str, str]:
-    """The attribute that says whether a unit is occupied or vacant; empty where the universe is of something else."""
+    """The attribute that distinguishes occupied from vacant units; empty where the universe is not of housing units."""
     if len(schema.attributes) == 1 and set(schema.attributes[0].values) == set(VALUES["status"]):
         return {schema.attributes[0].name: "status"}
     return {}

@@ -114,7 +114,7 @@ class CensusTables:
         """Of a release's universes, its own first.
 
         Raises:
-            InputError: its own has not the attributes of tables P1 to P4.
+            InputError: the release's own universe does not have the attributes of tables P1 to P4.
         """
         main = universes[0]
         needed = ("votingage", "hispanic", "cenrace")

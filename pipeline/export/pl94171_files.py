@@ -42,7 +42,7 @@ _STATES: Final = {_STATE_CODES[i : i + 2]: _STATE_CODES[i + 2 : i + 4] for i in 
 def census_levels(spine: Spine) -> dict[str, str]:
     """Level -> summary level, of the levels whose geocodes are those of states, counties, tracts, block groups, blocks.
 
-    Empty where the leaves are no such areas: the spine is another country's then, and has no such files.
+    Empty where the leaves are not such areas: then the spine is another country's, and has no such files.
     """
     codes = {}
     for level in spine.levels:

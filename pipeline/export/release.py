@@ -35,17 +35,17 @@ def export_release(
     tables: Sequence[str] = (),
     levels: Sequence[str] = (),
 ) -> Path:
-    """Write a release in another layout to a new folder; the folder.
+    """Write a release in another layout to a new folder; returns the folder.
 
     Args:
         release: the finished release.
         layout: one of `FORMATS`.
-        out: a folder that is new or empty; it appears whole or not at all.
+        out: a folder that is new or empty; it appears complete or not at all.
         tables: export only these, for csv, parquet and xlsx; all if empty.
         levels: export only these, likewise.
 
     Raises:
-        InputError: the release does not have what the layout needs; says what.
+        InputError: the release lacks what the layout needs; the message names it.
     """
     if (tables or levels) and layout not in _PLAIN:
         raise InputError(f"--format {layout}: --table and --level choose among tables of {', '.join(_PLAIN)}")
@@ -199,5 +199,5 @@ _PLAIN: Mapping[str, Callable[[PublishedRelease, Path, _Chosen], None]] = {
 }
 #: Layout -> what writes it.
 FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {"pl94171": _pl94171, "mdf": _mdf, "nmf": _nmf}
-#: All that can be asked for.
+#: All formats.
 LAYOUTS: tuple[str, ...] = ("pl94171", "mdf", "nmf", "csv", "xlsx", "parquet")

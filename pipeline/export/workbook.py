@@ -53,7 +53,7 @@ def write_workbook(target: Path, tables: Sequence[ReleasedTable]) -> None:
 
         def text(value: str, sheet: Any = sheet) -> Any:
             cell = WriteOnlyCell(sheet, value=value)
-            cell.data_type = "s"  # a code that begins with "=" is no formula
+            cell.data_type = "s"  # a code that begins with "=" is not a formula
             return cell
 
         names = ["geocode"]

@@ -1,4 +1,4 @@
-"""A folder of input files and their spec, made whole or not at all."""
+"""A folder of input files and their spec, made complete or not at all."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from pipeline.records.problems import MistakeLog
 def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     """The number of facilities of each answer that the bound is on, `(n_geounits, n_columns)` int64.
 
-    Columns stand in the order of the answers' numbers.
+    Columns are in the order of the answers' numbers.
 
     Raises:
         InputError: the file cannot be read, or does not have one row for each geounit of the bound's level.

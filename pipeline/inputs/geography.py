@@ -21,10 +21,10 @@ from pipeline.spec.sections import GeographySection, RegroupSection
 
 
 def read_spine(geography: GeographySection) -> Spine:
-    """The spine of the spec's public list of leaves, regrouped where the spec says so.
+    """The spine of the spec's public list of leaves, regrouped where the spec asks for it.
 
     Raises:
-        InputError: a file cannot be read; SpineError: its codes are no tree, or areas are not of its leaves.
+        InputError: a file cannot be read; SpineError: its codes are not a tree, or areas are not made of its leaves.
     """
     listed = read_listed_spine(geography)
     if geography.regroup is None:

@@ -13,7 +13,7 @@ _CHUNK_ROWS = 1_000_000
 
 
 def open_public(path: Source, columns: Sequence[str], label: str, text: TextFormat = PLAIN) -> RecordsFile:
-    """The file, or table in memory, which is public: what is wrong with it may be told to everyone."""
+    """The public file, or table in memory: messages about it may show its content."""
     try:
         return open_records(path, columns, _CHUNK_ROWS, label=label, text=text)
     except RecordsError as error:

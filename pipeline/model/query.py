@@ -40,7 +40,7 @@ class Query:
         Args:
             text: names of attributes and recodes, joined by *; "total" or "detailed".
             schema: the attributes and recodes that it may name.
-            where: what messages call the place of the text, such as a key of the spec.
+            where: what messages call the location of the text, such as a key of the spec.
 
         Raises:
             SpecError: a term is not an attribute or recode, or an attribute is named twice.
@@ -59,7 +59,7 @@ class Query:
             if attribute not in schema.names:
                 allowed = [*schema.names, *(r.name for r in schema.recodes), "total", "detailed"]
                 raise SpecError(
-                    f"{where}: {term!r} in the query {name!r} is no attribute or recode; allowed are "
+                    f"{where}: {term!r} in the query {name!r} is not an attribute or recode; allowed are "
                     f"{', '.join(allowed)}, joined by *"
                 )
             if attribute in by_attribute:

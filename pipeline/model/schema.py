@@ -19,7 +19,7 @@ RESERVED_NAMES = frozenset({"total", "detailed"})
 
 
 def _twice(names: tuple[str, ...]) -> str | None:
-    """The first name that stands in `names` more than once."""
+    """The first name that occurs in `names` more than once."""
     return next((name for name, n in Counter(names).items() if n > 1), None)
 
 

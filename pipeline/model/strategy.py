@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.errors import SpecError
-from pipeline.model.exact import tell_sum
+from pipeline.model.exact import sum_text
 from pipeline.model.query import Query
 
 
@@ -31,7 +31,7 @@ class LevelStrategy:
     Attributes:
         level: the level's name.
         share: of the whole budget, 0 to 1.
-        queries: their shares of the level's budget add up to 1; no query is there twice.
+        queries: their shares of the level's budget add up to 1; no query occurs twice.
 
     Raises:
         SpecError: the shares do not fit, or two entries are the same query.
@@ -60,7 +60,7 @@ class LevelStrategy:
             names[query.terms] = query.name
         shares = {measured.query.name: measured.share for measured in self.queries}
         if sum(shares.values()) != 1:
-            raise SpecError(f"{where}.queries: the shares add up to {tell_sum(shares)}; they must add up to 1")
+            raise SpecError(f"{where}.queries: the shares add up to {sum_text(shares)}; they must add up to 1")
 
     @property
     def is_measured(self) -> bool:
@@ -81,7 +81,7 @@ class Strategy:
     def __post_init__(self) -> None:
         shares = {level.level: level.share for level in self.levels}
         if sum(shares.values()) != 1:
-            raise SpecError(f"strategy.levels: the shares add up to {tell_sum(shares)}; they must add up to 1")
+            raise SpecError(f"strategy.levels: the shares add up to {sum_text(shares)}; they must add up to 1")
 
     @property
     def level_names(self) -> tuple[str, ...]:

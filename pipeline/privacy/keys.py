@@ -89,7 +89,7 @@ class MasterKey:
         """The key that `write` left at `path`.
 
         Raises:
-            InputError: there is no such file, others than its owner may use it, or it holds no key.
+            InputError: there is no such file, users other than its owner may use it, or it holds no key.
         """
         try:
             file = path.open("rb")
@@ -101,8 +101,8 @@ class MasterKey:
                 raise InputError(f"key file {path}: found something that is not a regular file")
             if os.name == "posix" and mode & _OTHERS:
                 raise InputError(
-                    f"key file {path}: found mode {stat.S_IMODE(mode):04o}, which lets others than the owner use the "
-                    "key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
+                    f"key file {path}: found mode {stat.S_IMODE(mode):04o}, which lets users other than the owner use "
+                    "the key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
                 )
             content = file.read(LONGEST_KEY_TEXT)
         return cls.from_content(content, f"key file {path}")
@@ -116,7 +116,7 @@ class MasterKey:
             where: the place that it comes from, for the message.
 
         Raises:
-            InputError: it is no key; what it is, is not shown.
+            InputError: it is not a key; its content is not shown.
         """
         text = content.decode("ascii", errors="replace").strip()
         if text.startswith(_TEST_PREFIX):
@@ -163,7 +163,7 @@ class MasterKey:
     def keyed_hash(self, label: str, data: bytes) -> str:
         """64 hex digits, HMAC-SHA256 of `data` under a key of its own for each `label`.
 
-        A plain hash of confidential data could be tested against guesses; this one only by who holds the key.
+        A plain hash of confidential data could be tested against guesses; this one only by the holder of the key.
         """
         return hmac.digest(_derive(self._secret, "keyed hash", label), data, "sha256").hex()
 
@@ -216,7 +216,7 @@ def _derive(secret: bytes, purpose: str, *members: str | bytes) -> bytes:
 
 
 def _encode(*members: str | bytes) -> bytes:
-    """The members as one byte string, from which they can be told apart again."""
+    """The members as one byte string, from which they can be separated again."""
     encoded = [member.encode("utf-8") if isinstance(member, str) else bytes(member) for member in members]
     return len(encoded).to_bytes(8, "big") + b"".join(len(each).to_bytes(8, "big") + each for each in encoded)
 

@@ -35,7 +35,7 @@ class CellChunk:
         keys: `(n,)` int64, leaf * n_cells + cell, of the rows that can be counted.
         persons: `(n,)` int64, by default one each.
         rows: `(n,)` the row of each key, from 0 in the chunk; by default the chunk's rows one after the other.
-        n_persons: of all rows, so that none can get lost unnoticed.
+        n_persons: of all rows, so that a lost row is noticed.
     """
 
     first_row: int
@@ -156,9 +156,9 @@ def _open_rows(
 
 
 class _Repeats:
-    """Notes rows of the long form whose cell an earlier row has: a file that was joined wrongly counts people twice.
+    """Notes rows of the long form whose cell an earlier row has: a wrongly joined file counts people twice.
 
-    A cell is what stands in the file. Values that the spec puts into one may have a row each.
+    A cell is identified by the values in the file. Values that the spec maps to one value may have a row each.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """Turns a chunk's columns into numbers: values of attributes, and counts.
 
-Each distinct value of a chunk is looked at once. A null, a NaN and an empty text are the same: a missing value.
+Each distinct value of a chunk is examined once. A null, a NaN and an empty text are the same: a missing value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COUNT_PROBLEMS = {
     MISSING: "a missing count",
     NEGATIVE: "a negative count",
     FRACTIONAL: "a fractional count",
-    NOT_A_NUMBER: "a count that is no number",
+    NOT_A_NUMBER: "a count that is not a number",
     TOO_LARGE: "a count that is too large",
 }
 _WHOLE = re.compile(r"([+-]?)([0-9]+)(\.0*)?")
@@ -38,7 +38,7 @@ _DECIMAL = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True)
 class Distinct:
-    """A column as its distinct values, and where in it they stand.
+    """A column as its distinct values, and where they occur in it.
 
     Attributes:
         values: the distinct values.
@@ -114,7 +114,7 @@ class AttributeReader:
 
     @property
     def n_found(self) -> int:
-        """The number of values that may stand in the file: several can mean the same."""
+        """The number of values that the file may use: several can mean the same."""
         return len(self.numbers)
 
     def read_found(

@@ -55,7 +55,7 @@ class LeafReader:
             where = f"column {self.column!r}"
             log.add(
                 where,
-                "a geocode that is no leaf of the spine",
+                "a geocode that is not a leaf of the spine",
                 first_row + outside + 1,
                 codes,
                 lambda: self._allowed() + self._hint(codes),
@@ -84,8 +84,8 @@ class LeafReader:
         digits = np.char.isdecimal(codes) & (np.char.str_len(codes) <= 18)
         if not digits.all():
             raise RecordsError(
-                f"{start} geocode {quote(str(codes[~digits][0]))} of the spine cannot be told from a number; write "
-                "the column as text"
+                f"{start} geocode {quote(str(codes[~digits][0]))} of the spine cannot be distinguished from "
+                "a number; write the column as text"
             )
         numbers = codes.astype(np.int64)
         order = np.argsort(numbers, kind="stable")

@@ -1,4 +1,4 @@
-"""What is wrong with the records: collected over the whole file, then told in one message."""
+"""Problems of the records: collected over the whole file, then reported in one message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Mistake:
     found: list[str] = field(default_factory=list)
     more_found: bool = False
 
-    def tell(self, line_of_row: dict[int, int]) -> str:
+    def message(self, line_of_row: dict[int, int]) -> str:
         """One line of text; `line_of_row` is empty for files without lines."""
         more = self.n_rows > len(self.first_rows)
         rows = _and_more((f"{row:,}" for row in self.first_rows), more)
@@ -109,7 +109,7 @@ class MistakeLog:
 
     @property
     def mistakes(self) -> list[Mistake]:
-        """What was noted, in the order in which it was first met."""
+        """What was noted, in order of first appearance."""
         return list(self._mistakes.values())
 
     def lines(self) -> dict[int, int]:
@@ -128,7 +128,7 @@ class MistakeLog:
         if not mistakes:
             return
         line_of_row = self.lines()
-        messages = [mistake.tell(line_of_row) for mistake in mistakes]
+        messages = [mistake.message(line_of_row) for mistake in mistakes]
         if len(messages) == 1:
             raise RecordsError(f"{self.file}, {messages[0]}")
         raise RecordsError(f"{self.file}: {len(messages)} problems\n" + "\n".join(f"  {text}" for text in messages))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a CSV file read at a time; a row must fit in it.
 CSV_BLOCK_BYTES = 1 << 24
-#: What stands in text for bytes that are none.
+#: What replaces bytes that are not text.
 _NOT_TEXT = "\ufffd"
 _NEEDED = "a .csv, .tsv, .txt (also .gz) or .parquet file is needed"
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -66,7 +66,7 @@ def open_records(
         text: how a CSV file is written.
 
     Raises:
-        RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
+        RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or repeated.
     """
     needed = tuple(dict.fromkeys(columns))
     if isinstance(path, MemoryTable):
@@ -125,7 +125,7 @@ def _check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) 
             f"{path}: no column {', '.join(map(quote, missing))}; {whose} columns are {list_allowed(present)}"
         )
     if twice := [column for column in needed if present.count(column) > 1]:
-        raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may be there once")
+        raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may occur once")
 
 
 def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
@@ -194,7 +194,7 @@ def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> Records
 
 
 def _open_text(path: Path, form: TextFormat) -> IO[str]:
-    """The file as text; only needed columns have to be in order, so bytes that are no text are replaced."""
+    """The file as text; only the needed columns must be valid, so bytes that are not text are replaced."""
     if path.name.lower().endswith(".gz"):
         return io.TextIOWrapper(gzip.open(path), encoding=form.text_encoding, errors="replace", newline="")
     return path.open(encoding=form.text_encoding, errors="replace", newline="")
@@ -243,8 +243,8 @@ def _csv_reason(path: Path, error: Exception, form: TextFormat) -> str:
                 if not readable and any(_NOT_TEXT in field for field in row):
                     place = f"{path}, line {reader.line_num:,}: the text is not in"
                     if in_utf8:
-                        return f'{place} UTF-8; write the file in UTF-8, or say its encoding, as encoding = "cp1252"'
-                    return f"{place} {form.encoding}, as encoding says"
+                        return f'{place} UTF-8; write the file in UTF-8, or state its encoding: encoding = "cp1252"'
+                    return f"{place} {form.encoding}, as its encoding states"
     except (OSError, EOFError, zlib.error, csv.Error, StopIteration):
         pass
     return f"{path}: the file is corrupt: {_reason(error)}"

@@ -31,7 +31,7 @@ def tabulate(
         `(n_leaves, n_cells)` int64 persons, canonical: sorted indices, no stored zeros.
 
     Raises:
-        RecordsError: the file cannot be read, or some of its rows cannot be counted; all of them are told at once.
+        RecordsError: the file cannot be read, or some of its rows cannot be counted; all of them are reported at once.
         SpecError: the cells of the wide form do not fit the schema.
     """
     opened = open_cells(records, schema, spine, chunk_rows=chunk_rows)

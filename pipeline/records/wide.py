@@ -112,7 +112,7 @@ def _choices(where: str, entry: Mapping[str, str], schema: Schema) -> list[range
     """The value numbers of each attribute that the entry runs over."""
     allowed = (*schema.names, "counts")
     if unknown := [name for name in entry if name not in allowed]:
-        raise SpecError(f"{where}: {unknown[0]!r} is no attribute; allowed are {', '.join(allowed)}")
+        raise SpecError(f"{where}: {unknown[0]!r} is not an attribute; allowed are {', '.join(allowed)}")
     choices: list[range] = []
     for attribute in schema.attributes:
         value = entry.get(attribute.name)
@@ -123,7 +123,7 @@ def _choices(where: str, entry: Mapping[str, str], schema: Schema) -> list[range
             choices.append(range(number, number + 1))
         else:
             raise SpecError(
-                f"{where}: {attribute.name} = {value!r} is no value of the attribute; allowed are "
+                f"{where}: {attribute.name} = {value!r} is not a value of the attribute; allowed are "
                 f"{list_allowed(attribute.values)}"
             )
     return choices
@@ -137,7 +137,7 @@ def _check_terms(where: str, template: str, terms: Sequence[str], entry: Mapping
         placeholders = _PLACEHOLDER.findall(term)
         if unknown := [name for name in placeholders if name not in schema.names]:
             raise SpecError(
-                f"{where}: {{{unknown[0]}}} in {template!r} is no attribute; allowed are {', '.join(schema.names)}"
+                f"{where}: {{{unknown[0]}}} in {template!r} is not an attribute; allowed are {', '.join(schema.names)}"
             )
         for attribute in schema.attributes:
             if attribute.name not in entry and attribute.name not in placeholders:

@@ -24,7 +24,7 @@ class Difference:
     Attributes:
         file: path from the run's directory.
         level, geounit: where it differs first; "" where that is not known, or it has none.
-        what: in words.
+        what: a description of the difference.
     """
 
     file: str
@@ -52,9 +52,9 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
         first, second = release.public / name, recomputed.public / name
         shown_path = f"public/{name}"
         if not first.is_file():
-            differences.append(Difference(shown_path, "", "", "is not in the release and is computed again"))
+            differences.append(Difference(shown_path, "", "", "is recomputed and is not in the release"))
         elif not second.is_file():
-            differences.append(Difference(shown_path, "", "", "is in the release and is not computed again"))
+            differences.append(Difference(shown_path, "", "", "is in the release and is not recomputed"))
         elif sha256_file(first) != sha256_file(second):
             if first == release.manifest:
                 parts = _manifest_parts(first, second)

@@ -1,7 +1,7 @@
 """The Parquet form of unbiased estimates: one file a level, one row a geounit.
 
-For each table two columns of lists, "<table>" and "<table>:variance", whose entries stand in the order of the table's
-columns. NaN stands where the measurements do not determine a number.
+For each table two columns of lists, "<table>" and "<table>:variance", whose entries are in the order of the table's
+columns. A value is NaN where the measurements do not determine a number.
 """
 
 from __future__ import annotations

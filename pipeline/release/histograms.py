@@ -1,7 +1,7 @@
 """Histograms of a level in long form: one row for each nonzero cell of each geounit.
 
 Columns: geocode, one for each attribute of the schema (strings, held as dictionaries, which pandas
-reads as categories in the schema's order), count (int64). Rows stand in the order of geounits, then of cells. Released
+reads as categories in the schema's order), count (int64). Rows are in the order of geounits, then of cells. Released
 and confidential histograms have the same form.
 """
 
@@ -100,7 +100,7 @@ def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema) -> sp
             keys = np.concatenate([[last], geounits * schema.n_cells + cells])
             if not (np.diff(keys) > 0).all() or not (persons > 0).all():
                 raise ReleaseError(
-                    f"{path} is damaged: rows must stand in the order of geounits and cells, with counts above 0"
+                    f"{path} is damaged: rows must be in the order of geounits and cells, with counts above 0"
                 )
             stop, last = start + len(cells), int(keys[-1])
             indices[start:stop], data[start:stop] = cells, persons

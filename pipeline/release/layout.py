@@ -40,7 +40,7 @@ def file_name(kind: str, name: str) -> str:
     """`name` if it can safely name a file or folder.
 
     Raises:
-        InputError: it cannot; the message says what the name is of (`kind`).
+        InputError: it cannot; the message names what is called so (`kind`).
     """
     if len(name.encode(errors="replace")) > _LONGEST_NAME or name.endswith(".") or not _SAFE_NAME.fullmatch(name):
         raise InputError(
@@ -106,7 +106,7 @@ class UniverseDirectory:
 
     @property
     def checkpoints(self) -> Path:
-        """Folder of results on the way, from which a run that was stopped goes on."""
+        """Folder of intermediate results, from which a run that was stopped resumes."""
         return self.restricted / "checkpoints"
 
 

@@ -43,7 +43,7 @@ class FileEntry(Stated):
 
 
 class Manifest(Stated):
-    """Everything that the manifest says beside its own hash.
+    """Everything that the manifest states, except its own hash.
 
     Attributes:
         release: its name.
@@ -136,7 +136,7 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def check_public_files(run: RunDirectory) -> list[str]:
-    """What is not as the manifest says, one sentence each, in the order of paths; empty if all is.
+    """Deviations from the manifest, one sentence each, in the order of paths; empty if there are none.
 
     Files are looked for in the directory and compared with the manifest's list; no path that the manifest states is
     ever opened, so that a forged one cannot lead elsewhere.

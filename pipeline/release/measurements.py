@@ -105,7 +105,7 @@ class MeasurementHeader:
 
 
 def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
-    """What the file of one measurement says of itself."""
+    """The header of the file of one measurement."""
     noise, *others = allocation.noises(universe, measured)
     query, level = measured.query, allocation.strategy.level
     return MeasurementHeader(
@@ -120,7 +120,7 @@ def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuer
 
 
 def exact_header(level: str, query: Query) -> MeasurementHeader:
-    """What the file of an invariant says of itself."""
+    """The header of the file of an invariant."""
     return MeasurementHeader(level, query.name, query.size, "exact", Fraction(0), 0.0)
 
 
@@ -182,7 +182,7 @@ class MeasurementWriter:
     def write(
         self, geocodes: NDArray[np.str_], values: NDArray[np.int64], kinds: NDArray[np.int8] | None = None
     ) -> None:
-        """Append geounits; the arrays are not kept.
+        """Append geounits; the arrays are not retained.
 
         Args:
             geocodes: `(n,)`.

@@ -1,4 +1,4 @@
-"""What a release guarantees about one universe: the statement that the manifest holds, in figures and in words."""
+"""What a release guarantees about one universe: the statement that the manifest holds, as figures and as text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SELECT = (
     "choices, and the noise on what was chosen, are part of the guarantee."
 )
 _MADE_ELSEWHERE = (
-    " The noise was not drawn by this program: the measurements were made elsewhere. What is said here holds if they "
-    "were made as the spec says; only their stated variances were compared with it, and nothing of it was tested."
+    " The noise was not drawn by this program: the measurements were made elsewhere. This statement holds if they "
+    "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
 )
 
 
@@ -63,7 +63,7 @@ class PrivacyStatement(Stated):
         delta: "0" in the pure framework.
         epsilon: that holds at `delta`, decimal, rounded up.
         conversion: how epsilon follows from the budget.
-        words: the guarantee in words.
+        words: the guarantee as text.
     """
 
     universe: str

@@ -79,7 +79,7 @@ def read_selected(path: Path, selection: Selection) -> Iterator[Selected]:
     """The file's geounits, some at a time.
 
     Raises:
-        ReleaseError: it is missing or damaged, or is not what the spec says.
+        ReleaseError: it is missing or damaged, or does not match the spec.
     """
     with open_parquet(path) as file, reading(path):
         header, expected = read_header(file, path), _header(selection)
@@ -87,7 +87,7 @@ def read_selected(path: Path, selection: Selection) -> Iterator[Selected]:
         if differing := [key for key in expected if key != "variance" and header.get(key) != expected[key]]:
             actual, required = header.get(differing[0]), expected[differing[0]]
             raise ReleaseError(
-                f"{path} is not what the spec says: its {differing[0]} is {actual}, and {required} is expected"
+                f"{path} does not match the spec: its {differing[0]} is {actual}, and {required} is expected"
             )
         if not file.schema_arrow.equals(_SCHEMA):
             raise ReleaseError(f"{path} has the columns {file.schema_arrow.names}, a selection has {_SCHEMA.names}")
@@ -131,7 +131,7 @@ def _read(table: pa.Table, path: Path, selection: Selection) -> Selected:
     names = [query.name for query in selection.versions]
     versions = table.column("version").to_pylist()
     if unknown := sorted(set(versions) - set(names)):
-        raise ReleaseError(f"{path} is damaged: {unknown[0]!r} is no version; they are {', '.join(names)}")
+        raise ReleaseError(f"{path} is damaged: {unknown[0]!r} is not a version; they are {', '.join(names)}")
     chosen = np.array([names.index(version) for version in versions], dtype=np.int64)
     mask, lists = answered(selection, chosen), table.column("value").combine_chunks()
     if not np.array_equal(np.diff(np.asarray(lists.offsets)), mask.sum(axis=1)):

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 
 from pipeline.errors import SpecError
-from pipeline.model.exact import parse_exact, tell_sum
+from pipeline.model.exact import parse_exact, sum_text
 from pipeline.model.schema import Attribute, Recode
 from pipeline.spec.problems import unknown
 
@@ -60,7 +60,7 @@ class Preset:
             *((f"queries of {level.name}", dict(level.queries)) for level in self.levels),
         ):
             if sum(shares.values()) != 1:
-                raise SpecError(f"preset {self.name}: the shares of its {subject} add up to {tell_sum(shares)}")
+                raise SpecError(f"preset {self.name}: the shares of its {subject} add up to {sum_text(shares)}")
 
     def match_levels(self, names: Sequence[str]) -> dict[str, PresetLevel]:
         """The preset's level of each of the spec's level `names` that it knows.

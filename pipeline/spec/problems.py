@@ -29,7 +29,7 @@ _NEEDED = {
 
 
 class Problems:
-    """Collects what is wrong with one spec, to tell it all at once.
+    """Collects the problems of one spec, so that all are reported at once.
 
     Attributes:
         source: the spec, as messages name it.
@@ -74,8 +74,12 @@ class Problems:
 
 
 def unknown(kind: str, name: str, allowed: Sequence[str], *, are: str = "allowed are") -> str:
-    """The message of an unknown name: "'stat' is no level; did you mean 'state'? allowed are state, county"."""
-    return f"{name!r} is no {kind};{_hint(name, allowed)} {are} {', '.join(allowed) or 'none'}"
+    """The message of an unknown name: "'stat' is not a level; did you mean 'state'? allowed are state, county"."""
+    return f"{name!r} is not {_with_article(kind)};{_hint(name, allowed)} {are} {', '.join(allowed) or 'none'}"
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _hint(name: str, allowed: Sequence[str]) -> str:
@@ -103,7 +107,7 @@ def note_validation_error(error: ValidationError, model: type[BaseModel], proble
         location = detail["loc"]
         kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
         if kind == "too_short" and value:
-            continue  # pydantic counts only the valid entries; what is wrong with the others is told already
+            continue  # pydantic counts only the valid entries; what is wrong with the others is already reported
         cause = context.get("error")
         if isinstance(cause, Misfit):
             for key, text in cause.problems:
@@ -127,7 +131,7 @@ def _in_words(
     *,
     secret: bool,
 ) -> str:
-    """What is wrong, without a library's words; `secret` keeps the value out of the message."""
+    """The problem in our own wording, not a library's; `secret` keeps the value out of the message."""
     if kind == "missing":
         return f"missing; needed is {_description(model, location)}"
     if kind == "extra_forbidden":

@@ -129,7 +129,7 @@ class ReleaseSpec(UniverseSections):
         """The spec of a `public_dict`: it resolves to the same universes, without input and key.
 
         Raises:
-            SpecError: the dictionary is no such spec.
+            SpecError: the dictionary is not the public form of a spec.
         """
         return _validated(content, source, PUBLIC)
 

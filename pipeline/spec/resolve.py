@@ -203,7 +203,7 @@ def _schema(section: SchemaSection, preset: Preset | None) -> Schema:
 
 
 def _groups(name: str, recode: RecodeSection, values: Sequence[str] | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The groups, with ranges written out; an attribute that is not there is told of elsewhere."""
+    """The groups, with ranges written out; an unknown attribute is reported elsewhere."""
     if values is None:
         return tuple(recode.groups.items())
     key = dotted(["schema", "recodes", name, "groups"])
@@ -211,13 +211,13 @@ def _groups(name: str, recode: RecodeSection, values: Sequence[str] | None) -> t
 
 
 def _queries(texts: Sequence[str], schema: Schema, problems: Problems) -> tuple[Query, ...]:
-    """The queries of a list; a query that is there twice is a problem."""
+    """The queries of a list; a query that occurs twice is a problem."""
     queries: dict[tuple[str, ...], Query] = {}
     for number, text in enumerate(texts):
         with problems.noted():
             query = Query.parse(text, schema, where=problems.full_key(f"[{number}]"))
             if (other := queries.setdefault(query.terms, query)) is not query:
-                same = "is there twice" if other.name == query.name else f"is the same query as {other.name!r}"
+                same = "occurs twice" if other.name == query.name else f"is the same query as {other.name!r}"
                 problems.add(f"[{number}]", f"{text!r} {same}; name it once")
     return tuple(queries.values())
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pipeline.model.exact import tell_sum
+from pipeline.model.exact import sum_text
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -38,7 +38,7 @@ def resolve_strategy(
 ) -> Strategy | None:
     """The strategy that `section` states for the levels of the spine, top first.
 
-    Levels that a preset has and the spine has not are dropped, the other shares keep their proportions. What the
+    Levels of a preset that the spine lacks are dropped; the other shares keep their proportions. What the
     section states for a level replaces what the preset has there.
 
     Args:
@@ -77,7 +77,7 @@ def resolve_strategy(
         for source in dict.fromkeys(shares_of.values())
     }
     if len(shares) == len(level_names) and sum(shares.values()) != 1:
-        problems.add("levels", f"the shares add up to {tell_sum(shares)}; they must add up to 1")
+        problems.add("levels", f"the shares add up to {sum_text(shares)}; they must add up to 1")
     if len(problems.lines) > before:
         return None
     return Strategy(
@@ -143,7 +143,7 @@ def _measure(
     shares = dict(source.shares)
     if sum(shares.values()) != 1:
         at = "" if len(levels) == 1 and f".{levels[0]}." in source.key else f" at the levels {', '.join(levels)}"
-        problems.add(source.key, f"the shares add up to {tell_sum(shares)}{at}; they must add up to 1")
+        problems.add(source.key, f"the shares add up to {sum_text(shares)}{at}; they must add up to 1")
     return tuple(measured)
 
 

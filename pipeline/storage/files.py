@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and whose bytes depend on their content alone.
+"""Files that are either complete or absent, and whose bytes depend on their content alone.
 
 A file is written in a staging folder of the same filesystem, flushed to the disk, and moved into place; a process that
 is killed leaves nothing half-written under its final name. Parquet files are cut into row groups of a number of rows
@@ -40,7 +40,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def write_problem(error: OSError, path: Path) -> str:
-    """A sentence that says why `path` could not be written."""
+    """The reason, as a sentence, why `path` could not be written."""
     if error.errno in _NO_SPACE:
         free = ""
         with suppress(OSError):
@@ -70,7 +70,7 @@ def make_restricted(path: Path) -> None:
     """Create the folder `path` with mode 0700, or close an existing one to all but its owner.
 
     Raises:
-        ReleaseError: `path` is something else than a folder, belongs to somebody else, or cannot be closed.
+        ReleaseError: `path` is not a folder, belongs to another user, or cannot be closed to others.
     """
     try:
         make_folder(path, mode=0o700)
@@ -84,7 +84,7 @@ def make_restricted(path: Path) -> None:
             )
         if (mode := stat.S_IMODE(status.st_mode)) != 0o700:
             if mode & 0o077:
-                logger.warning("%s had mode %04o, which lets others in; it is set to 0700", path, mode)
+                logger.warning("%s had mode %04o, which gives others access; it is set to 0700", path, mode)
             path.chmod(0o700)
             if (mode := stat.S_IMODE(path.lstat().st_mode)) != 0o700:
                 raise ReleaseError(
@@ -279,16 +279,16 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_row_groups(file: pq.ParquetFile, path: Path) -> Iterator[pa.Table]:
-    """The row groups one after the other; ReleaseError where one has not the rows that the file states."""
+    """The row groups in order; ReleaseError where one does not have the number of rows that the file states."""
     for group in range(file.num_row_groups):
         yield read_row_group(file, group, path)
 
 
 def read_row_group(file: pq.ParquetFile, group: int, path: Path) -> pa.Table:
-    """One row group; ReleaseError where it has not the rows that the file states."""
+    """One row group; ReleaseError where it does not have the number of rows that the file states."""
     table = file.read_row_group(group, use_threads=False)
     if table.num_rows != file.metadata.row_group(group).num_rows:
-        raise ReleaseError(f"{path} is damaged: a part of it has not the number of rows that the file states")
+        raise ReleaseError(f"{path} is damaged: a part of it does not have the number of rows that the file states")
     return table
 
 

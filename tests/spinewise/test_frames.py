@@ -79,7 +79,12 @@ def counted(frame: Any, *, form: Form = "microdata", cells: Any = ()) -> np.ndar
             r"column 'sex': a value outside the schema in 1 row \(row 4\): found 'x'; allowed are",
         ),
         ("sex", 0, None, r"column 'sex': a missing value in 1 row \(row 1\); allowed are 'female', 'male'"),
-        ("block", 5, "A09", r"column 'block': a geocode that is no leaf of the spine in 1 row \(row 6\): found 'A09'"),
+        (
+            "block",
+            5,
+            "A09",
+            r"column 'block': a geocode that is not a leaf of the spine in 1 row \(row 6\): found 'A09'",
+        ),
         ("block", 5, None, r"column 'block': a missing geocode in 1 row \(row 6\)"),
         ("sex", 2, 7, r"column 'sex': found values of the types int, str; write all of them as text, such as frame\["),
     ],

@@ -112,7 +112,8 @@ def test_wrong_records_are_told_to_who_gave_them(
     persons.loc[7, "block"] = "C01"
     with pytest.raises(sw.RecordsError, match=r"rows counted from 1\): 2 problems") as caught:
         sw.run(spec, persons, blocks, out=tmp_path, workers=1)
-    assert "column 'block': a geocode that is no leaf of the spine in 1 row (row 8): found 'C01'" in str(caught.value)
+    message = str(caught.value)
+    assert "column 'block': a geocode that is not a leaf of the spine in 1 row (row 8): found 'C01'" in message
     assert "column 'sex': a value outside the schema in 1 row (row 4): found 'other'" in str(caught.value)
     assert not (tmp_path / "village" / "public" / "manifest.json").exists()
 

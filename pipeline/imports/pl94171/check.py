@@ -158,7 +158,7 @@ def _without_record(summary: SummaryFile, name: str) -> Iterator[Mismatches]:
         yield Mismatches(BLOCK, f"the {name} above has a record", orphans, 0 * ones, ones, "blocks")
 
 
-def tell_mismatches(summary: SummaryFile, mismatches: Sequence[Mismatches], *, most: int = 12) -> list[str]:
+def mismatch_messages(summary: SummaryFile, mismatches: Sequence[Mismatches], *, most: int = 12) -> list[str]:
     """A line for each kind of mismatch and level, with its number and the first; then how many more there are."""
     messages = []
     sums: dict[str, list[Mismatches]] = {}

@@ -74,11 +74,11 @@ def find_files(path: Path) -> SummaryFiles:
         of_state = summaries.setdefault((match["state"].lower(), match["year"]), {})
         of_state.setdefault(match["part"].lower(), []).append(member)
     if not summaries:
-        raise InputError(f"{path}: no file of a P.L. 94-171 summary file is there; needed are files {_WANTED}")
+        raise InputError(f"{path}: no file of a P.L. 94-171 summary file was found; needed are files {_WANTED}")
     if len(summaries) > 1:
         listing = ", ".join(f"{state} {year}" for state, year in sorted(summaries))
         raise InputError(
-            f"{path}: files of several summary files are there ({listing}); give those of one state and year"
+            f"{path}: files of several summary files were found ({listing}); give those of one state and year"
         )
     (((state, year), parts),) = summaries.items()
     for part, members in parts.items():
@@ -90,7 +90,7 @@ def find_files(path: Path) -> SummaryFiles:
     numbers = sorted(part for part in parts if part != "geo")
     if numbers[2:] not in ([], ["00003"]):
         raise InputError(
-            f"{path}: {parts[numbers[-1]][0]} is no segment of a P.L. 94-171 summary file; allowed are 1 to 3"
+            f"{path}: {parts[numbers[-1]][0]} is not a segment of a P.L. 94-171 summary file; allowed are 1 to 3"
         )
     geo = _part(path, parts["geo"][0], "columns")
     return SummaryFiles(state, year, geo, tuple(_part(path, parts[number][0], "commas") for number in numbers))

@@ -102,7 +102,7 @@ def shown(value: bytes) -> str:
 
 
 def geocodes_of(header: Header, part: SummaryPart) -> NDArray[np.str_]:
-    """The geocode of each record, by the parts of its summary level; InputError where a part is no code."""
+    """The geocode of each record, by the parts of its summary level; InputError where a part is not a code."""
     geocodes = np.full(len(header["line"]), "", dtype="<U15")
     for level, described in GEO_LEVELS.items():
         rows = np.flatnonzero(header["SUMLEV"] == level.encode())

@@ -15,7 +15,7 @@ from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.imports.folder import ImportFolder, import_folder
 from pipeline.imports.pl94171 import histogram
-from pipeline.imports.pl94171.check import Mismatches, check_summary, tell_mismatches
+from pipeline.imports.pl94171.check import Mismatches, check_summary, mismatch_messages
 from pipeline.imports.pl94171.files import find_files
 from pipeline.imports.pl94171.layout import GEO_LEVELS
 from pipeline.imports.pl94171.read import SummaryFile, read_summary
@@ -31,12 +31,12 @@ class Imported:
 
     Attributes:
         spec: the path of release.toml.
-        told: sentences for the person at the keyboard, without counts of single areas.
+        messages: sentences for the user, without counts of single areas.
         mismatches: a line for each rule that does not hold somewhere; they show published counts.
     """
 
     spec: Path
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
     mismatches: tuple[str, ...]
 
 
@@ -58,7 +58,7 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     mismatches = check_summary(summary)
     fatal = [mismatch for mismatch in mismatches if strict or mismatch.fatal]
     if fatal:
-        listing = "\n".join(f"  {line}" for line in tell_mismatches(summary, fatal))
+        listing = "\n".join(f"  {line}" for line in mismatch_messages(summary, fatal))
         raise InputError(
             f"{path}: tables contradict each other"
             f"{'' if strict else ' in blocks, so that the persons cannot be told apart'}\n{listing}"
@@ -99,7 +99,7 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
         name = f"{files.state}00003{files.year}.pl"
         lines.append(f"segment 3 ({name}) is not there: persons in group quarters by type (table P5) are not imported")
     off = f"off the spine: {counted(listed['place'], 'place')}, {counted(listed['aian'], 'American Indian area')}"
-    return Imported(out / "release.toml", (*lines, off), tuple(tell_mismatches(summary, mismatches)))
+    return Imported(out / "release.toml", (*lines, off), tuple(mismatch_messages(summary, mismatches)))
 
 
 def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Sequence[Mismatches]) -> None:

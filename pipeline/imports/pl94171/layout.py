@@ -1,4 +1,4 @@
-"""The layout of P.L. 94-171 legacy-format summary files: which line of which table stands where.
+"""The layout of P.L. 94-171 legacy-format summary files: the position of each line of each table.
 
 Source: US Census Bureau, 2020 and 2010 Census Redistricting Data (P.L. 94-171) Summary File technical documentation.
 """

@@ -54,7 +54,7 @@ def read_summary(files: SummaryFiles) -> SummaryFile:
     if (again := np.flatnonzero(numbers[order][1:] == numbers[order][:-1])).size:
         line = int(header["line"][order[again[0] + 1]])
         raise InputError(
-            f"{files.geo.place}, line {line:,}: LOGRECNO {numbers[order[again[0]]]} is there twice; each record "
+            f"{files.geo.place}, line {line:,}: LOGRECNO {numbers[order[again[0]]]} occurs twice; each record "
             "has its own"
         )
     used = np.isin(header["SUMLEV"], [level.encode() for level in GEO_LEVELS]) & (header["GEOCOMP"] == b"00")

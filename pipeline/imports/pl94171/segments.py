@@ -58,7 +58,7 @@ def read_segment(
             ends[np.unique(at, return_index=True)[1]] = False
             again = int(np.flatnonzero(ends | repeated)[0])
             raise InputError(
-                f"{part.place}, line {first + again + 1:,}: LOGRECNO {read_numbers[again]} is there twice; each record "
+                f"{part.place}, line {first + again + 1:,}: LOGRECNO {read_numbers[again]} occurs twice; each record "
                 "has its own"
             )
         rows = row_of[at]

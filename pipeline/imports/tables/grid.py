@@ -18,7 +18,7 @@ _MOST_LEVELS = 16
 
 @dataclass(frozen=True)
 class GridRequest:
-    """What the user says: one column of INSPIRE codes, or columns of x and y and the size of a cell in their units."""
+    """The user's grid: one column of INSPIRE codes, or columns of x and y and the size of a cell in their units."""
 
     columns: tuple[str, ...]
     size: int | None = None
@@ -92,7 +92,7 @@ def cells_of_codes(codes: Sequence[str], place: str) -> tuple[int, list[tuple[in
     if unreadable := [code for code, match in zip(codes, matches, strict=True) if match is None]:
         raise InputError(
             f"{place}: {counted(len(unreadable), 'code')} that "
-            f"{'is' if len(unreadable) == 1 else 'are'} no INSPIRE cell: "
+            f"{'is' if len(unreadable) == 1 else 'are'} not an INSPIRE cell: "
             f"{first_few(unreadable)}; allowed are such as 1kmN2599E4695 or CRS3035RES1000mN2599000E4695000"
         )
     matched = [match for match in matches if match is not None]
@@ -114,7 +114,7 @@ def cells_of_codes(codes: Sequence[str], place: str) -> tuple[int, list[tuple[in
 
 
 def cell_of_point(x: str, y: str, size: int) -> tuple[int, int] | None:
-    """Row and column of the cell in which a point lies; None where a coordinate is no number."""
+    """Row and column of the cell in which a point lies; None where a coordinate is not a number."""
     if not _NUMBER.fullmatch(x) or not _NUMBER.fullmatch(y):
         return None
     return _floored(y, size), _floored(x, size)

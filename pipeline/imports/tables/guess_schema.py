@@ -123,7 +123,7 @@ def _age(text: str) -> int | None:
 
 
 def _ages(name: str, column: Column) -> GuessedAttribute:
-    """Ages in years, in groups; every age is mapped, also those that nobody here has."""
+    """Ages in years, in groups; every age is mapped, including those that no record here has."""
     bounds = [*_AGE_GROUPS, _OLDEST + 1]
     labels = [*(f"{low}-{high - 1}" for low, high in pairwise(_AGE_GROUPS)), f"{_AGE_GROUPS[-1]}+"]
     mapped: dict[str, str] = {}

@@ -41,16 +41,16 @@ class GuessedSpine:
         names: the levels' names, top first.
         prefixes: level -> length of its part of the one column's codes; empty where each level has a column.
         width: what codes are filled up to with zeros, where they were lost; 0 where they were not.
-        told: what was guessed, a sentence each.
+        messages: what was guessed, a sentence each.
         joined: column to be made -> the columns whose codes are joined in it, where codes are used again elsewhere.
-        beside: other columns that say where.
+        beside: other columns that describe the location.
     """
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
     prefixes: Mapping[str, int]
     width: int
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
     joined: Mapping[str, tuple[str, ...]] | None = None
     beside: tuple[str, ...] = ()
 
@@ -61,7 +61,7 @@ class GuessedSpine:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """All columns that say where."""
+        """All columns that describe the location."""
         parts = [part for joined in (self.joined or {}).values() for part in joined]
         return tuple(dict.fromkeys([*self.columns, *parts, *self.beside]))
 
@@ -87,7 +87,7 @@ def guess_spine(
         lengths: the levels' prefix lengths that the user gives, for one column of codes.
 
     Raises:
-        InputError: a stated column is not there, nothing in the table looks like a geography, or levels contradict
+        InputError: a stated column is missing, nothing in the table looks like a geography, or levels contradict
             each other.
     """
     by_name = sorted((rank(name), i, name) for i, name in enumerate(columns) if rank(name) is not None)
@@ -115,13 +115,13 @@ def guess_spine(
 
 
 def _beside(spine: GuessedSpine, columns: Mapping[str, Column]) -> GuessedSpine:
-    """The spine, which knows of the columns that say where in other words."""
+    """The spine, with the columns that describe the location in another way."""
     beside = tuple(name for name in columns if (rank(name) is not None or is_label(name)) and name not in spine.used)
     if not beside:
         return spine
-    message = f"columns {', '.join(beside)} say where in other words, and are not needed"
+    message = f"columns {', '.join(beside)} describe the location in another way, and are not needed"
     return GuessedSpine(
-        spine.columns, spine.names, spine.prefixes, spine.width, (*spine.told, message), spine.joined, beside
+        spine.columns, spine.names, spine.prefixes, spine.width, (*spine.messages, message), spine.joined, beside
     )
 
 
@@ -133,7 +133,7 @@ def check_stated(file: TableFile, columns: Mapping[str, Column], geography: Sequ
         )
     if len(set(geography)) != len(geography):
         raise InputError(
-            f"{file}: --geography: a column stands twice in {', '.join(geography)}; each level has its own"
+            f"{file}: --geography: a column occurs twice in {', '.join(geography)}; each level has its own"
         )
 
 
@@ -142,7 +142,7 @@ def _stated(file: TableFile, columns: Mapping[str, Column], geography: Sequence[
     if len(geography) == 1 and (nested := _nested(columns[geography[0]], by_name=True)) is not None:
         return nested
     return GuessedSpine(
-        tuple(geography), distinct_names(geography), {}, 0, (f"levels, as you said: {' > '.join(geography)}",)
+        tuple(geography), distinct_names(geography), {}, 0, (f"levels, as you stated: {' > '.join(geography)}",)
     )
 
 
@@ -162,9 +162,9 @@ def _prefixed(
             f"{file}: --levels: codes of column {geography[0]!r} have {lengths_found} characters; the last length is "
             f"{width}"
         )
-    messages = [f"levels, as you said: {' > '.join(lengths)}, by the first characters of column {geography[0]!r}"]
+    messages = [f"levels, as you stated: {' > '.join(lengths)}, by the first characters of column {geography[0]!r}"]
     if filled := bool(found_widths - {width}):
-        messages.append(f"column {geography[0]!r}: leading zeros were lost, and have been put back")
+        messages.append(f"column {geography[0]!r}: leading zeros were lost and have been restored")
     return GuessedSpine((geography[0],), tuple(lengths), dict(lengths), width if filled else 0, tuple(messages))
 
 
@@ -184,7 +184,7 @@ def distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
 def _nested(column: Column, *, by_name: bool) -> GuessedSpine | None:
     """The spine of codes of a known system, as those of a census are: state 2, county 5, block 15 digits.
 
-    Where the name says so, codes that have lost the zero of states 01 to 09 are filled up.
+    Where the name calls for it, codes that have lost the zero of states 01 to 09 are filled up.
     """
     if column.n_distinct < 2:
         return None
@@ -203,7 +203,7 @@ def _nested(column: Column, *, by_name: bool) -> GuessedSpine | None:
     levels = {name: length for name, length in SPINE_LEVELS.items() if length <= width}
     lines = [f"column {column.name!r} holds census codes; levels: {' > '.join(levels)}, by the first digits"]
     if widths != [width]:
-        lines.append(f"column {column.name!r}: leading zeros were lost, and have been put back")
+        lines.append(f"column {column.name!r}: leading zeros were lost and have been restored")
     return GuessedSpine((column.name,), tuple(levels), levels, width if widths != [width] else 0, tuple(lines))
 
 
@@ -213,10 +213,10 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
     Args:
         file: the table.
         columns: its columns, by name.
-        candidates: from the top down, as far as their names say.
+        candidates: from the top down, as far as their names show.
 
     Raises:
-        InputError: two candidates cross each other, so that one of them is no level of this spine.
+        InputError: two candidates cross each other, so that one of them is not a level of this spine.
     """
     rows = file.distinct_rows(candidates)
     rows = rows[(rows != "").all(axis=1)]
@@ -227,7 +227,7 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
             (level for level in levels if not _crossing(rows, level, name) and not _crossing(rows, name, level)), None
         )
         if same is not None and rows[name].nunique() > 1:
-            messages.append(f"column {name!r} says the same as {same!r}")
+            messages.append(f"column {name!r} means the same as {same!r}")
         else:
             levels.append(name)
     place = {name: i for i, name in enumerate(candidates)}

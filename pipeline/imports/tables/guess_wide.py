@@ -23,12 +23,12 @@ class WideCells:
     Attributes:
         attributes: name -> values as the columns' names have them.
         cells: entries of [input] cells.
-        told: what was guessed.
+        messages: what was guessed.
     """
 
     attributes: Mapping[str, tuple[str, ...]]
     cells: tuple[Mapping[str, str], ...]
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 def families_of(names: Sequence[str]) -> dict[str, tuple[str, ...]]:

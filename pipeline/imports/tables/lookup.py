@@ -33,10 +33,10 @@ def levels_of_lookup(
         geocode: the records' column of leaf codes, where the user names it.
 
     Returns:
-        None where the table has one level only, so that the records say what is above.
+        None where the table has one level only, so that the records state what is above.
 
     Raises:
-        InputError: a column is not there, levels cross each other, or it cannot be told which column the leaf is.
+        InputError: a column is not there, levels cross each other, or it is unclear which column holds the leaf codes.
     """
     if geography:
         missing = [name for name in geography if name not in areas]
@@ -47,7 +47,7 @@ def levels_of_lookup(
             )
         check_stated(lookup, areas, geography)
         spine = GuessedSpine(
-            tuple(geography), distinct_names(geography), {}, 0, (f"levels, as you said: {' > '.join(geography)}",)
+            tuple(geography), distinct_names(geography), {}, 0, (f"levels, as you stated: {' > '.join(geography)}",)
         )
     else:
         candidates = _candidates(areas)
@@ -63,8 +63,10 @@ def levels_of_lookup(
             )
         unused = [name for name in areas if name not in spine.used and name not in candidates]
         if unused:
-            message = f"columns of {lookup} that are no levels: {', '.join(unused)}"
-            spine = GuessedSpine(spine.columns, spine.names, {}, 0, (*spine.told, message), spine.joined, spine.beside)
+            message = f"columns of {lookup} that are not levels: {', '.join(unused)}"
+            spine = GuessedSpine(
+                spine.columns, spine.names, {}, 0, (*spine.messages, message), spine.joined, spine.beside
+            )
     if geocode is not None:
         if geocode not in columns:
             raise InputError(
@@ -75,14 +77,14 @@ def levels_of_lookup(
 
 
 def _candidates(areas: Mapping[str, Column]) -> list[str]:
-    """The columns that can be levels, from the top down as far as their names say."""
+    """The columns that can be levels, from the top down as far as their names show."""
     ranked = sorted((order, i, name) for i, name in enumerate(areas) if (order := rank(name)) is not None)
     others = [
         name
         for name, column in areas.items()
         if rank(name) is None and not is_label(name) and column.numbers is None and says_code(name)
     ]
-    # Names of nothing known stand where their number of values puts them.
+    # Unknown names go where their number of values puts them.
     names = [name for _, _, name in ranked]
     for name in others:
         at = next(

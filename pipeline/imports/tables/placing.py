@@ -29,30 +29,30 @@ Texts = dict[str, list[str]]
 
 @dataclass
 class Parts:
-    """The new folder, and what there is to tell."""
+    """The new folder, and the messages for the user."""
 
     request: TableRequest
     folder: ImportFolder
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def table(self, source: TableSource, name: str) -> TableFile:
         """The table's file; what a query or a workbook gives is written to the folder."""
         if is_workbook(source.source):
             with self.folder.file(name, private=True) as path:
                 n_rows, sheet = fetch_sheet(source.source, source.sheet, path)
-            self.told.append(f"{n_rows:,} rows of sheet {sheet!r} of {source.source} are in {name}")
+            self.messages.append(f"{n_rows:,} rows of sheet {sheet!r} of {source.source} are in {name}")
             return TableFile(path)
         if source.query is None:
             return self.file(Path(source.source))
         with self.folder.file(name, private=True) as path:
             n_rows = fetch(source.source, source.query, path)
-        self.told.append(f"{n_rows:,} rows of {describe_source(source.source)} are in {name}")
+        self.messages.append(f"{n_rows:,} rows of {describe_source(source.source)} are in {name}")
         return TableFile(path)
 
     def file(self, path: Path) -> TableFile:
-        """A file as it stands, with how it is written."""
+        """A file in its own format, with that format."""
         text, messages = guess_format(path, self.request.text)
-        self.told += messages
+        self.messages += messages
         return TableFile(path, text)
 
     def shown(self, file: TableFile) -> str:
@@ -87,7 +87,7 @@ class Placed:
         columns: those that may be used.
         spine: the levels.
         leaf: the records' column of leaf codes.
-        where: all columns of the records that say where.
+        where: all columns of the records that describe the location.
     """
 
     file: TableFile
@@ -137,9 +137,9 @@ def place_records(parts: Parts, file: TableFile, columns: Mapping[str, Column], 
     else:
         spine = guess_spine(file, places, request.geography or _leaf_of(request), request.levels)
         source = file
-    parts.told += spine.told
+    parts.messages += spine.messages
     if source is file:
-        parts.told.append("areas.parquet was made from the records; put the public list of all areas in its place")
+        parts.messages.append("areas.parquet was made from the records; put the public list of all areas in its place")
     changed = bool(spine.width) or spine.leaf in (spine.joined or {})
     _write_areas(parts, source, spine)
     if changed:
@@ -177,11 +177,11 @@ def _looked_up(
     geocode: str,
 ) -> Placed:
     """The records' codes are those of the lookup's leaf."""
-    parts.told += [f"{line}" for line in spine.told]
-    parts.told.append(f"column {geocode!r} has the codes of {spine.leaf!r} in {lookup}")
+    parts.messages += [f"{line}" for line in spine.messages]
+    parts.messages.append(f"column {geocode!r} has the codes of {spine.leaf!r} in {lookup}")
     if spine.leaf in (spine.joined or {}):
         raise InputError(
-            f"{lookup}: codes of the lowest level are used again in other areas, so that the records' codes do not say "
+            f"{lookup}: codes of the lowest level are used again in other areas, so the records' codes do not show "
             "which is meant; the list needs codes of its own for each area"
         )
     leaf = areas[spine.leaf]
@@ -189,14 +189,14 @@ def _looked_up(
     width = max(widths)
     short = [code for code in columns[geocode].values if code not in leaf.values]
     if short and len(widths) == 1 and all(code.zfill(width) in leaf.values for code in short):
-        parts.told.append(f"column {geocode!r}: leading zeros were lost, and have been put back")
+        parts.messages.append(f"column {geocode!r}: leading zeros were lost and have been restored")
         file = parts.rewritten(
             file, name, lambda chunk: {**chunk, geocode: [code.zfill(width) if code else "" for code in chunk[geocode]]}
         )
         columns = usable(file, profile(file), parts.request.ignore)
     check_known(file, columns[geocode], leaf, lookup)
     _write_areas(parts, lookup, spine)
-    # Columns of the records with the lookup's names say where, too.
+    # Columns of the records with the lookup's names describe the location, too.
     where = [column for column in columns if column in spine.used]
     return Placed(file, columns, spine, geocode, (*where, geocode))
 
@@ -218,7 +218,7 @@ def _write_areas(parts: Parts, file: TableFile, spine: GuessedSpine) -> None:
     if incomplete.all():
         raise InputError(f"{file}: no row has a code in every column of {', '.join(spine.columns)}")
     if incomplete.any():
-        parts.told.append("Warning: rows without a code in every column of the geography are in no area")
+        parts.messages.append("Warning: rows without a code in every column of the geography are in no area")
     rows = rows[~incomplete]
     if spine.width:
         rows = rows.apply(
@@ -271,10 +271,10 @@ def _on_grid(parts: Parts, file: TableFile, columns: Mapping[str, Column], name:
     names = tree.level_names
     spine = GuessedSpine(names, names, {}, 0, (), None, ())
     store_areas(parts, source, pd.DataFrame(paths, columns=list(names)), spine)
-    parts.told.append(f"levels: {' > '.join(names)}, squares of a grid, four of which make one of the level above")
-    parts.told.append(f"{counted(len(paths), 'cell')} of the grid are in areas.parquet")
+    parts.messages.append(f"levels: {' > '.join(names)}, squares of a grid, four of which make one of the level above")
+    parts.messages.append(f"{counted(len(paths), 'cell')} of the grid are in areas.parquet")
     if source is file:
-        parts.told.append("areas.parquet was made from the records; put the public list of all cells in its place")
+        parts.messages.append("areas.parquet was made from the records; put the public list of all cells in its place")
     if not codes:
         x, y = grid.columns
 

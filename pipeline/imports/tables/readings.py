@@ -1,6 +1,6 @@
 """What a row of a table is, and which columns count people: every reading, with the number of people it gives.
 
-Where two readings differ in people nobody but the user can decide: the import stops and asks.
+Where two readings differ in people, only the user can decide: the import stops and asks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user says about the reading: nothing, or some of it."""
+    """What the user states about the reading: nothing, or some of it."""
 
     form: Form | None = None
     count: str | None = None
@@ -105,9 +105,9 @@ def choose_reading(
     others = [name for name in columns if name not in geography and rank(name) is None and not is_label(name)]
     one_row_each = not columns[leaf].n_missing and columns[leaf].unique
     if asked.count is not None:
-        readings = [_long(file, asked.count, "you say so")]
+        readings = [_long(file, asked.count, "you asked for it")]
     elif asked.form == "microdata":
-        readings = [_microdata(columns[leaf], "you say so")]
+        readings = [_microdata(columns[leaf], "you asked for it")]
     elif asked.counts or asked.form == "wide" or (asked.form is None and one_row_each):
         counts = list(asked.counts) or _count_columns(columns, others, geography)
         readings = _wide(file, counts, by_user=bool(asked.counts)) if counts else []
@@ -155,7 +155,7 @@ def _words(name: str) -> set[str]:
 
 
 def _is_other_number(name: str) -> bool:
-    """Whether a number with this name, in a row of its own, says something else about a person than how many."""
+    """Whether a number with this name, in a row of its own, describes something about a person other than a count."""
     return bool(_words(name) & _OTHER_NUMBERS)
 
 
@@ -165,7 +165,7 @@ def _measures_an_area(name: str) -> bool:
 
 
 def named_count(name: str) -> bool:
-    """Whether a column's name says that it holds counts of people."""
+    """Whether a column's name shows that it holds counts of people."""
     return folded(name) in _COUNT_NAMES or bool(_words(name) & _COUNT_WORDS)
 
 
@@ -238,7 +238,7 @@ def _wide(file: TableFile, counts: Sequence[str], *, by_user: bool) -> list[Read
 
 
 def _asking(file: TableFile, readings: list[Reading]) -> list[Reading]:
-    """The readings; one that nothing but its being the only one speaks for is asked about."""
+    """The readings; one whose only merit is that there is no other is left to the user to confirm."""
     if len(readings) == 1 and len(readings[0].counts) > 1:
         raise UnsureError(file, readings)
     return readings
@@ -250,7 +250,7 @@ class UnsureError(InputError):
     def __init__(self, file: TableFile, readings: Sequence[Reading]) -> None:
         self.readings = readings
         super().__init__(
-            f"{file}: nothing says that these columns count different people of one population: no column is their "
+            f"{file}: nothing shows that these columns count different people of one population: no column is their "
             "sum, and their names have nothing in common; confirm by the option, or give --people:\n"
             f"{_listed(readings)}"
         )
@@ -321,14 +321,14 @@ def _of_rows(file: TableFile, columns: Mapping[str, Column], names: Sequence[str
             continue
         once = columns[leaf].n_rows > 20 and stand_once(file, key) if not by_name else stand_once(file, key)
         if by_name and once:
-            readings.append(_long(file, name, "its name says so, and each combination of the others has one row"))
+            readings.append(_long(file, name, "its name shows it, and each combination of the others has one row"))
             sure = True
         elif by_name:
-            readings.append(_long(file, name, "its name says so, though combinations of the others have several rows"))
+            readings.append(_long(file, name, "its name shows it, though combinations of the others have several rows"))
         elif once:
             readings.append(_long(file, name, "each combination of the others has one row"))
-    if sure and sum(1 for reading in readings if "its name says so" in reading.reason) == 1:
-        return [reading for reading in readings if "its name says so" in reading.reason]
+    if sure and sum(1 for reading in readings if "its name shows it" in reading.reason) == 1:
+        return [reading for reading in readings if "its name shows it" in reading.reason]
     if not readings:
         return [record]
     return [_microdata(columns[leaf], "the counts are numbers of each record"), *readings]
@@ -351,7 +351,7 @@ def read_counts(file: TableFile, names: Sequence[str]) -> NDArray[np.int64]:
     """The columns of counts, `(n_rows, n_names)`.
 
     Raises:
-        RecordsError: a value is no count; all of them are told.
+        RecordsError: a value is not a count; all such values are reported.
     """
     log = MistakeLog(file.path)
     parts = []

@@ -21,7 +21,7 @@ _SQLITE = (".sqlite", ".sqlite3")
 #: A file of either kind.
 _EITHER = ".db"
 _SQLITE_START = b"SQLite format 3\0"
-#: What a session is told first, so that no query changes anything; PostgreSQL knows it by an option.
+#: The first statement of a session, so that no query changes anything; PostgreSQL knows it by an option.
 _ONLY_READING = {
     "sqlite": "PRAGMA query_only = ON",
     "mysql": "SET SESSION TRANSACTION READ ONLY",
@@ -66,7 +66,7 @@ def fetch_sheet(source: str, sheet: str | None, target: Path) -> tuple[int, str]
     The first row that is not empty holds the names of the columns.
 
     Raises:
-        InputError: the library is not installed, the file is no workbook, or the sheet is not there or empty.
+        InputError: the library is not installed, the file is not a workbook, or the sheet is not there or empty.
     """
     try:
         import openpyxl
@@ -115,7 +115,7 @@ def _write_rows(place: str, rows: Iterator[list[str | None]], target: Path) -> i
 
 
 def fetch(source: str, query: str, target: Path) -> int:
-    """Write the result of a query, without reading it into memory at once; the number of rows.
+    """Write the result of a query, without reading all of it into memory; returns the number of rows.
 
     Args:
         source: a DuckDB or SQLite file, "duckdb:" for queries over files, or a URL that SQLAlchemy knows.

@@ -1,4 +1,4 @@
-"""A table's file and how it is written, so that nobody who reads it has to know."""
+"""A table's file and its format, so that readers need not know the format."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TableFile:
         """The columns, chunk by chunk.
 
         Raises:
-            RecordsError: the file cannot be read, or a column is not there or there twice.
+            RecordsError: the file cannot be read, or a column is missing or occurs twice.
         """
         yield from open_records(self.path, names, CHUNK_ROWS, text=self.text).chunks()
 

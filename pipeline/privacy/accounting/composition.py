@@ -1,7 +1,7 @@
 """Other ways to count what several mechanisms cost together, for comparison; and what a budget means for a group.
 
 A release states the least of the bounds that are sound for its mechanisms (`statements`); these show what the others
-would have said. Sequential composition over levels and queries and parallel composition over the disjoint geounits of a
+would state. Sequential composition over levels and queries and parallel composition over the disjoint geounits of a
 level are not here: the first is the sum of rho or epsilon, the second is in `mechanisms.MOVED`.
 """
 

@@ -1,6 +1,6 @@
 """What a release promises, in figures: about a record, an attribute of it, where in an area it lies, a household.
 
-Each statement bounds what the measurements of one universe, all together, can tell about the difference named. Only
+Each statement bounds what the measurements of one universe, all together, can reveal about the difference named. Only
 those measurements count whose answers that difference can move:
 
 - a record (other values, or there or not, as the neighbours are): all of them;

@@ -1,6 +1,7 @@
 """Which mechanisms a universe uses: every query at every level with its noise.
 
-The privacy code imports nothing of the pipeline: what is needed of a `pipeline.model.universe.Universe` stands here.
+The privacy code imports nothing of the pipeline: it declares here what it needs of a
+`pipeline.model.universe.Universe`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class _Schema(Protocol):
 
 
 class UniverseLike(Protocol):
-    """A universe, as far as its privacy goes."""
+    """The part of a universe that its privacy depends on."""
 
     @property
     def name(self) -> str:

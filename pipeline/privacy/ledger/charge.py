@@ -21,7 +21,7 @@ def charge_for(
     level_sizes: Mapping[str, int],
     choosing: Mapping[str, int] | None = None,
 ) -> Charge:
-    """What a ledger is to be asked for before anything of the universe is measured.
+    """The charge that a ledger must accept before anything of the universe is measured.
 
     Args:
         universe: what is measured.

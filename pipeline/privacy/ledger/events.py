@@ -1,7 +1,7 @@
 """What the ledger holds: frozen events, each sealed with the hash of the one before, and the budgets they add up to.
 
 The events are all there is; what a dataset has spent is found by going through them (`replay`), which checks every one
-on the way. So nothing is charged in a ledger that was tampered with, and an exported ledger can be checked by anybody.
+on the way. So nothing is charged in a ledger that was tampered with, and an exported ledger can be checked by anyone.
 
 A chain of hashes shows any change to an event, and any event left out, put in or moved. It does not show that the
 last events are missing, nor that all of it was written anew: the note that each run's directory keeps (`ledger_notes`)
@@ -33,7 +33,7 @@ _SEAL: Final = "spinewise ledger event 1"
 
 
 class LedgerError(SpinewiseError):
-    """The ledger cannot be used, or is not what it should be."""
+    """The ledger cannot be used, or is damaged."""
 
 
 @dataclass(frozen=True, order=True)
@@ -63,7 +63,7 @@ class Event:
         kind: `open` or `close` a dataset; `charge` it for one mechanism group of a run, before anything is drawn;
             `commit`: the run has drawn all that it was charged for.
         time: of the event, UTC, ISO 8601.
-        population: in words, who the dataset is about.
+        population: a description of the people in the dataset.
         framework: the budget is rho ("zcdp") or epsilon ("pure").
         budget: of an `open`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
         run: fingerprint of what determines the noise; see `ledger.RunFingerprint`.
@@ -97,7 +97,7 @@ class Event:
         return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
 
     def group(self) -> Group:
-        """What a `charge` is for; LedgerError if it does not say so properly."""
+        """What a `charge` is for; LedgerError if its fields do not state that properly."""
         drawn = mechanism(self.mechanism, _exact(self.scale, "scale"))
         return Group(self.level, self.query, drawn.name, drawn.scale, self.count)
 
@@ -161,7 +161,7 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:
-    """The datasets as the events leave them, by name; and what is wrong with the events, a sentence each.
+    """The datasets as the events leave them, by name; and the problems of the events, a sentence each.
 
     Args:
         ledger: the ledger's id, with which the chain begins.
@@ -183,7 +183,7 @@ def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState
         try:
             _APPLY[event.kind](datasets, event)
         except (KeyError, ValueError, TypeError, SpinewiseError) as error:
-            problem = f"{event.kind!r} is no kind of event" if event.kind not in _KINDS else str(error)
+            problem = f"{event.kind!r} is not a kind of event" if event.kind not in _KINDS else str(error)
             problems.append(f"event {event.number}: {problem}")
     return datasets, problems
 
@@ -252,7 +252,7 @@ def _exact(text: str, label: str) -> Fraction:
     except (ValueError, ZeroDivisionError):
         value = None
     if value is None or exact_text(value) != text:
-        raise LedgerError(f"has the {label} {text!r}, which is no exact fraction in lowest terms")
+        raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
     return value
 
 

@@ -90,7 +90,7 @@ class RunFingerprint:
                 the stream keys are derived from.
 
         Raises:
-            InputError: the key is a test key, whose noise anybody can compute.
+            InputError: the key is a test key, whose noise anyone can compute.
         """
         if key.insecure:
             raise InputError(
@@ -194,11 +194,11 @@ class Ledger:
         return "\n".join(lines if len(lines) > 1 else [*lines, "  no dataset yet"])
 
     def open_dataset(self, name: str, *, population: str, framework: str, budget: Fraction, neighbours: str) -> Head:
-        """Give a dataset its budget, once and for all.
+        """Give a dataset its budget, which never changes.
 
         Args:
             name: what specs call the dataset.
-            population: in words, who is in it and as of when.
+            population: a description of the people in it, and the date.
             framework: "zcdp" (the budget is rho) or "pure" (epsilon).
             budget: above 0, exact.
             neighbours: "change-one" or "add-remove".
@@ -209,7 +209,7 @@ class Ledger:
         if not _NAME.fullmatch(name):
             raise InputError(f"ledger: {name!r} cannot name a dataset; allowed are letters, digits, _ - and . (to 100)")
         if not population.strip():
-            raise InputError(f"ledger: the dataset {name!r} needs its population in words")
+            raise InputError(f"ledger: the dataset {name!r} needs a description of its population")
         if framework not in FRAMEWORKS or neighbours not in NEIGHBOURS:
             raise InputError(
                 f"ledger: found the framework {framework!r} and the neighbours {neighbours!r}; allowed are "
@@ -231,7 +231,7 @@ class Ledger:
             return self._head([writing.add(opened)])
 
     def reserve(self, *charges: Charge, noted: Iterable[Head] = ()) -> Reservation:
-        """Charge a run for all that it is going to draw, all or nothing; nothing may be drawn before this returns.
+        """Charge a run for everything that it will draw, all or nothing; nothing may be drawn before this returns.
 
         A charge to a run that was charged for the same before costs nothing, in a closed dataset too.
 
@@ -240,7 +240,7 @@ class Ledger:
             noted: what run directories remember of the ledger (`read_notes`); it must be in it.
 
         Raises:
-            OverspentError: a dataset has not enough left.
+            OverspentError: a dataset does not have enough left.
             BudgetRefusedError: a dataset is closed.
             InputError: there is no such dataset, its neighbours are others, or a mechanism has no cost in its unit.
             LedgerError: the ledger is damaged or was put back, or the run was charged for something else before.

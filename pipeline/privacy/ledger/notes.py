@@ -83,13 +83,13 @@ def read_note(folder: Path) -> Head | None:
         raise LedgerError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError):
         pass
-    raise LedgerError(f"{path} is damaged: it does not say which event of the ledger was the last")
+    raise LedgerError(f"{path} is damaged: it does not state which event of the ledger was the last")
 
 
 def read_notes(root: Path, ledger: str = "") -> dict[Path, Head]:
     """The notes of all runs below `root`: of itself and of the folders in it, by the run's folder.
 
-    Folders of other people's runs, which cannot be read, are passed over.
+    Folders of other people's runs, which cannot be read, are skipped.
 
     Args:
         root: a folder of runs, or a run's own folder.
@@ -102,7 +102,7 @@ def read_notes(root: Path, ledger: str = "") -> dict[Path, Head]:
 
 
 def check_noted(ledger: str, events: Sequence[Event], noted: Iterable[Head]) -> None:
-    """Check that the events are those that were noted, or go on from them.
+    """Check that the events are those that were noted, or continue them.
 
     Raises:
         LedgerError: they do not: the ledger was put back, or is another one.

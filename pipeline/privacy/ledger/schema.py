@@ -2,7 +2,7 @@
 
 Version n is made from version n - 1 by the n-th of `MIGRATIONS`, plain statements that are never edited once released;
 version 1 is made from nothing. All that are needed run in one transaction (both databases can roll back a change of
-tables), so that a ledger is at one version or another and never between. Events are never rewritten: their hashes
+tables), so that a ledger is at one version or another and never in between. Events are never rewritten: their hashes
 would not fit.
 """
 
@@ -104,7 +104,7 @@ def migrate(connection: sa.Connection, old: int, ledger: str) -> None:
 
 
 def guards(connection: sa.Connection) -> set[str]:
-    """The guards that are there and on."""
+    """The guards that exist and are enabled."""
     if connection.dialect.name == "sqlite":
         query = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'ledger_events'"
     else:

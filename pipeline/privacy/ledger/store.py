@@ -117,7 +117,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
-        """One transaction with all events in view and nobody else writing; an error in the block undoes it."""
+        """One transaction with all events in view and no other writer; an error in the block undoes it."""
         with self._connected(writes=True) as connection:
             yield Writing(connection, _read(connection), self.ledger)
 
@@ -134,7 +134,7 @@ class Store:
     def _migrate(self) -> None:
         """To the newest version, in one transaction that keeps every event, or fails and changes nothing."""
         with self._connected(writes=True) as connection:
-            old = ledger_schema.version(connection)  # again, now that nobody else is at it
+            old = ledger_schema.version(connection)  # again, now that no other process is writing
             before = _read(connection) if old else []
             ledger_schema.migrate(connection, old, secrets.token_hex(32))
             after = _read(connection)
@@ -206,7 +206,7 @@ def _engine(url: sa.URL, *, create: bool) -> sa.Engine:
 
 
 def _prepare_file(path: Path, *, create: bool) -> None:
-    """Make the file, mode 0600, or see that it is there: SQLite would make it for whoever asks."""
+    """Make the file, mode 0600, or verify that it exists: SQLite would create it with the default mode."""
     try:
         if create:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

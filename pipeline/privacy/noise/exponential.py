@@ -2,7 +2,7 @@
 
 The probabilities are exp(-epsilon loss / 2) over their sum, for whole-number losses. As in `noise`, a choice is the
 inverse of the cumulative distribution at a uniform from a keyed stream: its first 64-bit word decides unless it falls
-on a word that the enclosures of the cumulative probabilities cannot tell, of which there are one or two a candidate. In
+on a word that the enclosures of the cumulative probabilities do not decide, one or two for each candidate. In
 that case further words of the stream follow, at higher precision. No float takes part, so there is no softmax whose
 rounding could give a candidate away (Mironov 2012; Ilvento 2020, arXiv 1912.04222).
 """
@@ -133,7 +133,7 @@ def cumulative(epsilon: Fraction, losses: Sequence[int], bits: int) -> list[Encl
     weights = [(one, one) if loss == 0 else exp_minus(epsilon * loss / 2, bits) for loss in losses]
     lower = list(accumulate(low for low, _ in weights))
     upper = list(accumulate(high for _, high in weights))
-    # Below j at least, all after j at most, and the other way round.
+    # Below j at least, all after j at most, and vice versa.
     enclosures = []
     for low, high in zip(lower[:-1], upper[:-1], strict=True):
         least = divide((low, low), (low + upper[-1] - high, low + upper[-1] - high), bits)[0]

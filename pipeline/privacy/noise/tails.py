@@ -1,6 +1,6 @@
-"""Tail probabilities of the noise, enclosed as tightly as asked for, and the 64-bit boundaries made of them.
+"""Tail probabilities of the noise, enclosed as tightly as required, and the 64-bit boundaries made of them.
 
-Both distributions are symmetric, so all is said by T(k) = P(X <= -k) = P(X >= k), k = 0, 1, 2, ...:
+Both distributions are symmetric, so they are given by T(k) = P(X <= -k) = P(X >= k), k = 0, 1, 2, ...:
 
     P(X <= x) = T(-x) for x < 0,    P(X <= x) = 1 - T(x + 1) for x >= 0.
 

@@ -111,7 +111,7 @@ def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_nested_columns(tmp_path: Path) -> None:
-    """A list is no value; a dot in a column's name does not make it nested."""
+    """A list is not a value; a dot in a column's name does not make it nested."""
     pq.write_table(pa.table({"a": [[1]], "b.c": ["x"], "b": [{"c": "y"}]}), tmp_path / "a.parquet")
     assert fails(tmp_path / "a.parquet").startswith("a.parquet, column 'a': found values of type list<")
     pq.write_table(pa.table({"b.c": ["x"]}), tmp_path / "a.parquet")

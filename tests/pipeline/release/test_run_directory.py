@@ -120,7 +120,7 @@ def test_a_directory_with_other_things_is_refused_untouched(root: Path, name: st
     (root / name).parent.mkdir(parents=True)
     (root / name).write_text("mine")
     with (
-        pytest.raises(InputError, match=f"is not empty and holds no run that could go on: found {shown}"),
+        pytest.raises(InputError, match=f"is not empty and holds no run that could be resumed: found {shown}"),
         open_run(root, IDENTITY),
     ):
         pass

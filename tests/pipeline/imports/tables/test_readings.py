@@ -227,7 +227,7 @@ def test_persons_with_several_records(tmp_path: Path) -> None:
             frame.loc[380:, "pid"] = range(20)
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
         request = TableRequest(TableSource(str(tmp_path / f"{name}.csv")))
-        told = import_table(request, tmp_path / name).told
+        told = import_table(request, tmp_path / name).messages
         warned = [line for line in told if "'pid' looks like a person's number" in line]
         assert len(warned) == several
         remarks = validate(None, tmp_path / name / "release.toml").remarks

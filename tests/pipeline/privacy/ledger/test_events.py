@@ -109,7 +109,7 @@ def test_the_last_events_left_out_do_not_show_in_the_chain(chain: tuple[str, lis
         (lambda e: [*e, replace(e[2], run="e" * 64)], "which is closed"),
         (lambda e: [*e, e[6]], "is committed already"),
         (lambda e: [*e, e[7]], "closes 'persons' again"),
-        (lambda e: [*e, replace(e[7], kind="forgive")], "'forgive' is no kind of event"),
+        (lambda e: [*e, replace(e[7], kind="forgive")], "'forgive' is not a kind of event"),
     ],
 )
 def test_a_chain_made_anew_must_still_add_up(
