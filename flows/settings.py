@@ -41,6 +41,9 @@ class Settings(BaseSettings):
 
     out: Path = Field(Path("releases"), description="folder in which the directories of releases are made")
     workers: int | None = Field(None, ge=1, description="number of processes; all cores by default")
+    memory: float | None = Field(
+        None, gt=0, description="gigabytes of memory that a run may take; by default all that is free"
+    )
     ledger: str | None = Field(None, description="the ledger of budgets: a file, sqlite:///PATH or postgresql://...")
     key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
     key_command: str | None = Field(

@@ -48,3 +48,7 @@ class RefusedError(SpinewiseError):
         super().__init__(f"{stage}: stopped; the reason may show what is in the records and is in {details}")
         self.details = details
         self.exit_status = exit_status
+
+    def reason(self) -> str:
+        """What was wrong, as confidential as the records: never in the error's own text, which logs and pages show."""
+        return self.details.read_text(encoding="utf-8").rstrip()

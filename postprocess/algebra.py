@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,23 @@ from numpy.typing import NDArray
 
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.marginal import Marginal
+
+#: Numbers of matrices that are looked up, or worked on, at a time.
+CHUNK_NUMBERS = 4_000_000
+
+
+def chunks(n: int, numbers: int) -> Iterator[slice]:
+    """Runs of `range(n)`, each of which is that of few enough matrices of `numbers` numbers."""
+    step = max(1, CHUNK_NUMBERS // max(1, numbers))
+    return (slice(first, min(first + step, n)) for first in range(0, n, step))
+
+
+def products(matrices: FloatArray, classes: IntArray, vectors: FloatArray) -> FloatArray:
+    """The matrices `(n_classes, g, g)` of the classes times vectors `(n, g)`, a few vectors at a time."""
+    out = np.empty_like(vectors)
+    for rows in chunks(len(vectors), vectors.shape[1] ** 2):
+        out[rows] = np.matmul(matrices[classes[rows]], vectors[rows, :, None])[:, :, 0]
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,15 +152,29 @@ class Basis:
             blocks += self.block_scale(marginal)[:, None, None] * (recode.T @ recode) / variance
         return blocks
 
-    def apply(self, blocks: FloatArray, folded: FloatArray) -> FloatArray:
-        """Matrix times vectors: blocks `(n or 1, n_blocks, a, a)`, vectors `(n, a, n_1, ..., n_s)`."""
+    def apply(self, blocks: FloatArray, folded: FloatArray, classes: IntArray | None = None) -> FloatArray:
+        """Matrix times vectors: blocks `(n or 1, n_blocks, a, a)`, vectors `(n, a, n_1, ..., n_s)`.
+
+        Args:
+            classes: `(n,)` which of the blocks `(n_classes, n_blocks, a, a)` each vector is multiplied by; the
+                matrices of a few vectors are looked up at a time.
+        """
+        if classes is not None:
+            out = np.empty_like(folded)
+            for rows in chunks(len(folded), self.n_blocks * self.n_asymmetric**2):
+                used, local = np.unique(classes[rows], return_inverse=True)
+                out[rows] = self._apply(blocks[used], folded[rows], local.ravel())
+            return out
+        return self._apply(blocks, folded)
+
+    def _apply(self, blocks: FloatArray, folded: FloatArray, of: IntArray | slice = slice(None)) -> FloatArray:
         marginal_form = np.einsum("kb,nbij->nkij", self.to_marginal_form, blocks)
         out = np.zeros_like(folded)
         n, a = folded.shape[:2]
         for k, keep in enumerate(self.subsets):
             summed_axes = tuple(2 + j for j in np.flatnonzero(~keep))
             summed = folded.sum(axis=summed_axes, keepdims=True) if summed_axes else folded
-            out += (marginal_form[:, k] @ summed.reshape(n, a, -1)).reshape(summed.shape)
+            out += (marginal_form[of, k] @ summed.reshape(n, a, -1)).reshape(summed.shape)
         return out
 
     def pattern_table(self, blocks: FloatArray) -> FloatArray:

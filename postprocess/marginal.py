@@ -11,6 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+#: The groups of a query's attributes.
+MarginalKey = tuple[bytes, ...]
+
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
@@ -23,6 +26,11 @@ class Marginal:
 
     name: str
     groups: tuple[NDArray[np.int64], ...]
+
+    @cached_property
+    def key(self) -> MarginalKey:
+        """What tells it from other queries, whatever they are called."""
+        return tuple(group.tobytes() for group in self.groups)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

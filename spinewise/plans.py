@@ -42,7 +42,7 @@ class ReleasePlan:
     @property
     def cost(self) -> Cost:
         """Seconds and memory of a run."""
-        return self._plan.cost
+        return self._plan.way.wanted
 
     @property
     def promise(self) -> dict[str, str]:

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from flows.checks.solvers import SOLVERS
-from flows.execution.memory import available_memory
+from flows.execution.memory import memory_for_a_run
 from flows.settings import CONFIG_VARIABLE, Settings, load_settings, project_file, unknown_variables, user_file
 from geography.errors import SpinewiseError
 from pipeline.errors import InputError
@@ -250,7 +250,7 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     """The spec is right, its files can be read, and its run fits into memory."""
     from flows.execution.workers import default_workers
-    from flows.plan.cost import cost_of
+    from flows.plan.fitting import check_memory, fitting
     from flows.runs.request import Request, check_request
     from pipeline.inputs.geography import read_spine
 
@@ -262,12 +262,12 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
             yield Examined("records", "wrong", f"{path} cannot be read", "correct [input] in the spec, or give --data")
     spine = read_spine(checked.spec.geography)
     yield Examined("spec", "well", f"{checked.spec.name}: {spine.n_leaves:,} leaves, {spine.n_levels} levels")
-    needed = cost_of(checked.spec, spine, workers).peak_mb * 1e6
-    free = available_memory()
-    if needed > free:
-        yield Examined(
-            "memory", "wrong", f"the run is expected to need {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free",
-            "give --workers 1, end other programs, or take a machine with more memory",
-        )  # fmt: skip
-    else:
-        yield Examined("memory", "well", f"about {needed / 1e9:.1f} GB needed, {free / 1e9:.1f} GB free")
+    way = fitting(checked.spec, spine, workers, memory_for_a_run(settings))
+    if way.fits:
+        yield Examined("memory", "well", way.words)
+        return
+    try:
+        check_memory(checked.spec, way)
+    except InputError as error:
+        refusal, _, remedy = str(error).partition("; what helps: ")
+        yield Examined("memory", "wrong", refusal, remedy)

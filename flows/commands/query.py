@@ -74,10 +74,19 @@ def query(
         return
     if table is not None:
         found = opened.table(table, str(at))
+        exact = opened.exact_table(table, str(at)) if _is_text(csv, json) else None
     else:
         selection = opened.query(str(question)).where(**_conditions(where or []))
-        found = selection.at(at) if at is not None else selection.over(_areas(area or [], areas))
-    _show(opened, found, rows, csv, json)
+        named = {} if at is not None else _areas(area or [], areas)
+        found = selection.at(at) if at is not None else selection.over(named)
+        exact = None
+        if _is_text(csv, json):
+            exact = selection.exact_at(at) if at is not None else selection.exact_over(named)
+    _show(opened, found, exact, rows, csv, json)
+
+
+def _is_text(csv: bool, json: bool) -> bool:
+    return not csv and not json
 
 
 def _check(
@@ -153,7 +162,7 @@ def _areas_of_file(file: Path) -> dict[str, list[str]]:
     return {str(name): part["geocode"].tolist() for name, part in frame.groupby("area", sort=False)}
 
 
-def _show(opened: Release, found: pd.DataFrame, rows: int, csv: bool, json: bool) -> None:
+def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, rows: int, csv: bool, json: bool) -> None:
     if csv:
         typer.echo(found.to_csv(lineterminator="\n"), nl=False)
         return
@@ -170,22 +179,24 @@ def _show(opened: Release, found: pd.DataFrame, rows: int, csv: bool, json: bool
     labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX)]
     for label in labels:
         shown.add_column(label, justify="right")
-    for code, row in found.head(rows).iterrows():
-        shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX)) for label in labels))
+    certain = [(False,) * len(labels)] * rows if exact is None else exact[labels].head(rows).to_numpy().tolist()
+    for (code, row), sure in zip(found.head(rows).iterrows(), certain, strict=False):
+        cells = zip(labels, sure, strict=True)
+        shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), one) for label, one in cells))
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
     console.print(shown)
     if len(found) > rows:
         console.print(f"and {len(found) - rows:,} more; --csv has all")
-    console.print("± covers the error in 90 % of cases.")
+    console.print("± covers the error in 90 % of cases; ± 0 does, too: only what is called exact is certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 
 
-def _cell(count: float, margin: float | None) -> str:
+def _cell(count: float, margin: float | None, exact: bool) -> str:
+    if exact:
+        return f"{count:,.0f} exact"
     if margin is None:
         return f"{count:,.0f}"
-    if margin != margin:
-        return f"{count:,.0f} ± unknown"
-    return f"{count:,.0f} exact" if margin == 0 else f"{count:,.0f} ± {margin:,.0f}"
+    return f"{count:,.0f} ± unknown" if margin != margin else f"{count:,.0f} ± {margin:,.0f}"

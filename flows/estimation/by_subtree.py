@@ -48,7 +48,8 @@ class ComputedBySubtree(Computed):
     """What is computed on the way where the spine is cut at a level.
 
     Args:
-        step: name of the step that combines, by which the parts are kept.
+        step: what the parts are kept by: names of the step that combines and of the cut, since a run that goes on with
+            less memory may be cut otherwise.
     """
 
     def __init__(self, job: Job, universe: Universe, cut: Cut, step: str) -> None:
@@ -166,7 +167,7 @@ class SubtreeEstimation(Estimation):
 
     @property
     def _step_below(self) -> str:
-        return self.steps()[-1].name
+        return f"{self.steps()[-1].name} {self.cut.name}"
 
     def _nothing_computed(self) -> ComputedBySubtree:
-        return ComputedBySubtree(self.job, self.universe, self.cut, self.steps()[0].name)
+        return ComputedBySubtree(self.job, self.universe, self.cut, f"{self.steps()[0].name} {self.cut.name}")

@@ -25,7 +25,7 @@ from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.downward.simulated_margins import UNKNOWN, DrawNoise, ErrorCounts, PublishedTable, margins, simulate
-from postprocess.linear.downward import LevelVariances, variances_of
+from postprocess.linear.downward import AnswerVariances, variances_of
 from postprocess.problem import Measured, Problem
 
 
@@ -45,17 +45,21 @@ class PublicNoise:
     noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
     kinds: tuple[NDArray[np.int8] | None, ...]
 
-    def draw(self, replicate: int, level: int, query: int, shape: tuple[int, int]) -> NDArray[np.int64]:
-        """Noise `(n, size)` on a query's answers at a level, in one simulated run."""
+    def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> NDArray[np.int64]:
+        """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
+
+        It goes by the place in the level, so that it does not depend on how many geounits are asked for at a time.
+        """
         place = json.dumps(["spinewise simulation 1", self.seed, self.universe, replicate, level, query])
         public_key = hashlib.sha256(place.encode()).digest()
         drawn = [
-            sampler_for(noise).draw(public_key, 0, shape[0] * shape[1]).reshape(shape)
+            sampler_for(noise).draw(public_key, first * shape[1], shape[0] * shape[1]).reshape(shape)
             for noise in self.noise[level][query]
         ]
         if (kinds := self.kinds[level]) is not None:
+            own = kinds[first : first + shape[0]]
             for kind, other in enumerate(drawn[1:], start=1):
-                drawn[0][kinds == kind] = other[kinds == kind]
+                drawn[0][own == kind] = other[own == kind]
         return drawn[0]
 
 
@@ -66,7 +70,7 @@ class Simulation:
     problem: Problem
     released: tuple[sp.csr_array, ...]
     tables: tuple[PublishedTable, ...]
-    variances: tuple[LevelVariances, ...]
+    variances: tuple[AnswerVariances, ...]
     noise: PublicNoise
     replicate: int
 
@@ -83,7 +87,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
-        self._variances: tuple[LevelVariances, ...] | None = None
+        self._variances: tuple[AnswerVariances, ...] | None = None
 
     @property
     def replicates(self) -> int:
@@ -102,10 +106,14 @@ class Margins:
         )
 
     @property
-    def variances(self) -> tuple[LevelVariances, ...]:
-        """Of each level, those of the linear estimate; computed at first use."""
+    def variances(self) -> tuple[AnswerVariances, ...]:
+        """Per level, the variances of its tables' answers; computed at first use, one level at a time."""
         if self._variances is None:
-            self._variances = tuple(variances_of(self.estimation.problem, self.estimation.upward))
+            levels = variances_of(self.estimation.problem, self.estimation.upward)
+            self._variances = tuple(
+                found.of_queries(self.estimation.basis, [one.marginal for one in self.tables if one.level == level])
+                for level, found in enumerate(levels)
+            )
         return self._variances
 
     def simulate(self) -> None:

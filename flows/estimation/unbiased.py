@@ -16,7 +16,7 @@ from flows.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table
 from pipeline.release.estimates import write_estimates
 from postprocess.arrays import FloatArray
-from postprocess.linear.downward import LevelVariances, unbiased_estimates, variances_of
+from postprocess.linear.downward import AnswerVariances, unbiased_estimates, variances_of
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
@@ -65,7 +65,12 @@ class Unbiased:
         upward = self.estimation.upward
         if self.estimation.problem.estimator != "full":
             upward = upward_pass(problem, self.estimation.basis)
-        return _Computed(problem, upward, variances_of(problem, upward))
+        names = self.estimation.job.spine.level_names
+        variances = [
+            level.of_queries(self.estimation.basis, [marginal_of(table.query) for table in self.tables(name)])
+            for name, level in zip(names, variances_of(problem, upward), strict=True)
+        ]
+        return _Computed(problem, upward, variances)
 
     def _chunks(
         self, computed: _Computed, level: int, above: FloatArray | None, kept: FloatArray | None
@@ -93,10 +98,9 @@ class Unbiased:
                 columns += [estimate + 0.0, variance]  # + 0.0: no negative zeros
             yield rows, columns
 
-    def _class_variances(self, level: LevelVariances, marginal: Marginal) -> FloatArray:
+    def _class_variances(self, level: AnswerVariances, marginal: Marginal) -> FloatArray:
         """Variances `(n_classes, size)` of a query's answers, rounded."""
-        every = replace(level, classes=np.arange(len(level.covariance)))
-        return _significant(every.of_answers(self.estimation.basis, marginal))
+        return _significant(level.of_classes(self.estimation.basis, marginal))
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +109,7 @@ class _Computed:
 
     problem: Problem
     upward: list[LevelEstimate]
-    variances: list[LevelVariances]
+    variances: list[AnswerVariances]
 
 
 def _significant(values: FloatArray) -> FloatArray:

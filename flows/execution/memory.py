@@ -9,6 +9,8 @@ from pathlib import Path
 
 import psutil
 
+from flows.settings import Settings
+
 #: Unit of the operating system's figure for memory, in bytes.
 _UNIT = 1 if sys.platform == "darwin" else 1024
 
@@ -32,6 +34,11 @@ def memory_now() -> int:
 def shown_memory() -> str:
     """ "512 MB"."""
     return f"{memory_now() / 1e6:,.0f} MB"
+
+
+def memory_for_a_run(settings: Settings) -> int:
+    """Memory that a run may take, in bytes: what the setting says, else all that is free."""
+    return available_memory() if settings.memory is None else int(settings.memory * 1e9)
 
 
 def available_memory() -> int:

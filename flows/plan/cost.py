@@ -1,11 +1,17 @@
-"""What a run will cost in time and memory: a small model, calibrated on whole runs of Rhode Island.
+"""What a run will cost in time and memory: a small model, calibrated on whole runs of many shapes.
 
-One pass of the post-processing takes, on one core of the calibrating machine,
+Seconds of one core, of the calibrating machine, by the sizes of the work (`Size`):
 
-    pass = PER_GEOUNIT geounits + PER_NUMBER measured numbers + PER_CELL_CUBED cells^3        seconds,
+    pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
+    run  = START + PER_PUBLISHED published + what cvxpy checks + pass + REPLICATE pass for each simulated run
 
-the last for the dense solve at the top. A run is START + pass, and each simulated run behind the margins of error
-REPLICATE of a pass. `benchmarks/bench_plan.py` compares it with measured runs; docs/planning.md has the figures.
+Memory is the most that all processes have at a time, pages that they share counted once (PSS):
+
+    main   = MAIN + bytes of what one process holds
+    worker = WORKER + bytes of its batches, or of the run that it simulates
+
+`benchmarks/bench_cost.py` fits the constants on a grid of runs and tests them on another; docs/planning.md has the
+figures.
 """
 
 from __future__ import annotations
@@ -14,27 +20,32 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from flows.plan.size import Size
 from geography.spine import Spine
-from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
-from postprocess.downward.subtrees import cut_of
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ERROR_CLASSES, SIZE_CLASSES
+from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 
-#: Seconds of one core: a run of nothing, with the engine that records it.
-START = 11.0
-#: Seconds a geounit, a measured number, and the cube of the number of cells.
-PER_GEOUNIT, PER_NUMBER, PER_CELL_CUBED = 1.6e-4, 2.8e-7, 9.5e-10
+#: Seconds of one core: a run of nothing, the engine that records it, and a worker that starts.
+START, ENGINE, WORKER_START = 5.0, 8.0, 2.5
+#: Seconds a geounit, a measured number, a published number, and of the sums of squares and cubes.
+PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 1.3e-4, 1.0e-7, 2.0e-7, 3.4e-7, 1.0e-9
+#: Seconds that cvxpy takes for a square in the families that it solves again.
+PER_CHECKED = 1.8e-6
 #: A simulated run, in passes.
-REPLICATE = 0.47
+REPLICATE = 0.5
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
-#: MB of the main process and the engine's, and of each worker.
-MAIN_MB, WORKER_MB = 660.0, 230.0
-#: MB a measured number, and the square of the number of cells.
-NUMBER_MB, CELL_SQUARED_MB = 6.0e-6, 5.4e-5
-#: Of a spine that is cut into subtrees: MB a geounit of the whole, and what the second upward pass adds to the time.
-GEOUNIT_MB, CUT_AGAIN = 2.2e-3, 1.2
-#: MB that each worker needs to simulate: a measured number, a number of a published table.
-SIMULATED_MB, TABLE_MB = 1.5e-5, 0.115
+#: MB of the main process, of the engine's, and of each worker.
+MAIN_MB, ENGINE_MB, WORKER_MB = 200.0, 250.0, 130.0
+#: Bytes a geounit, a measured number, a cell that is thought to be filled, a cell above the leaves, a number of the
+#: matrices, a cell of the largest batch, and the square of the number of cells.
+GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 400.0, 6.0, 120.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 40.0, 150.0, 100.0, 54.0
+#: Of a spine that is cut into subtrees: bytes a geounit of the whole, and what the second upward pass adds to the time.
+CUT_GEOUNIT_BYTES, CUT_AGAIN = 2200.0, 1.2
+#: Arrays of `CHUNK_NUMBERS` while errors are counted.
+COUNTING = 10
 #: Leaf cells from which on workers are used from the start.
 SMALL = 200_000
 
@@ -46,55 +57,103 @@ class Cost:
     Attributes:
         core_seconds: of all processes together.
         seconds: elapsed, with `workers` processes on as many free cores.
-        peak_mb: resident memory of all processes together; pages that they share count in each.
+        peak_mb: memory of all processes together; pages that they share count once.
+        margins_mb: what of it is for simulated runs behind the margins; 0 without.
+        workers: processes.
+        parts: parts that the spine is worked on in; 1 where it is worked on at once.
     """
 
     core_seconds: float
     seconds: float
     peak_mb: float
+    margins_mb: float
     workers: int
+    parts: int
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
         return vars(self) | {"accuracy": "within a factor of 1.5 on the calibrating machine"}
 
 
-def cost_of(spec: ReleaseSpec, spine: Spine, workers: int) -> Cost:
-    """The cost of a run of the spec."""
-    universes = spec.universes()
+def sizes_of(spec: ReleaseSpec, spine: Spine) -> tuple[Size, ...]:
+    """The sizes of the work on each universe."""
+    return tuple(Size.of(universe, spine) for universe in spec.universes())
+
+
+def cost_of(
+    spec: ReleaseSpec,
+    spine: Spine,
+    workers: int,
+    *,
+    sizes: tuple[Size, ...] | None = None,
+    most_cells: int = MOST_CELLS,
+    part_cells: int = PART_CELLS,
+    engine: bool = True,
+) -> Cost:
+    """The cost of a run of the spec.
+
+    Args:
+        sizes: of `sizes_of`, where they are known already.
+        most_cells, part_cells: leaf cells from which the spine is cut, and of a part.
+        engine: whether an engine records the run.
+    """
+    sizes = sizes or sizes_of(spec, spine)
     replicates = spec.publish.replicates if spec.publish.margins else 0
-    passes = sum(_pass_seconds(one, spine) for one in universes)
-    cells = max(one.schema.n_cells for one in universes)
-    numbers = max(_numbers(one, spine) for one in universes)
-    cut = cut_of(spine, cells)
-    if cut is not None and not replicates:
+    passes = sum(pass_seconds(one) for one in sizes)
+    start = START + (ENGINE if engine else 0.0)
+    start += sum(PER_PUBLISHED * one.published + PER_CHECKED * one.checked for one in sizes)
+    main = MAIN_MB + (ENGINE_MB if engine else 0.0)
+    cut = cut_of(spine, max(one.cells for one in sizes), most_cells, part_cells)
+    if cut is not None and not replicates and not spec.publish.unbiased:
         # The parts need each other at two moments only, and a worker holds one at a time.
         passes *= CUT_AGAIN
-        leaves = spine.leaf_offsets(cut.level)
-        largest = max(int(leaves[last] - leaves[first]) for first, last in cut.parts) / spine.n_leaves
-        peak = MAIN_MB + GEOUNIT_MB * sum(map(len, spine.levels))
-        peak += workers * (WORKER_MB + NUMBER_MB * numbers * largest)
-        return Cost(START + passes, START + passes / workers, peak, workers)
+        peak = main + CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
+        share = _largest_share(spine, cut)
+        peak += workers * (WORKER_MB + max(_held(one, share) for one in sizes) / 1e6)
+        begun = WORKER_START * (workers if workers > 1 else 0)
+        return Cost(start + begun + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
     simulated = REPLICATE * passes
-    elapsed = START + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
-    peak = MAIN_MB + NUMBER_MB * numbers + CELL_SQUARED_MB * cells**2
-    if workers > 1 and (replicates or spine.n_leaves * cells > SMALL):
-        peak += WORKER_MB * workers
-    if replicates:
-        table = max((table.query.size for one in universes for table in one.tables), default=0)
-        peak += min(workers, replicates) * (SIMULATED_MB * numbers + TABLE_MB * table)
-    return Cost(START + passes + simulated * replicates, elapsed, peak, workers)
+    elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
+    used = workers if replicates or spine.n_leaves * max(one.cells for one in sizes) > SMALL else 1
+    others = WORKER_MB * used if used > 1 else 0.0
+    held = max(_held(one) for one in sizes) / 1e6
+    if replicates or spec.publish.unbiased:
+        held += 8.0 * max(one.final for one in sizes) / 1e6
+    batches = used * max(one.batch for one in sizes) * BATCH_BYTES / 1e6
+    simulating = min(used, replicates) * max(_simulated(one) for one in sizes) / 1e6 if replicates else 0.0
+    peak = main + others + held + max(batches, simulating)
+    begun = WORKER_START * (used if used > 1 else 0)
+    return Cost(start + begun + passes + simulated * replicates, elapsed, peak, simulating, workers, 1)
 
 
-def _pass_seconds(universe: Universe, spine: Spine) -> float:
-    geounits = sum(len(level) for level in spine.levels)
-    return PER_GEOUNIT * geounits + PER_NUMBER * _numbers(universe, spine) + PER_CELL_CUBED * universe.schema.n_cells**3
+def pass_seconds(size: Size) -> float:
+    """Seconds of one core for one pass over a universe."""
+    return PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_SQUARE * size.squares + PER_CUBE * size.cubes
 
 
-def _numbers(universe: Universe, spine: Spine) -> int:
-    """Numbers that are measured."""
-    return sum(
-        len(level) * one.query.size
-        for level, strategy in zip(spine.levels, universe.strategy.levels, strict=True)
-        for one in strategy.queries
+def _held(size: Size, share: float = 1.0) -> float:
+    """Bytes that the process which estimates a universe, or a share of it, holds."""
+    return (
+        share
+        * (
+            GEOUNIT_BYTES * size.geounits
+            + MEASURED_BYTES * size.measured
+            + FILLED_BYTES * size.filled
+            + ABOVE_BYTES * size.above
+            + MATRIX_BYTES * size.matrices
+        )
+        + SQUARE_BYTES * float(size.cells) ** 2
     )
+
+
+def _simulated(size: Size) -> float:
+    """Bytes that a simulated run takes in its process."""
+    errors = 8.0 * size.widest * len(SIZE_CLASSES) * ERROR_CLASSES
+    counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.published))
+    return _held(size) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
+
+
+def _largest_share(spine: Spine, cut: Cut) -> float:
+    """The share of the leaves that the largest part has."""
+    leaves = spine.leaf_offsets(cut.level)
+    return max(int(leaves[last] - leaves[first]) for first, last in cut.parts) / spine.n_leaves

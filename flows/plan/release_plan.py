@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from flows.plan.cost import Cost, cost_of
+from flows.execution.memory import memory_for_a_run
 from flows.plan.expectation import Expectation
+from flows.plan.fitting import Fitting, fitting
+from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
@@ -80,7 +82,7 @@ class Plan:
     spec: ReleaseSpec
     spine: Spine
     universes: tuple[UniversePlan, ...]
-    cost: Cost
+    way: Fitting
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
@@ -88,7 +90,8 @@ class Plan:
             "release": self.spec.name,
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
-            "cost": self.cost.data(),
+            "cost": self.way.wanted.data(),
+            "here": self.way.data(),
             "remark": REMARK,
         }
 
@@ -110,7 +113,8 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
         plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
-    return Plan(spec, spine, tuple(plans), cost_of(spec, spine, workers))
+    way = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
+    return Plan(spec, spine, tuple(plans), way)
 
 
 def plan_universe(expectation: Expectation) -> UniversePlan:

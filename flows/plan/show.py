@@ -7,6 +7,7 @@ from rich.table import Table
 
 from flows.plan.best import Best
 from flows.plan.cost import Cost
+from flows.plan.fitting import Fitting
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
 from flows.plan.write_spec import exact_text
 
@@ -20,7 +21,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_universe(universe_plan, console)
     console.print()
     console.print(REMARK)
-    console.print(cost_line(plan.cost))
+    console.print(cost_line(plan.way.wanted))
+    console.print(way_line(plan.way))
 
 
 def _show_universe(plan: UniversePlan, console: Console) -> None:
@@ -94,12 +96,20 @@ def show_best(best: Best, console: Console) -> None:
     console.print(best.planned.statement.words)
 
 
+def way_line(way: Fitting) -> str:
+    """What `run` would do here and now."""
+    if not way.fits:
+        return f"It does not fit here: {way.words}; run would refuse it."
+    return f"Here it would be done so: {way.words}."
+
+
 def cost_line(cost: Cost) -> str:
     """What a run costs, in a sentence."""
+    margins = f", {cost.margins_mb / 1000:.1f} GB of it for the margins of error" if cost.margins_mb else ""
     return (
         f"A run takes about {_time(cost.core_seconds)} of one core, {_time(cost.seconds)} with {cost.workers} "
         f"worker{'s' if cost.workers > 1 else ''} on as many free cores, and up to {cost.peak_mb / 1000:.1f} GB of "
-        "memory (within a factor of 1.5 on the machine that this was calibrated on)."
+        f"memory{margins} (within a factor of 1.5 on the machine that this was calibrated on)."
     )
 
 

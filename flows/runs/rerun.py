@@ -96,7 +96,9 @@ def _compute(
 ) -> Job:
     public = open_published(open_finished(run.root, check_hashes=False), universes)
     make_run_folders(again)
-    job = replace(public.job(again, pool, progress), status=status(insecure_key=key.insecure))
+    job = replace(
+        public.job(again, pool, progress), status=status(insecure_key=key.insecure, purpose=public.spec.purpose)
+    )
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
     counting, measuring = confidential.counting(), confidential.measuring()
     progress.begin((*counting, *measuring, *public_steps(job)))

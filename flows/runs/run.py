@@ -15,17 +15,21 @@ from flows.confidential.steps import ConfidentialSteps
 from flows.execution.batch_store import Batches
 from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
+from flows.execution.memory import memory_for_a_run
 from flows.execution.perform import perform_steps
 from flows.execution.progress import Progress
 from flows.execution.run_log import Logged, RunLog
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.execution.workers import Workers
+from flows.plan.fitting import Fitting, check_memory, fitting
 from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import Publication, output_files, publications, report_steps
+from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.open_public import PublicSide, open_listed
-from flows.runs.record_sources import inputs_to_keep
 from flows.runs.request import CheckedRequest, key_identity, master_key
+from flows.settings import load_settings
+from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.manifest import status, write_manifest
@@ -142,27 +146,43 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         InputError: a public input is wrong, or the directory holds something else.
     """
     public = open_listed(checked.spec, checked.universes)
+    way = _way(checked, public.spine)
     identity = public.identity() | {"the key": key_identity(checked)}
     with (
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
         RunLog.open(run) as log,
-        _workers(checked) as workers,
+        _workers(checked, way.cost.workers) as workers,
     ):
         if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
             workers.prepare(*_USED_BY_WORKERS)
         run.refusal.unlink(missing_ok=True)
+        public.keep_remarks(run)
+        log.write(f"memory: {way.words}")
         job = public.job(run, workers, Logged(progress, log), Batches(run))
+        job = replace(job, most_cells=way.most_cells, part_cells=way.part_cells)
         _refuse_other_files(job)
         key = master_key(checked, run)
-        yield ReleaseRun(replace(job, status=status(insecure_key=key.insecure)), public, key, perform)
+        yield ReleaseRun(
+            replace(job, status=status(insecure_key=key.insecure, purpose=public.spec.purpose)), public, key, perform
+        )
 
 
-def _workers(checked: CheckedRequest) -> Workers:
+def _way(checked: CheckedRequest, spine: Spine) -> Fitting:
+    """How the run is done in the memory that there is; InputError where it would not fit."""
+    way = fitting(checked.spec, spine, checked.request.workers, memory_for_a_run(load_settings()))
+    if checked.request.engine.scheduler is None:
+        check_memory(checked.spec, way)
+        return way
+    # The parts are worked on elsewhere, and are cut small for that.
+    return replace(way, cost=way.wanted)
+
+
+def _workers(checked: CheckedRequest, count: int) -> Workers:
     """The processes, or the cluster, that the request names."""
     request, engine = checked.request, checked.request.engine
     if engine.scheduler is None:
-        return Workers(request.workers)
+        return Workers(count)
     from flows.execution.cluster import ClusterWorkers
 
     scratch = str(checked.run.staging.resolve()) if engine.scratch is None else engine.scratch

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError
 
@@ -35,6 +35,9 @@ class ReleaseSpec(UniverseSections):
     """One release, as its spec file states it; file names in it are absolute."""
 
     name: Name = Field(description="the release's name (letters, digits, - and _); it names the release's folder")
+    purpose: Literal["example"] | None = Field(
+        default=None, description='"example" where the records are made up: the release says so; leave it out otherwise'
+    )
     privacy: PrivacySection = Field(
         default_factory=lambda: PrivacySection.model_validate({}), description="the privacy-loss budget"
     )

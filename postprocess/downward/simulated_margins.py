@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.downward.level import downward_level
-from postprocess.linear.downward import LevelVariances
+from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE, half_widths, is_exact
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
-from postprocess.problem import Problem
+from postprocess.problem import Measured, Problem
 
 COVERAGE = 0.90
 #: Standard errors above zero from which a count is large.
@@ -45,11 +45,11 @@ STEPS, STEP = 400, 0.02
 ENOUGH = 300
 #: The margin that says that there is none to give.
 UNKNOWN = -1
-#: Numbers held at once.
-CHUNK_NUMBERS = 20_000_000
+#: Numbers held at once, in each of some ten arrays.
+CHUNK_NUMBERS = 2_000_000
 
-#: Fresh noise of a level's query: (replicate, level, query number, shape) -> whole numbers.
-DrawNoise = Callable[[int, int, int, tuple[int, int]], NDArray[np.int64]]
+#: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
+DrawNoise = Callable[[int, int, int, int, tuple[int, int]], NDArray[np.int64]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class ErrorCounts:
     unit: int
 
     @classmethod
-    def empty(cls, table: PublishedTable, basis: Basis, variances: LevelVariances) -> ErrorCounts:
+    def empty(cls, table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> ErrorCounts:
         """No errors yet; the unit is as fine as the table's largest standard error allows."""
         cells = table.marginal.size
         largest = float(np.nanmax(_standard_errors(table, basis, variances), initial=0.0))
@@ -102,10 +102,9 @@ def is_large(counts: IntArray, standard_errors: FloatArray) -> NDArray[np.bool_]
         return np.asarray(counts > LARGE * standard_errors) & (standard_errors > 0)
 
 
-def _standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances) -> FloatArray:
+def _standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> FloatArray:
     """Standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer."""
-    every = LevelVariances(np.arange(len(variances.covariance)), variances.covariance, variances.unmeasured)
-    return np.sqrt(every.of_answers(basis, table.marginal))
+    return np.sqrt(variances.of_classes(basis, table.marginal))
 
 
 def answers_of(marginal: Marginal, counts: sp.csr_array, first: int, last: int) -> IntArray:
@@ -120,7 +119,7 @@ def answers_of(marginal: Marginal, counts: sp.csr_array, first: int, last: int) 
 def count_errors(
     table: PublishedTable,
     basis: Basis,
-    variances: LevelVariances,
+    variances: LevelVariances | AnswerVariances,
     released: sp.csr_array,
     simulated: sp.csr_array,
 ) -> ErrorCounts:
@@ -139,7 +138,7 @@ def count_errors(
         large = is_large(seen, standard)
         error_class = np.minimum(error // counts.unit, ERROR_CLASSES - 1)
         flat = (column * len(SIZE_CLASSES) + size_class(seen)) * ERROR_CLASSES + error_class
-        small += np.bincount(flat.ravel(), minlength=len(small))
+        np.add.at(small, flat.ravel(), 1)
         places = np.broadcast_to(column, seen.shape)[large]
         steps = np.minimum((error[large] / standard[large] / STEP).astype(np.int64), STEPS)
         flat = places * (STEPS + 1) + steps
@@ -152,7 +151,7 @@ def simulate(
     problem: Problem,
     released: Sequence[sp.csr_array],
     tables: Sequence[PublishedTable],
-    variances: Sequence[LevelVariances],
+    variances: Sequence[LevelVariances | AnswerVariances],
     draw: DrawNoise,
     replicate: int,
 ) -> list[ErrorCounts]:
@@ -160,21 +159,7 @@ def simulate(
 
     `problem.measured` gives the queries and variances; its values are not used.
     """
-    measured = []
-    for level, queries in enumerate(problem.measured):
-        new = []
-        for number, one in enumerate(queries):
-            size = one.marginal.size
-            values = draw(replicate, level, number, (released[level].shape[0], size))
-            step = max(1, CHUNK_NUMBERS // size)
-            for first in range(0, len(values), step):
-                last = min(first + step, len(values))
-                values[first:last] += answers_of(one.marginal, released[level], first, last)
-            if (kinds := problem.kinds_of(level)) is not None:
-                values[kinds < 0] = 0
-            new.append(replace(one, values=_narrowed(values)))
-        measured.append(tuple(new))
-    run = replace(problem, measured=tuple(measured))
+    run = replace(problem, measured=_measured_anew(problem, released, draw, replicate))
     basis = basis_of(run)
     estimates = upward_pass(run, basis)
     wanted: dict[int, list[int]] = {}
@@ -191,11 +176,36 @@ def simulate(
     return [one for one in out if one is not None]
 
 
-def _narrowed(values: NDArray[np.int64]) -> NDArray[np.signedinteger]:
-    """The same whole numbers in 32 bits where they fit."""
-    narrow = np.iinfo(np.int32)
-    fits = values.size == 0 or (values.min() >= narrow.min and values.max() <= narrow.max)
-    return values.astype(np.int32) if fits else values
+def _measured_anew(
+    problem: Problem, released: Sequence[sp.csr_array], draw: DrawNoise, replicate: int
+) -> tuple[tuple[Measured, ...], ...]:
+    """The released histograms' answers with fresh noise, some geounits at a time, in the smallest type that does."""
+    measured = []
+    for level, queries in enumerate(problem.measured):
+        new = []
+        for number, one in enumerate(queries):
+            n, size = released[level].shape[0], one.marginal.size
+            values: NDArray[np.signedinteger] = np.zeros((n, size), dtype=np.int16)
+            step = max(1, CHUNK_NUMBERS // size)
+            for first in range(0, n, step):
+                last = min(first + step, n)
+                part = draw(replicate, level, number, first, (last - first, size))
+                part += answers_of(one.marginal, released[level], first, last)
+                if (kinds := problem.kinds_of(level)) is not None:
+                    part[kinds[first:last] < 0] = 0
+                values = values.astype(_wide_enough(values.dtype, part), copy=False)
+                values[first:last] = part
+            new.append(replace(one, values=values))
+        measured.append(tuple(new))
+    return tuple(measured)
+
+
+def _wide_enough(dtype: np.dtype[np.signedinteger], values: NDArray[np.int64]) -> np.dtype[np.signedinteger]:
+    """`dtype`, or the next signed type that holds the values."""
+    least, most = values.min(initial=0), values.max(initial=0)
+    while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
+        dtype = np.dtype(f"i{2 * dtype.itemsize}")
+    return dtype
 
 
 def _quantile(counts: IntArray) -> FloatArray:
@@ -235,14 +245,15 @@ def _small_margins(errors: ErrorCounts) -> FloatArray:
 def margins(
     table: PublishedTable,
     basis: Basis,
-    variances: LevelVariances,
+    variances: LevelVariances | AnswerVariances,
     errors: ErrorCounts,
     released: IntArray,
     rows: slice,
 ) -> IntArray:
     """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
 
-    `UNKNOWN` where neither simulation nor variance says anything.
+    `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing of it, since a simulated
+    run starts from the release, which is not held to the truth there.
     """
     standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
     small = _small_margins(errors)
@@ -253,5 +264,5 @@ def margins(
     cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
     by_size = small[cell, size_class(released)]
     out = np.where(is_large(released, standard) | np.isnan(by_size), by_variance, by_size)
-    out = np.where(is_exact(standard), 0.0, out)
+    out = np.where(is_exact(standard), 0.0, np.where(np.isnan(standard), np.nan, out))
     return np.where(np.isnan(out), UNKNOWN, np.rint(np.nan_to_num(out))).astype(np.int64)

@@ -11,6 +11,7 @@ The same numbers come out as from the whole spine at once: every parent is solve
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -46,6 +47,11 @@ class Cut:
 
     level: int
     parts: tuple[tuple[int, int], ...]
+
+    @property
+    def name(self) -> str:
+        """Another for every other cut, so that parts of two cuts are never taken for each other's."""
+        return f"{self.level}-{len(self.parts)}-{hashlib.sha256(repr(self.parts).encode()).hexdigest()[:12]}"
 
 
 def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_CELLS) -> Cut | None:

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.linear.information import inverse_off, is_full, null_projector
@@ -93,11 +93,9 @@ def _coarse_terms(
     precision = inverse_off(covariance, null)
     ridge = _typical(precision)[:, None, None]
     if estimate.info.any_unmeasured and share is not None:
-        blind = null[estimate.classes] @ (share - centre)[:, :, None]
-        centre = centre + blind[:, :, 0]
+        centre = centre + products(null, estimate.classes, share - centre)
     precision = precision + ridge * null
-    linear = np.matmul(precision[estimate.classes], centre[:, :, None])[:, :, 0]
-    return PassTerms(precision, linear)
+    return PassTerms(precision, products(precision, estimate.classes, centre))
 
 
 def _typical(precision: FloatArray) -> FloatArray:
@@ -145,7 +143,7 @@ def level_tasks(
         ridge = _typical(blocks)
         blocks = blocks + ridge[:, None, None, None] * null
         if unmeasured and share is not None:
-            drawn = basis.unfold(basis.apply(null[estimate.classes], basis.fold(share)))
+            drawn = basis.unfold(basis.apply(null, basis.fold(share), estimate.classes))
             prior = ridge[estimate.classes][:, None] * drawn
     terms.append(PassTerms(basis.pattern_table(blocks), None))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)

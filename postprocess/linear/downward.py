@@ -9,18 +9,26 @@ anything linear they are what the measurements say.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, IntArray
-from postprocess.linear.information import inverse_off, range_projector
+from postprocess.algebra import Basis, chunks
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.linear.alike import ChildGroups
+from postprocess.linear.information import (
+    BLIND,
+    fixed_answers,
+    inverse_off,
+    known_with_family,
+    learns_from_family,
+    off_known,
+    range_projector,
+)
 from postprocess.linear.known import common_known
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of, sum_of_blocks
-from postprocess.marginal import Marginal
+from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
 
 
@@ -31,61 +39,140 @@ class LevelVariances:
     Attributes:
         classes: `(n,)` class of each geounit.
         covariance: blocks `(n_classes, n_blocks, a, a)`.
-        unmeasured: projectors on directions that nothing was measured of, the same shape.
+        unmeasured: projectors on directions that nothing was measured of, the same shape; or one that all share.
+        known: projectors on directions that zeros and invariants fix, the same shape; or one that all classes share.
     """
 
     classes: IntArray
     covariance: FloatArray
     unmeasured: FloatArray
+    known: FloatArray
 
     def of_answers(self, basis: Basis, marginal: Marginal) -> FloatArray:
-        """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them."""
-        variances = basis.answer_variances(self.covariance, marginal)
+        """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them.
+
+        What zeros and invariants fix has the variance 0, whatever rounding leaves of it.
+        """
+        return self.of_classes(basis, marginal)[self.classes]
+
+    def of_classes(self, basis: Basis, marginal: Marginal) -> FloatArray:
+        """The same of each class, `(n_classes, size)`."""
+        variances = np.maximum(basis.answer_variances(self.covariance, marginal), 0.0)
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
-            variances = np.where(blind > 1e-9, np.nan, variances)
-        out: FloatArray = np.maximum(variances, 0.0)[self.classes]
+            variances = np.where(blind > BLIND, np.nan, variances)
+        out: FloatArray = np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
         return out
 
+    def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
+        """Those of some queries' answers alone, without the matrices."""
+        return AnswerVariances(self.classes, {one.key: self.of_classes(basis, one) for one in marginals})
 
-def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> FloatArray:
-    """J of the geounits of a level that has children, `(n, n_blocks, a, a)`."""
+
+@dataclass(frozen=True, eq=False)
+class AnswerVariances:
+    """Variances of some queries' answers at a level: what is left of `LevelVariances` when its matrices are let go.
+
+    Attributes:
+        classes: `(n,)` class of each geounit.
+        by_query: variances `(n_classes, size)` by the query's `key`.
+    """
+
+    classes: IntArray
+    by_query: dict[MarginalKey, FloatArray]
+
+    def of_classes(self, _: Basis, marginal: Marginal) -> FloatArray:
+        """Variances of each class, `(n_classes, size)`; as those of `LevelVariances`."""
+        return self.by_query[marginal.key]
+
+
+def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> tuple[FloatArray, IntArray]:
+    """J of the classes of a level that has children `(n_classes, n_blocks, a, a)`; class of each geounit `(n,)`."""
     children = estimates[level].children
     if children is not None:
-        return children.precision
-    below = estimates[level + 1]
-    summed = partial(sum_of_blocks, problem.spine.child_offsets(level), below.classes)
+        return children.precision, estimates[level].classes
+    below, n = estimates[level + 1], len(problem.spine.levels[level])
+    groups = ChildGroups.of(problem.spine.child_offsets(level), below.classes, np.zeros((n, 0)), counted=True)
+    summed = groups.sum_of_blocks
     # What every child knows, and what of any child nothing is known of.
     excluded = common_known(summed(np.eye(below.info.known.shape[-1]) - below.info.known), plain=False)
     if below.info.any_unmeasured:
         excluded = range_projector(summed(below.info.unmeasured) + excluded)
-    return inverse_off(summed(below.info.covariance), excluded)
+    return inverse_off(summed(below.info.covariance), excluded), groups.classes
 
 
-def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> list[LevelVariances]:
-    """Covariances of the estimates of every level after both passes, top to bottom.
+def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[LevelVariances]:
+    """Covariances of the estimates of every level after both passes, top to bottom, one level at a time.
 
     In the topdown estimator, where a geounit's estimate uses its own measurements and its parent's estimate, the
     same recursion holds with the own V in place of the subtree's.
     """
     top = estimates[0]
-    out = [LevelVariances(top.classes, top.info.covariance, top.info.unmeasured)]
+    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
+    yield above
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents
-        pairs, classes = np.unique(np.stack([parents, estimate.classes]), axis=1, return_inverse=True)
-        parent, own = pairs
-        precision = _children_precision(problem, level - 1, estimates)[parent]
-        above = out[-1]
-        covariance = estimate.info.covariance[own]
-        gain = covariance @ precision
-        upper = above.covariance[above.classes[parent]]
-        single = np.diff(problem.spine.child_offsets(level - 1))[parent] == 1
-        total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
-        total = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
-        unmeasured = estimate.info.unmeasured[own]
-        unmeasured = np.where(single[:, None, None, None], above.unmeasured[above.classes[parent]], unmeasured)
-        out.append(LevelVariances(classes.ravel().astype(np.int64), total, unmeasured))
+        precision, said = _children_precision(problem, level - 1, estimates)
+        alone = np.diff(problem.spine.child_offsets(level - 1)) == 1
+        keys = np.stack([above.classes[parents], said[parents], alone[parents], estimate.classes])
+        kinds, classes = np.unique(keys, axis=1, return_inverse=True)
+        total = np.empty((kinds.shape[1], *precision.shape[1:]))
+        for rows in chunks(len(total), total[0].size):
+            upper, of, single, own = kinds[:, rows]
+            total[rows] = _final(estimate.info.covariance[own], precision[of], above.covariance[upper], single == 1)
+        unmeasured = above.unmeasured[:1]
+        if above.unmeasured.any() or estimate.info.any_unmeasured:
+            upper, _, single, own = kinds
+            unmeasured = np.where(
+                (single == 1)[:, None, None, None],
+                _shared(above.unmeasured, upper),
+                estimate.info.unmeasured[own],
+            )
+        known = _known(problem, level, estimate, above, said, kinds)
+        above = LevelVariances(classes.ravel().astype(np.int64), total, off_known(unmeasured, known), known)
+        yield above
+
+
+def _shared(blocks: FloatArray, classes: IntArray) -> FloatArray:
+    """Blocks of some classes; where there is one only, all classes share it."""
+    return blocks[classes if len(blocks) > 1 else 0 * classes]
+
+
+def _known(
+    problem: Problem, level: int, estimate: LevelEstimate, above: LevelVariances, said: IntArray, kinds: IntArray
+) -> FloatArray:
+    """`LevelVariances.known` of a level: of each of `kinds` `(4, n_classes)`, or one that all share.
+
+    Args:
+        problem, level: whose.
+        estimate: of the level.
+        above: of the level above.
+        said: `(n_parents,)` class of each geounit above, by its children.
+        kinds: class of the parent, `said` of the parent, whether an only child, own class.
+    """
+    known = estimate.info.known
+    upper, of, _, own = kinds[:, :1] if len(above.known) == 1 and (known == known[:1]).all() else kinds
+    if not learns_from_family(known[own], _shared(above.known, upper)).any():
+        return np.asarray(known[own])
+    upper, of, _, own = kinds
+    groups = ChildGroups.of(
+        problem.spine.child_offsets(level - 1), estimate.classes, np.zeros((len(said), 0)), counted=True
+    )
+    _, first = np.unique(said, return_index=True)
+    unknown = groups.sum_of_blocks(np.eye(known.shape[-1]) - known)
+    out = np.empty((len(own), *known.shape[1:]))
+    for rows in chunks(len(own), known[0].size):
+        family = unknown[groups.classes[first[of[rows]]]]
+        out[rows] = known_with_family(known[own[rows]], _shared(above.known, upper[rows]), family)
+    return out
+
+
+def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, single: BoolArray) -> FloatArray:
+    """V~ of children with covariances V, whose parents have J and V~ `upper`; all `(n, n_blocks, a, a)`."""
+    gain = covariance @ precision
+    total = covariance - gain @ covariance + gain @ upper @ np.swapaxes(gain, -1, -2)
+    out: FloatArray = np.where(single[:, None, None, None], upper, 0.5 * (total + np.swapaxes(total, -1, -2)))
     return out
 
 
@@ -107,7 +194,7 @@ def unbiased_estimates(
         children = estimates[level - 1].children
         assert children is not None
         moved = basis.fold(above - children.mean)
-        correction = basis.unfold(basis.apply(children.precision, moved))
+        correction = basis.unfold(basis.apply(children.precision, moved, estimates[level - 1].classes))
         single = np.diff(problem.spine.child_offsets(level - 1)) == 1
     step = max(1, CHUNK_CELLS // problem.n_cells)
     for first in range(0, len(estimate.classes), step):
@@ -115,7 +202,7 @@ def unbiased_estimates(
         best = basis.unfold(estimates_of(problem, basis, level, estimate, rows)[0])
         if correction is not None and above is not None:
             parents = problem.spine.levels[level].parents[rows]
-            covariance = estimate.info.covariance[estimate.classes[rows]]
-            best = best + basis.unfold(basis.apply(covariance, basis.fold(correction[parents])))
+            moved = basis.apply(estimate.info.covariance, basis.fold(correction[parents]), estimate.classes[rows])
+            best = best + basis.unfold(moved)
             best = np.where(single[parents][:, None], above[parents], best)
         yield slice(first, int(rows[-1]) + 1), best

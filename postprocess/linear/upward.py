@@ -16,14 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import (
     Information,
     information,
@@ -50,7 +49,7 @@ class LevelEstimate:
     """What the upward pass knows of one level.
 
     Attributes:
-        classes: `(n,)` the class of each geounit: alike leaves share one, any other geounit is its own.
+        classes: `(n,)` the class of each geounit: those that have the same matrices share one.
         own: precision blocks of the level's own measurements, `(n_blocks, a, a)`; of kind 0, where there are several.
         info: precision, covariance, known and unmeasured directions, per class.
         fixed: histograms `(n, n_cells)` on the known directions; None where only zeros are known, and at the leaves.
@@ -66,7 +65,7 @@ class LevelEstimate:
 
 @dataclass(frozen=True, eq=False)
 class ChildrenSum:
-    """The children's estimates, summed: mean m `(n, n_cells)` with precision J `(n, n_blocks, a, a)`, and J m."""
+    """The children's estimates, summed: mean m `(n, n_cells)` and J m; precision J `(n_classes, n_blocks, a, a)`."""
 
     mean: FloatArray
     precision: FloatArray
@@ -187,13 +186,16 @@ def _sum_over_children(
 ) -> tuple[FloatArray, FloatArray | None]:
     """Estimates and fixed parts of a level's geounits, summed over each parent, both `(n_parents, n_cells)`.
 
-    Alike children of one parent are summed before anything else is done with them.
+    Alike leaves of one parent are summed before anything else is done with them.
     """
     parents = problem.spine.levels[level].parents
     n_parents = len(problem.spine.levels[level - 1].geocodes)
-    order = np.lexsort((estimate.classes, parents))
-    key = parents[order] * np.int64(len(estimate.info.known)) + estimate.classes[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
+    if estimate.children is None:
+        order = np.lexsort((estimate.classes, parents))
+        key = parents[order] * np.int64(len(estimate.info.known)) + estimate.classes[order]
+        starts = np.flatnonzero(np.diff(key, prepend=-1))
+    else:
+        order = starts = np.arange(len(parents))
     group_class, group_parent = estimate.classes[order][starts], parents[order][starts]
     sums = LevelSums.of(problem, level, estimate, order, starts)
     mean = np.zeros((n_parents, problem.n_cells))
@@ -256,9 +258,9 @@ class LevelSums:
         small, blocks = basis.summed_to(keep)
         shape = (len(classes), basis.n_asymmetric, *_kept_shape(basis, keep))
 
-        def apply(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+        def apply(matrices: FloatArray, vectors: FloatArray, of: IntArray | None = classes) -> FloatArray:
             kept = vectors.reshape(len(vectors), *small.shape)
-            return small.apply(matrices[:, blocks], kept).reshape(shape)
+            return small.apply(matrices[:, blocks], kept, of).reshape(shape)
 
         term = np.zeros(shape)
         if self.measured:
@@ -272,67 +274,63 @@ class LevelSums:
             assert masks is not None
             _, inverse = with_invariants(basis, zero_projector(basis, masks), self.invariants)
             answers = [answers[rows] for answers in self.invariant_answers]
-            fixed = apply(inverse, invariant_terms(basis, self.invariants, answers, keep))
+            fixed = apply(inverse, invariant_terms(basis, self.invariants, answers, keep), None)
         if fixed is None:
-            return apply(estimate.info.covariance[classes], term), None
-        term -= apply(estimate.info.precision[classes], fixed)
-        return fixed + apply(estimate.info.covariance[classes], term), fixed
+            return apply(estimate.info.covariance, term), None
+        term -= apply(estimate.info.precision, fixed)
+        return fixed + apply(estimate.info.covariance, term), fixed
 
 
 def _parents(
     problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray]
 ) -> LevelEstimate:
     """The level above `below`, from its own measurements and its children; `silent` as from `silent_of`."""
-    offsets = problem.spine.child_offsets(level)
     mean, fixed_sum = _sum_over_children(problem, basis, level + 1, below)
-    starts = offsets[:-1]
-    summed = partial(sum_of_blocks, offsets, below.classes)
+    masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
+    above_all = between = np.zeros(len(masks), dtype=bool)
+    if kinds is not None:
+        above_all = silent[level + 1][problem.spine.child_offsets(level)[:-1]] & ~silent[level]
+        between = (kinds < 0) & ~silent[level]
+        # What is below a geounit that stands for all of it says nothing.
+        mean[above_all] = 0.0
+    kind = np.zeros(len(masks), dtype=np.int8) if kinds is None else np.maximum(kinds, 0)
+    groups = ChildGroups.of(
+        problem.spine.child_offsets(level),
+        below.classes,
+        np.column_stack([masks, kind, above_all, between]),
+        counted=below.children is None,
+    )
+    classes, first = groups.classes, groups.first
+    summed = groups.sum_of_blocks
     identity = np.eye(basis.n_asymmetric)
     inherited = common_known(summed(identity - below.info.known), plain=fixed_sum is None)
     excluded = inherited
     if below.info.any_unmeasured:
         excluded = range_projector(summed(below.info.unmeasured) + inherited)
-    covariance = summed(below.info.covariance)
-    precision_of_children = inverse_off(covariance, excluded)
+    precision_of_children = inverse_off(summed(below.info.covariance), excluded)
     own_of_kinds = own_precisions(basis, problem.measured[level])
     own, full = own_of_kinds[:1], is_full(own_of_kinds) or not below.info.any_unmeasured
-    if (kinds := problem.kinds_of(level)) is not None:
-        above_all = silent[level + 1][starts] & ~silent[level]
-        between = (kinds < 0) & ~silent[level]
-        own = np.where(between[:, None, None, None], 0.0, own_of_kinds[np.maximum(kinds, 0)])
-        # What is below a geounit that stands for all of it says nothing.
-        precision_of_children[above_all], mean[above_all] = 0.0, 0.0
+    if kinds is not None:
+        own = np.where(between[first, None, None, None], 0.0, own_of_kinds[kind[first]])
+        precision_of_children[above_all[first]] = 0.0
         full = full and (is_full(own_of_kinds) or not above_all.any())
         full = full and (not below.info.any_unmeasured or not between.any())
-    zeros = zero_projector(basis, zero_masks(problem, basis, level))
+    zeros = zero_projector(basis, masks[first])
     invariants = invariants_of(problem.constraints.bounds[level])
     known, fixed = zeros, None
     if invariants or fixed_sum is not None:
-        known, inverse = with_invariants(basis, zeros, invariants, inherited - zeros @ inherited)
-        right = np.zeros((len(zeros), basis.n_asymmetric, *basis.symmetric_shape))
+        beyond = inherited - zeros @ inherited
+        known, inverse = with_invariants(basis, zeros, invariants, beyond)
+        right = np.zeros((len(masks), basis.n_asymmetric, *basis.symmetric_shape))
         if invariants:
             right += invariant_terms(basis, invariants, [bound.lower for bound in invariants], everything(basis))
         if fixed_sum is not None:
-            right += basis.apply(inherited - zeros @ inherited, basis.fold(fixed_sum))
-        fixed = basis.unfold(basis.apply(inverse, right))
+            right += basis.apply(beyond, basis.fold(fixed_sum), classes)
+        fixed = basis.unfold(basis.apply(inverse, right, classes))
     info = information(own + precision_of_children, known, full)
-    term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean)))
+    term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean), classes))
     children = ChildrenSum(mean, precision_of_children, term)
-    return LevelEstimate(np.arange(len(zeros)), own_of_kinds[0], info, fixed, children)
-
-
-def sum_of_blocks(offsets: IntArray, classes: IntArray, blocks: FloatArray) -> FloatArray:
-    """Blocks `(n_classes, ...)` of each parent's children, summed: `(n_parents, ...)`; alike children are counted.
-
-    Args:
-        offsets: `(n_parents + 1,)` the children of each parent.
-        classes: of each child.
-    """
-    shape = (len(offsets) - 1, len(blocks))
-    counts = sp.csr_array((np.ones(len(classes)), classes, offsets), shape=shape, copy=True)
-    counts.sum_duplicates()  # in place
-    out: FloatArray = (counts @ blocks.reshape(len(blocks), -1)).reshape(-1, *blocks.shape[1:])
-    return out
+    return LevelEstimate(classes, own_of_kinds[0], info, fixed, children)
 
 
 def upward_pass(

@@ -125,7 +125,7 @@ def test_whole_tables_that_cannot_be_read() -> None:
     for frame, message in (
         (good.drop(columns="age"), "no column 'age'; the table's columns are 'block', 'sex'"),
         (good.set_axis(["block", "sex", "sex"], axis=1), "no column 'age'"),
-        (pd.concat([good, good["age"]], axis=1), "several columns are named 'age'; each may be there once"),
+        (pd.concat([good, good["age"]], axis=1), "several columns are named 'age'; each may occur once"),
         (good[:0], "the table has no rows; at least one is needed"),
         (pa.table({**good.to_dict("list"), "age": [["old"]]}), "found values of type list<.*>; allowed are text and"),
     ):

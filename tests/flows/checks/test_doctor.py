@@ -74,7 +74,7 @@ def test_each_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     version = metadata.version
     monkeypatch.setattr(metadata, "version", lambda name: "2.1.9" if name == "sqlalchemy" else version(name))
     monkeypatch.setitem(SOLVERS, "SCS", lambda: 0.1)
-    monkeypatch.setattr(flows.checks.doctor, "available_memory", lambda: 1000)
+    monkeypatch.setattr(flows.checks.doctor, "memory_for_a_run", lambda _: 1000)
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SPINEWISE_SLIP", "1")
     found = looked(write_town(tmp_path / "in"), out=tmp_path / "file")

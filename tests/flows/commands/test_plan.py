@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +12,12 @@ from project.documents import PROJECT
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
-import flows.plan.cost
 from flows.cli import app
 from flows.estimation.problem import stated_problem, with_values
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
-from flows.plan.cost import MAIN_MB, WORKER_MB, cost_of
+from flows.plan.cost import WORKER_START, cost_of
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up
 from flows.plan.expectation import Expectation
 from flows.plan.release_plan import plan_release
@@ -30,7 +28,6 @@ from pipeline.inputs.geography import read_listed_spine, read_spine
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import read_public_spine
 from pipeline.spec.release_spec import load_spec
-from postprocess.downward.subtrees import cut_of
 from postprocess.linear.downward import variances_of
 from postprocess.linear.expected import MEAN_ABSOLUTE
 from postprocess.linear.upward import basis_of, upward_pass
@@ -62,7 +59,16 @@ def test_table(town: Path) -> None:
     assert "Companion units." in shown
     assert "Where counts are small" in shown
     assert "grown * sex" in shown
-    assert "worker" in shown
+    assert "GB of it for the margins of error" in shown
+    assert "Here it would be done so: about" in shown
+
+
+def test_what_would_not_fit_is_told(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPINEWISE_MEMORY", "0.1")
+    shown = " ".join(invoke(town, "--workers", "2").split())
+    assert "It does not fit here: about" in shown
+    assert "of 0.1 GB, the spine at once, with 1 worker; run would refuse it." in shown
+    assert json.loads(invoke(town, "--json"))["here"]["fits"] is False
 
 
 @pytest.mark.parametrize("bypass", ["false", "true"])
@@ -77,7 +83,7 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
     for universe, stated in zip(job.universes, found["universes"], strict=True):
         problem = with_values(stated_problem(job, universe), job, universe)
         basis = basis_of(problem)
-        variances = variances_of(problem, upward_pass(problem, basis))
+        variances = list(variances_of(problem, upward_pass(problem, basis)))
         queries = {query.name: query for query in universe.strategy.distinct_queries()}
         checked = 0
         for row in stated["expected"]:
@@ -287,19 +293,6 @@ def test_cost_grows(town: Path) -> None:
     """More simulated runs take longer, more workers less; the memory of a worker counts."""
     found = plan_release(town, None, 1)
     more = cost_of(found.spec, found.spine, 4)
-    assert more.seconds < found.cost.seconds
-    assert more.peak_mb > found.cost.peak_mb
-    assert more.core_seconds == found.cost.core_seconds
-
-
-def test_memory_of_a_cut_spine_is_that_of_its_largest_parts(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A spine that is worked on part by part is never held whole, however many parts there are."""
-    found = plan_release(town, None, 1)
-    publish = found.spec.publish.model_copy(update={"margins": False})
-    spec = found.spec.model_copy(update={"publish": publish})
-    monkeypatch.setattr(flows.plan.cost, "NUMBER_MB", 1.0)
-    whole = cost_of(spec, found.spine, 1)
-    monkeypatch.setattr(flows.plan.cost, "cut_of", partial(cut_of, most=1, part=1))
-    cut = cost_of(spec, found.spine, 1)
-    assert cut.peak_mb - MAIN_MB - WORKER_MB < 0.5 * (whole.peak_mb - MAIN_MB)
-    assert cut.core_seconds > whole.core_seconds
+    assert more.seconds < found.way.wanted.seconds
+    assert more.peak_mb > found.way.wanted.peak_mb
+    assert more.core_seconds == found.way.wanted.core_seconds + 4 * WORKER_START

@@ -157,7 +157,7 @@ def test_missing_and_double_columns(tmp_path: Path) -> None:
     )
     write_csv(tmp_path / "a.csv", "a,b,b\n1,2,3\n")
     assert fails(tmp_path / "a.csv", ["A"]) == "a.csv: no column 'A'; the file's columns are 'a', 'b', 'b'"
-    assert fails(tmp_path / "a.csv", ["b"]) == "a.csv: several columns are named 'b'; each may be there once"
+    assert fails(tmp_path / "a.csv", ["b"]) == "a.csv: several columns are named 'b'; each may occur once"
     assert len(read(tmp_path / "a.csv", ["a"])) == 1, "a column that is not needed may be there twice"
 
 
@@ -181,7 +181,7 @@ def test_csv_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\nx,1\ncafé,2\n".encode("latin-1"))
     assert fails(path) == (
-        'a.csv, line 3: the text is not in UTF-8; write the file in UTF-8, or say its encoding, as encoding = "cp1252"'
+        'a.csv, line 3: the text is not in UTF-8; write the file in UTF-8, or state its encoding: encoding = "cp1252"'
     )
     assert [row["b"] for row in read(path, ["b"])] == ["1", "2"]
 

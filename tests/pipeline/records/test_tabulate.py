@@ -352,7 +352,7 @@ def test_numbers_as_geocodes(tmp_path: Path) -> None:
     )
     letters = spine_from_table(pa.table({"leaf": ["1100", "2A"]}), ["leaf"])
     assert fails(spec(path), letters) == (
-        f"{start}geocode '2A' of the spine cannot be told from a number; write the column as text"
+        f"{start}geocode '2A' of the spine cannot be distinguished from a number; write the column as text"
     )
     path = write(tmp_path / "a.parquet", {**rows_of(2, {}), "block": [1100.0, None]})
     assert fails(spec(path)) == (

@@ -221,7 +221,7 @@ def test_a_read_only_place_is_said_so(root: Path, monkeypatch: pytest.MonkeyPatc
     root.mkdir(parents=True)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with (
-        pytest.raises(InputError, match=r"cannot write to .*read-only or belongs to somebody else"),
+        pytest.raises(InputError, match=r"cannot write to .*read-only or belongs to another user"),
         open_run(root, IDENTITY),
     ):
         pass

@@ -13,6 +13,7 @@ from oracles.random_problems import random_problem
 from postprocess.downward import tasks as level_task
 from postprocess.downward.level import SolverReport, downward_level
 from postprocess.errors import SolverError
+from postprocess.families import solve
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.problem import Problem
 
@@ -109,9 +110,7 @@ def test_the_sample_is_compared_with_cvxpy() -> None:
 
 def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seeded fault in the batched solver is caught by the comparison with cvxpy."""
-    from postprocess.downward.level import level as downward
-
-    right = downward.solve_batched
+    right = solve.solve_batched
 
     def wrong(families):
         out = right(families)
@@ -120,7 +119,7 @@ def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch)
             for one in out
         ]
 
-    monkeypatch.setattr(downward, "solve_batched", wrong)
+    monkeypatch.setattr(solve, "solve_batched", wrong)
     problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
     with pytest.raises(SolverError, match=r"level\d \w+ \(its level\d children\): the batched solver and cvxpy"):
         release(problem)

@@ -77,7 +77,7 @@ def coverage(misstated: float) -> dict[tuple[str, int], float]:
         problem = measured_problem(spine, truth, seed, misstated=misstated)
         basis = basis_of(problem)
         estimates = upward_pass(problem, basis)
-        variances = variances_of(problem, estimates)
+        variances = list(variances_of(problem, estimates))
         released: list[sp.csr_array] = []
         for level, estimate in enumerate(estimates):
             above = released[-1] if released else None
@@ -85,9 +85,9 @@ def coverage(misstated: float) -> dict[tuple[str, int], float]:
         tables = [PublishedTable(m.marginal.name, level, m.marginal) for level in range(3) for m in problem.measured[0]]
 
         def draw(
-            replicate: int, level: int, query: int, shape: tuple[int, int], problem: Problem = problem
+            replicate: int, level: int, query: int, first: int, shape: tuple[int, int], problem: Problem = problem
         ) -> np.ndarray:
-            noise = np.random.default_rng([7, replicate, level, query])
+            noise = np.random.default_rng([7, replicate, level, query, first])
             return np.rint(noise.normal(0, problem.measured[level][query].variance ** 0.5, shape)).astype(np.int64)
 
         errors = [ErrorCounts.empty(t, basis, variances[t.level]) for t in tables]
@@ -139,7 +139,7 @@ def test_where_nothing_is_known_no_margin_is_made_up() -> None:
     spine = skewed_spine()
     problem = measured_problem(spine, level_sums(spine, np.ones((600, 8), dtype=np.int64)), 1)
     basis = basis_of(problem)
-    variances = variances_of(problem, upward_pass(problem, basis))[2]
+    variances = list(variances_of(problem, upward_pass(problem, basis)))[2]
     unknown = replace(variances, unmeasured=np.ones_like(variances.covariance))
     errors = ErrorCounts.empty(table, basis, unknown)
     assert (margins(table, basis, unknown, errors, np.full((600, 1), 3), slice(None)) == UNKNOWN).all()
@@ -154,7 +154,7 @@ def test_errors_of_any_size_are_told_apart() -> None:
         measured=tuple(tuple(replace(one, variance=one.variance * 1e8) for one in lv) for lv in problem.measured),
     )
     basis = basis_of(noisy)
-    variances = variances_of(noisy, upward_pass(noisy, basis))
+    variances = list(variances_of(noisy, upward_pass(noisy, basis)))
     marginal = noisy.measured[0][0].marginal
     errors = ErrorCounts.empty(PublishedTable("t", 2, marginal), basis, variances[2])
     standard = np.sqrt(variances[2].of_answers(basis, marginal)).max()

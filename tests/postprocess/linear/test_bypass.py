@@ -35,7 +35,7 @@ def test_both_passes_equal_dense_least_squares(
     problem = bypassed(problem)
     basis = basis_of(problem)
     estimates = upward_pass(problem, basis)
-    variances = variances_of(problem, estimates)
+    variances = list(variances_of(problem, estimates))
     marginals = random_marginals(np.random.default_rng(seed), problem.shape, recode=False)
     above = None
     for level in range(problem.spine.n_levels):

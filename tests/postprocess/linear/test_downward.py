@@ -21,7 +21,7 @@ def test_equals_dense_least_squares(seed: int, zeros: bool, invariants: bool, ro
     problem, _ = random_problem(seed, zeros=zeros, invariants=invariants, roots=roots, shape=(3, 2, 2), n_levels=3)
     basis = basis_of(problem)
     estimates = upward_pass(problem, basis)
-    variances = variances_of(problem, estimates)
+    variances = list(variances_of(problem, estimates))
     marginals = random_marginals(np.random.default_rng(seed), problem.shape, recode=False)
     above = None
     for level in range(problem.spine.n_levels):
@@ -44,7 +44,7 @@ def test_what_was_not_measured_is_marked() -> None:
     for seed in range(30):
         problem, _ = random_problem(seed, complete=False, n_levels=2, shape=(3, 2))
         basis = basis_of(problem)
-        variances = variances_of(problem, upward_pass(problem, basis))
+        variances = list(variances_of(problem, upward_pass(problem, basis)))
         detailed = next(m for m in random_marginals(np.random.default_rng(0), (3, 2), recode=False) if m.size == 6)
         marked += int(np.isnan(variances[1].of_answers(basis, detailed)).any())
     assert marked > 5
@@ -56,7 +56,7 @@ def test_topdown_variances_by_simulation(seed: int) -> None:
     problem, _ = random_problem(seed, estimator="topdown", n_levels=2, shape=(2, 2), recode=False)
     basis = basis_of(problem)
     estimates = upward_pass(problem, basis)
-    variances = variances_of(problem, estimates)
+    variances = list(variances_of(problem, estimates))
     cells = np.arange(4)
     n = len(problem.spine.levels[1])
     if n == 1:
@@ -79,7 +79,7 @@ def test_topdown_variances_where_some_children_have_zeros(seed: int) -> None:
     problem, _ = random_problem(seed, zeros=True, estimator="topdown", n_levels=2, shape=(3, 2), recode=False)
     basis = basis_of(problem)
     estimates = upward_pass(problem, basis)
-    variances = variances_of(problem, estimates)
+    variances = list(variances_of(problem, estimates))
     cells = np.arange(6)
     top = basis.restricted(estimates[0].info.covariance, cells)[estimates[0].classes]
     own = basis.restricted(estimates[1].info.covariance, cells)[estimates[1].classes]

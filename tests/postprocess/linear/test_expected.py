@@ -33,7 +33,7 @@ def test_equals_the_estimation(seed: int) -> None:
         n_levels=3 + seed % 2,
     )
     basis = basis_of(problem)
-    expected = variances_of(problem, upward_pass(problem, basis))
+    expected = list(variances_of(problem, upward_pass(problem, basis)))
     classes = geounit_classes(problem, basis)
     found = covariances(classes, own(problem, basis), "full")
     for marginal in random_marginals(np.random.default_rng(seed), problem.shape, recode=True):
@@ -47,7 +47,7 @@ def test_equals_the_estimation(seed: int) -> None:
 def test_equals_the_topdown_estimation(seed: int) -> None:
     problem, _ = random_problem(seed, estimator="topdown", n_levels=3, shape=(2, 3))
     basis = basis_of(problem)
-    expected = variances_of(problem, upward_pass(problem, basis))
+    expected = list(variances_of(problem, upward_pass(problem, basis)))
     classes = geounit_classes(problem, basis)
     found = covariances(classes, own(problem, basis), "topdown")
     for marginal in random_marginals(np.random.default_rng(seed), problem.shape, recode=True):
@@ -108,7 +108,7 @@ def test_bypassed_geounits(seed: int, estimator: str) -> None:
     problem, _ = random_problem(seed, shape=(3, 2), n_levels=4, zeros=seed % 3 == 0 and estimator == "full")
     problem = replace(bypassed(problem), estimator=estimator)
     basis = basis_of(problem)
-    expected = variances_of(problem, upward_pass(problem, basis))
+    expected = list(variances_of(problem, upward_pass(problem, basis)))
     classes = geounit_classes(problem, basis)
     found = covariances(classes, [own_precisions(basis, level) for level in problem.measured], estimator)
     for marginal in random_marginals(np.random.default_rng(seed), problem.shape, recode=True):

@@ -271,7 +271,7 @@ def test_folders_without_the_files(files_2020: Path, tmp_path: Path) -> None:
     (folder / "zz000022020.pl").rename(folder / "other.txt")
     assert "zz000022020.pl is missing" in fails(folder, tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    assert "no file of a P.L. 94-171 summary file is there" in fails(tmp_path / "empty", tmp_path / "out")
+    assert "no file of a P.L. 94-171 summary file was found" in fails(tmp_path / "empty", tmp_path / "out")
     assert "does not exist" in fails(tmp_path / "nowhere", tmp_path / "out")
     (tmp_path / "text").write_text("no zip")
     assert "neither a folder nor a zip file" in fails(tmp_path / "text", tmp_path / "out")

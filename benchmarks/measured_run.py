@@ -1,0 +1,80 @@
+"""One release in a process of its own, without an engine: what it used of processors and memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+PROJECT = Path(__file__).resolve().parent.parent
+#: Seconds between two looks at the memory.
+LOOK = 0.4
+_RUN = """
+import sys
+from pathlib import Path
+from flows.execution.threads import limit_threads
+limit_threads()
+from flows.execution.steps import Silent
+from flows.runs.request import Request, check_request
+from flows.runs.run import run_release
+spec, out, workers = sys.argv[1:4]
+run_release(check_request(Request(Path(spec), Path(out), None, int(workers), None)), Silent())
+"""
+
+
+@dataclass(frozen=True)
+class Used:
+    """What a run used.
+
+    Attributes:
+        core_seconds: user and system time of all its processes.
+        seconds: elapsed.
+        peak_mb: most memory of all its processes at a time: resident, each shared page counted once (PSS).
+    """
+
+    core_seconds: float
+    seconds: float
+    peak_mb: float
+
+
+def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None = None) -> Used:
+    """Run the spec.
+
+    Args:
+        most_mb: the run is killed where it takes more.
+
+    Raises:
+        RuntimeError: it failed, or was killed; the message has its last lines.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+    before, began, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), 0.0
+    with (out / "stderr.txt").open("w+", encoding="utf-8") as said:
+        command = [sys.executable, "-c", _RUN, str(spec), str(out), str(workers)]
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=said)
+        while process.poll() is None:
+            peak = max(peak, memory_of(process.pid) / 1e6)
+            if most_mb is not None and peak > most_mb:
+                process.kill()
+            time.sleep(LOOK)
+        if process.returncode:
+            said.seek(0)
+            raise RuntimeError(f"exit status {process.returncode}, peak {peak:.0f} MB: {said.read()[-2000:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    core = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return Used(core, time.monotonic() - began, peak)
+
+
+def memory_of(pid: int) -> int:
+    """Bytes of memory of a process and those that it has started; a page that n share counts 1/n in each."""
+    try:
+        process = psutil.Process(pid)
+        return sum(one.memory_full_info().pss for one in [process, *process.children(recursive=True)])
+    except psutil.Error:  # one has just ended
+        return 0

@@ -1,0 +1,138 @@
+"""How large the work on a universe is, from its spec and the spine alone: what the model of the cost is stated in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from flows.estimation.constraints import marginal_of
+from geography.spine import Spine
+from pipeline.model.universe import Universe
+from postprocess.algebra import Basis
+from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS
+from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
+from postprocess.linear.alike import ChildGroups
+
+#: Records in a leaf, and the cells that those of an area fill at least where a schema has several attributes: not known
+#: to a plan, so typical ones are taken.
+RECORDS, FILLED = 40.0, 50.0
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the work on one universe is made of; numbers are those of an array, before their size in bytes.
+
+    Attributes:
+        geounits: of all levels.
+        cells: of the schema.
+        filled: cells of a geounit that are thought not to be empty, added up over all levels.
+        measured: noisy answers.
+        above: cells of the geounits above the leaves, dense.
+        matrices: numbers of the matrices of the upward pass: one for alike geounits.
+        final: numbers of the covariances after both passes, of two levels at a time.
+        squares: squares of the cells of each geounit's family that are not empty, added up; few cells count less.
+        checked: of these, those of the families that cvxpy solves again.
+        cubes: operations on the matrices.
+        batch: cells of the largest batch of families.
+        published: numbers in tables.
+        widest: answers of the largest table.
+    """
+
+    geounits: int
+    cells: int
+    filled: float
+    measured: int
+    above: int
+    matrices: int
+    final: int
+    squares: float
+    checked: float
+    cubes: float
+    batch: float
+    published: int
+    widest: int
+
+    @classmethod
+    def of(cls, universe: Universe, spine: Spine) -> Size:
+        """The size of a universe's work."""
+        shape, cells = universe.schema.shape, universe.schema.n_cells
+        counts = [len(level) for level in spine.levels]
+        basis = _basis(universe)
+        block = basis.n_blocks * basis.n_asymmetric**2
+        upward, final = _alike(spine, whole=not universe.bounds)
+        in_family = [float(cells), *(_filled(shape, spine.n_leaves / n) for n in counts[:-1])]
+        squares = [n * k * k * min(k, 100.0) / 100.0 for n, k in zip(counts, in_family, strict=True)]
+        at_once = [
+            min(n * cells, BATCH_CELLS, max(1.0, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k))) * k)
+            for n, k in zip(counts, in_family, strict=True)
+        ]
+        return cls(
+            geounits=sum(counts),
+            cells=cells,
+            filled=sum(n * _filled(shape, spine.n_leaves / n) for n in counts),
+            measured=sum(
+                n * one.query.size
+                for n, strategy in zip(counts, universe.strategy.levels, strict=True)
+                for one in strategy.queries
+            ),
+            above=sum(counts[:-1]) * cells,
+            matrices=sum(upward) * block,
+            final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
+            squares=sum(squares),
+            checked=_checked(counts, in_family, squares),
+            cubes=float(sum(upward) * block * basis.n_asymmetric) + float(cells) ** 3,
+            batch=max(at_once),
+            published=sum(
+                counts[spine.index_of(level)] * one.query.size for one in universe.tables for level in one.levels
+            ),
+            widest=max((one.query.size for one in universe.tables), default=0),
+        )
+
+
+def _filled(shape: Sequence[int], leaves: float) -> float:
+    """Cells that are thought not to be empty in an area of so many leaves: all, or the root of the records."""
+    cells = float(math.prod(shape))
+    several = sum(size > 1 for size in shape) > 1
+    return min(cells, max(FILLED, math.sqrt(RECORDS * leaves))) if several else cells
+
+
+def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> float:
+    """The part of the squares in the sample that cvxpy solves again: not those of large families."""
+    parents = sum(counts[:-1])
+    small = sum(one for one, k in zip(squares[1:], in_family[1:], strict=True) if k * k < CHECKED_NUMBERS)
+    return small * min(1.0, CHECKED_LEAST / max(1, parents))
+
+
+def _basis(universe: Universe) -> Basis:
+    """The basis of the measurements, as far as the spec tells it."""
+    queries = [*universe.strategy.distinct_queries(), *universe.passes, *(bound.query for bound in universe.bounds)]
+    shape = universe.schema.shape
+    zeros = universe.structural_zeros.reshape(shape)
+    uneven = [j for j in range(len(shape)) if not np.array_equal(zeros, np.roll(zeros, 1, axis=j))]
+    return Basis.of(shape, [marginal_of(query) for query in queries], uneven)
+
+
+def _alike(spine: Spine, *, whole: bool) -> tuple[list[int], list[int]]:
+    """How many different matrices each level has, in the upward pass and after both.
+
+    Args:
+        whole: leaves do not differ in their zeros; else every parent is taken to have its own matrix.
+    """
+    n = [len(level) for level in spine.levels]
+    if not whole:
+        return [*n[:-1], min(n[-1], 64)], n
+    below, upward = np.zeros(n[-1], dtype=np.int64), [np.zeros(n[-1], dtype=np.int64)]
+    for level in range(spine.n_levels - 2, -1, -1):
+        nothing = np.zeros((n[level], 0), dtype=np.int8)
+        groups = ChildGroups.of(spine.child_offsets(level), below, nothing, counted=level == spine.n_levels - 2)
+        below = groups.classes
+        upward.append(below)
+    upward.reverse()
+    final = [upward[0]]
+    for level in range(1, spine.n_levels):
+        keys = np.stack([final[-1][spine.levels[level].parents], upward[level]])
+        final.append(np.unique(keys, axis=1, return_inverse=True)[1].ravel())
+    return [int(one.max()) + 1 for one in upward], [int(one.max()) + 1 for one in final]

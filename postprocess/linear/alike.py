@@ -1,0 +1,69 @@
+"""Which parents have the same matrices: those that are measured alike, with the same zeros and alike children.
+
+Their precisions and covariances are worked out once. With single years of age such a matrix has 91 x 91 numbers, and
+seven thousand parents have some ten different ones.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from postprocess.arrays import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ChildGroups:
+    """The parents of a level in classes, with the children of one parent of each class.
+
+    Attributes:
+        classes: `(n,)` of each parent; numbered as they first occur.
+        first: `(n_classes,)` the first parent of each class.
+        children: `(n_classes, n_classes of the children)` how many children of which class it has.
+    """
+
+    classes: IntArray
+    first: IntArray
+    children: sp.csr_array
+
+    @classmethod
+    def of(cls, offsets: IntArray, below: IntArray, features: NDArray[np.generic], *, counted: bool) -> ChildGroups:
+        """Groups of parents.
+
+        Args:
+            offsets: `(n + 1,)` the children of each parent.
+            below: class of each child.
+            features: `(n, m)` small whole numbers in which parents of one class do not differ.
+            counted: alike children are counted; else sums are over the children one by one, in their order, so that
+                they come out the same to the last bit however the classes are numbered.
+        """
+        keys = np.ascontiguousarray(features, dtype=np.int8)
+        if counted:
+            below = below[np.lexsort((below, np.repeat(np.arange(len(keys)), np.diff(offsets))))]
+        known: dict[tuple[bytes, bytes], int] = {}
+        classes = np.empty(len(keys), dtype=np.int64)
+        first: list[int] = []
+        for i, (start, end) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+            key = keys[i].tobytes(), below[start:end].tobytes()
+            number = known.setdefault(key, len(known))
+            if number == len(first):
+                first.append(i)
+            classes[i] = number
+        found = np.array(first, dtype=np.int64)
+        sizes = np.diff(offsets)[found]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        members = below[np.repeat(offsets[found] - starts[:-1], sizes) + np.arange(starts[-1])]
+        shape = (len(found), int(below.max(initial=-1)) + 1)
+        children = sp.csr_array((np.ones(len(members)), members, starts), shape=shape)
+        if counted:
+            children.sum_duplicates()
+        return cls(classes, found, children)
+
+    def sum_of_blocks(self, blocks: FloatArray) -> FloatArray:
+        """Blocks of the children's classes `(n, ...)` summed over the children of a parent of each class."""
+        flat = blocks[: self.children.shape[1]].reshape(self.children.shape[1], -1)
+        out: FloatArray = (self.children @ flat).reshape(-1, *blocks.shape[1:])
+        return out

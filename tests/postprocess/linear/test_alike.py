@@ -1,0 +1,86 @@
+"""Parents in classes: each has the sums of its own children, and single years of age need few matrices."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from oracles.random_problems import level_sums, random_problem
+
+from geography.spine import Level, Spine
+from postprocess import algebra
+from postprocess.linear import information
+from postprocess.linear.alike import ChildGroups
+from postprocess.linear.downward import variances_of
+from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.problem import Constraints, Marginal, Measured, Problem
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_the_sums_of_a_class_are_those_of_each_of_its_parents(counted: bool) -> None:
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(1, 4, 300)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    below, features = rng.integers(0, 3, offsets[-1]), rng.integers(0, 2, (300, 2))
+    blocks = rng.normal(size=(3, 2, 4, 4))
+    groups = ChildGroups.of(offsets, below, features, counted=counted)
+    sums = groups.sum_of_blocks(blocks)
+    for i in range(300):
+        own = blocks[below[offsets[i] : offsets[i + 1]]].sum(axis=0)
+        assert np.allclose(sums[groups.classes[i]], own, rtol=0, atol=1e-12)
+        assert (features[i] == features[groups.first[groups.classes[i]]]).all()
+    kinds = {
+        (tuple(f), tuple(sorted(below[a:b])) if counted else tuple(below[a:b]))
+        for f, a, b in zip(features.tolist(), offsets, offsets[1:], strict=False)
+    }
+    assert len(groups.first) == len(kinds) < 300
+
+
+def years_of_age(districts: int) -> Problem:
+    """A country of districts with 4 to 6 areas each; 91 single years, groups of five, the total."""
+    rng = np.random.default_rng(3)
+    children = rng.integers(4, 7, districts)
+    areas = int(children.sum())
+    levels = (
+        Level("country", np.array(["c"]), np.array([-1])),
+        Level("district", np.array([f"c{i:05d}" for i in range(districts)]), np.zeros(districts, dtype=np.int64)),
+        Level("area", np.array([f"c{i:07d}" for i in range(areas)]), np.repeat(np.arange(districts), children)),
+    )
+    spine = Spine(levels)
+    truth = level_sums(spine, rng.poisson(9, (areas, 91)))
+    queries = [Marginal("total", (np.zeros(91, dtype=np.int64),)), Marginal("groups", (np.arange(91) // 5,))]
+    queries.append(Marginal("detailed", (np.arange(91),)))
+    measured = tuple(
+        tuple(
+            Measured(q, q.answer(counts) + np.rint(rng.normal(0, 3, (len(counts), q.size))).astype(int), 9.0)
+            for q in queries
+        )
+        for counts in truth
+    )
+    return Problem(spine, (91,), measured, Constraints(np.zeros(91, dtype=bool), ((), (), ())), ())
+
+
+def test_single_years_of_age_take_a_few_matrices_and_little_memory() -> None:
+    problem = years_of_age(2000)
+    basis = basis_of(problem)
+    assert basis.n_asymmetric == 91
+    tracemalloc.start()
+    estimates = upward_pass(problem, basis)
+    for level in variances_of(problem, estimates):
+        assert len(level.covariance) <= 3
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert [len(one.info.covariance) for one in estimates] == [1, 3, 1]
+    # One matrix a district would take 132 MB, in each of a dozen arrays.
+    assert peak < 150e6, f"{peak / 1e6:.0f} MB"
+
+
+def test_what_is_looked_up_or_inverted_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, _ = random_problem(5, n_levels=4, zeros=True, invariants=True)
+    whole = upward_pass(problem, basis_of(problem))
+    for module in (algebra, information):
+        monkeypatch.setattr(module, "CHUNK_NUMBERS", 1)
+    for one, other in zip(whole, upward_pass(problem, basis_of(problem)), strict=True):
+        assert np.array_equal(one.info.covariance, other.info.covariance)
+        assert one.children is None or np.array_equal(one.children.term, other.children.term)
