@@ -221,7 +221,7 @@ def test_a_wrong_encoding_is_told(tmp_path: Path) -> None:
     """The encoding that the spec names is the one in the message."""
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\nx,1\né,2\n".encode("cp1252"))
-    with pytest.raises(RecordsError, match=r"line 3: the text is not in ascii, as encoding says"):
+    with pytest.raises(RecordsError, match=r"line 3: the text is not in ascii, as its encoding states"):
         list(open_records(path, ["a"], 10, text=TextFormat(encoding="ascii")).chunks())
 
 
