@@ -24,11 +24,11 @@ class SpecError(InputError):
 
 
 class RecordsError(InputError):
-    """The records are wrong; the message names the column, how many rows, the first of them, what is allowed."""
+    """The records are wrong; the message names the column, the number of rows, the first ones, what is allowed."""
 
 
 class ReleaseError(SpinewiseError):
-    """A release directory is not what it says it is, or cannot be written."""
+    """A release directory is damaged or contradicts itself, or cannot be written."""
 
 
 class MemoryShortError(SpinewiseError):
@@ -47,7 +47,7 @@ class BudgetRefusedError(SpinewiseError):
 
 
 class RefusedError(SpinewiseError):
-    """A step that sees the records has failed; why is in a file that only its owner can read.
+    """A step that sees the records has failed; the reason is in a file that only its owner can read.
 
     Attributes:
         details: the file.

@@ -1,4 +1,4 @@
-"""A finished release as its readers have it, from public files alone: the one way in which one is opened."""
+"""A finished release as its readers see it, from public files alone: the only way to open one."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ def release_at(folder: Path) -> RunDirectory:
 
 
 def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
-    """The finished release in `folder`, see `release_at`; its spec and spine are read, the rest when it is asked for.
+    """The finished release in `folder`, see `release_at`; its spec and spine are read, the rest on demand.
 
     Args:
+        folder: a run's directory, or its public/ folder.
         check_hashes: compare every public file with its hash in the manifest first.
 
     Raises:

@@ -229,7 +229,7 @@ def _note_person_numbers(records: RecordSource, result: Validation) -> None:
     with suppress(InputError):  # a file that cannot be read is told elsewhere
         names = [name for name in column_names(records.file, text=records.text_format) if name != records.geocode]
         numbers = find_person_numbers(records.file, names, text=records.text_format)
-        result.remarks += [f"{records.file}: {number.told}" for number in numbers]
+        result.remarks += [f"{records.file}: {number.warning}" for number in numbers]
 
 
 def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:
@@ -275,7 +275,7 @@ def _findings(log: MistakeLog) -> list[Finding]:
     return [
         Finding(
             "records",
-            f"{log.file}, {problem.tell(lines)}",
+            f"{log.file}, {problem.message(lines)}",
             str(log.file),
             problem.where,
             problem.what,

@@ -55,7 +55,7 @@ def pl94171(
 
     imported = import_pl94171(path, out, strict=strict)
     console = error_console()
-    for line in imported.told:
+    for line in imported.messages:
         console.print(line)
     if imported.mismatches:
         console.print(f"Warning: some tables do not fit each other; all of it is in {out / 'mismatches.csv'}")
@@ -179,6 +179,6 @@ def table(
     )
     imported = import_table(request, out)
     console = error_console()
-    for line in imported.told:
+    for line in imported.messages:
         console.print(line)
     typer.echo(imported.spec)

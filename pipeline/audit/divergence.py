@@ -1,4 +1,4 @@
-"""How well the outcomes of two neighbouring inputs can be told apart, claimed and found.
+"""How well the outcomes of two neighbouring inputs can be distinguished, as claimed and as found.
 
 The hockey-stick divergence of P from Q at epsilon is the largest P(S) - exp(epsilon) Q(S) over all sets S of outcomes:
 the least delta for which the pair is (epsilon, delta)-private. A claim bounds it from above; runs bound it from below,
@@ -39,13 +39,14 @@ def claimed_delta(uses: Sequence[tuple[NoiseSpec, int]], epsilons: Sequence[floa
 
     Args:
         uses: each noise, and how many numbers with it move.
+        epsilons: at which the divergence is computed.
     """
     losses: NDArray[np.float64] = np.array([1.0])
     start = 0
     for spec, moved in uses:
-        one, least = _loss(spec)
+        single, least = _loss(spec)
         for _ in range(moved):
-            losses, start = fftconvolve(losses, one), start + least
+            losses, start = fftconvolve(losses, single), start + least
     values = (start + np.arange(losses.size)) * _STEP
     return [float((losses * -np.expm1(np.minimum(epsilon - values, 0.0))).sum()) for epsilon in epsilons]
 
@@ -58,22 +59,22 @@ def _loss(spec: NoiseSpec) -> tuple[NDArray[np.float64], int]:
     loss = (1 - 2 * x) / (2 * scale) if spec.mechanism == "discrete_gaussian" else (np.abs(x - 1) - np.abs(x)) / scale
     used = chances > 1e-15
     steps = np.ceil(loss[used] / _STEP - 1e-9).astype(np.int64)
-    found: NDArray[np.float64] = np.bincount(steps - steps.min(), weights=chances[used]).astype(np.float64)
-    return found, int(steps.min())
+    distribution: NDArray[np.float64] = np.bincount(steps - steps.min(), weights=chances[used]).astype(np.float64)
+    return distribution, int(steps.min())
 
 
 def log_likelihood_ratio(
-    values: NDArray[np.int64], one: NDArray[np.int64], other: NDArray[np.int64], spec: NoiseSpec
+    values: NDArray[np.int64], first: NDArray[np.int64], other: NDArray[np.int64], spec: NoiseSpec
 ) -> float:
-    """ln of how much likelier the noisy `values` are if the truth is `one` than if it is `other`."""
+    """The logarithm ln of how much likelier the noisy `values` are if the truth is `first` than if it is `other`."""
     scale = float(spec.scale)
     if spec.mechanism == "discrete_gaussian":
-        return float(((values - other) ** 2 - (values - one) ** 2).sum() / (2 * scale))
-    return float((np.abs(values - other) - np.abs(values - one)).sum() / scale)
+        return float(((values - other) ** 2 - (values - first) ** 2).sum() / (2 * scale))
+    return float((np.abs(values - other) - np.abs(values - first)).sum() / scale)
 
 
 def divergence_bounds(
-    one: NDArray[np.float64], other: NDArray[np.float64], epsilons: Sequence[float], alpha: float
+    left: NDArray[np.float64], right: NDArray[np.float64], epsilons: Sequence[float], alpha: float
 ) -> list[LowerBound]:
     """Lower bounds on delta from the outcomes of runs, the larger of both directions.
 
@@ -83,34 +84,37 @@ def divergence_bounds(
     bounds together are wrong with probability `alpha` at most.
 
     Args:
-        one, other: `(runs, numbers)` outcomes of each run on the two inputs.
+        left: `(runs, numbers)` outcomes of each run on one of the inputs.
+        right: the same on the other.
+        epsilons: at which delta is bounded.
+        alpha: the probability, 0 to 1, that any of the bounds is wrong.
     """
     each = alpha / (4 * len(epsilons))  # two limits in each of two directions
-    if one.shape[1] == 1:
-        runs = one[:, 0], other[:, 0]
+    if left.shape[1] == 1:
+        runs = left[:, 0], right[:, 0]
         both = (runs, (-runs[1], -runs[0]))
-        found = [[_difference(pair, epsilon, epsilon, each) for pair in both] for epsilon in epsilons]
+        deltas_of = [[_difference(pair, epsilon, epsilon, each) for pair in both] for epsilon in epsilons]
     else:
-        choosing = one[::_CHOOSING], other[::_CHOOSING]
+        choosing = left[::_CHOOSING], right[::_CHOOSING]
         weights = _discriminant(*choosing)
         first = (choosing[0] @ weights, choosing[1] @ weights)
-        rest = [np.delete(scores, np.s_[::_CHOOSING], axis=0) @ weights for scores in (one, other)]
+        rest = [np.delete(scores, np.s_[::_CHOOSING], axis=0) @ weights for scores in (left, right)]
         chosen = (first, (-first[1], -first[0]))
         bounding = ((rest[0], rest[1]), (-rest[1], -rest[0]))
-        found = [
+        deltas_of = [
             [
                 _difference(last, _threshold(start, epsilon, each), epsilon, each)
                 for start, last in zip(chosen, bounding, strict=True)
             ]
             for epsilon in epsilons
         ]
-    return [LowerBound(epsilon, max(0.0, *deltas)) for epsilon, deltas in zip(epsilons, found, strict=True)]
+    return [LowerBound(epsilon, max(0.0, *deltas)) for epsilon, deltas in zip(epsilons, deltas_of, strict=True)]
 
 
-def _discriminant(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """`(numbers,)` weights whose sum tells the two best apart, were they normal with one covariance."""
-    spread = np.cov(one, rowvar=False) + np.cov(other, rowvar=False)
-    weights: NDArray[np.float64] = np.linalg.pinv(spread, rcond=1e-6) @ (one.mean(axis=0) - other.mean(axis=0))
+def _discriminant(first: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """`(numbers,)` weights whose sum distinguishes the two best, were they normal with one covariance."""
+    spread = np.cov(first, rowvar=False) + np.cov(other, rowvar=False)
+    weights: NDArray[np.float64] = np.linalg.pinv(spread, rcond=1e-6) @ (first.mean(axis=0) - other.mean(axis=0))
     return weights
 
 

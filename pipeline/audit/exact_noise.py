@@ -63,6 +63,8 @@ def reference_draws(spec: NoiseSpec, count: int, uniform: Uniform) -> NDArray[np
     """`(count,)` draws by rejection, exact in whole numbers: Canonne, Kamath and Steinke 2020, algorithms 1 to 3.
 
     Args:
+        spec: the mechanism and its scale.
+        count: number of draws.
         uniform: gives a uniform whole number from 0 to below its argument.
     """
     if spec.mechanism == "discrete_laplace":

@@ -23,7 +23,7 @@ class Finding:
         passed: whether it is as it should be, and the test was shown able to fail.
         value: the number that decides, such as a p value; None where there is none.
         limit: what it was compared with.
-        detail: in words.
+        detail: a description.
     """
 
     group: str
@@ -50,20 +50,23 @@ class Audit:
 
     @property
     def passed(self) -> bool:
+        """Whether every check passed."""
         return all(finding.passed for finding in self.findings)
 
     @property
     def failed(self) -> tuple[Finding, ...]:
+        """The findings of the checks that failed, in order."""
         return tuple(finding for finding in self.findings if not finding.passed)
 
     def groups(self) -> dict[str, list[Finding]]:
         """The findings by group, in order."""
-        found: dict[str, list[Finding]] = {}
+        by_group: dict[str, list[Finding]] = {}
         for finding in self.findings:
-            found.setdefault(finding.group, []).append(finding)
-        return found
+            by_group.setdefault(finding.group, []).append(finding)
+        return by_group
 
     def as_dict(self) -> dict[str, object]:
+        """The audit as JSON has it: title, result, what was audited, and every finding."""
         return {
             "title": self.title,
             "passed": self.passed,
@@ -73,16 +76,19 @@ class Audit:
 
 
 def certain(group: str, check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Finding:
-    """A finding of something that holds or does not; `well` says what was looked at where nothing is wrong."""
-    found = list(problems)
-    shown = "; ".join(found[:5]) + (f"; and {len(found) - 5} more" if found[5:] else "")
-    return Finding(group, check, subject, not found, detail=shown or well)
+    """A finding of something that holds or does not; `well` describes what was checked where nothing is wrong."""
+    listed = list(problems)
+    detail = "; ".join(listed[:5]) + (f"; and {len(listed) - 5} more" if listed[5:] else "")
+    return Finding(group, check, subject, not listed, detail=detail or well)
 
 
 def statistical(group: str, check: str, subject: str, p_value: float, arms: Mapping[str, float]) -> Finding:
     """A finding of a statistical test.
 
     Args:
+        group: the heading that the finding is reported under.
+        check: what is tested.
+        subject: what it is tested on.
         p_value: of what is tested; it must not be below `ALPHA`.
         arms: deliberate fault -> p value of the same test with it, which must be below `ALPHA`: a test that cannot fail
             shows nothing.

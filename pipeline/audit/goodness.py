@@ -21,7 +21,7 @@ _TAIL = 1e-3  # probability of what counts as the tails
 
 
 class Counted:
-    """Draws, counted by outcome, beside what the distribution lets expect.
+    """Draws, counted by outcome, beside the expected numbers.
 
     Attributes:
         outcomes: `(m,)`, from -largest to largest.
@@ -39,9 +39,9 @@ class Counted:
 
     def classes(self, least: float) -> NDArray[np.int64]:
         """`(m,)` number of each outcome's class: runs of outcomes, each expected about `least` times or more."""
-        wanted = self.chances * self.size
-        before = np.cumsum(wanted) - wanted
-        group = (np.minimum(before, self.size - before - wanted) // least).astype(np.int64)
+        expected = self.chances * self.size
+        before = np.cumsum(expected) - expected
+        group = (np.minimum(before, self.size - before - expected) // least).astype(np.int64)
         # Rising from tail to tail: the two sides are not pooled with one another.
         return np.where(self.outcomes < 0, group, 2 * group.max() + 1 - group)
 
@@ -64,14 +64,14 @@ def log_ratio_slope(draws: Counted) -> float:
     outcomes.
     """
     group = draws.classes(_SLOPE_POOLED)
-    found, wanted = _sums(draws.found, group), _sums(draws.chances * draws.size, group)
+    observed, expected = _sums(draws.found, group), _sums(draws.chances * draws.size, group)
     power = 2 if draws.spec.mechanism == "discrete_gaussian" else 1
     height = np.abs(draws.outcomes.astype(np.float64)) ** power
-    heights = _sums(draws.chances * draws.size * height, group) / wanted
-    used = found > 0
+    heights = _sums(draws.chances * draws.size * height, group) / expected
+    used = observed > 0
     if used.sum() < 2 or np.ptp(heights[used]) == 0:
         return 1.0
-    logs, weights, heights = np.log(found[used] / wanted[used]), wanted[used], heights[used]
+    logs, weights, heights = np.log(observed[used] / expected[used]), expected[used], heights[used]
     centred = heights - np.average(heights, weights=weights)
     spread = float((weights * centred**2).sum())
     slope = float((weights * centred * logs).sum()) / spread
@@ -99,24 +99,24 @@ def symmetry(draws: NDArray[np.int64]) -> float:
     return min(1.0, 2 * min(signs, agreement(draws[draws > 0], -draws[draws < 0])))
 
 
-def agreement(one: NDArray[np.int64], two: NDArray[np.int64], classes: int = 64) -> float:
+def agreement(first: NDArray[np.int64], second: NDArray[np.int64], classes: int = 64) -> float:
     """Chi-square test that two samples are of one distribution, over about equally frequent runs of outcomes."""
-    if not one.size or not two.size:
+    if not first.size or not second.size:
         return 1.0
-    both = np.concatenate([one, two])
+    both = np.concatenate([first, second])
     edges = np.unique(np.quantile(both, np.linspace(0, 1, classes + 1)[1:-1], method="inverted_cdf"))
-    table = np.array([np.bincount(np.searchsorted(edges, part), minlength=edges.size + 1) for part in (one, two)])
+    table = np.array([np.bincount(np.searchsorted(edges, part), minlength=edges.size + 1) for part in (first, second)])
     table = table[:, table.sum(axis=0) > 0]
     if table.shape[1] < 2:
         return 1.0
     return float(stats.chi2_contingency(table, correction=False).pvalue)
 
 
-def pooled_pearson(found: NDArray[np.float64] | NDArray[np.int64], wanted: NDArray[np.float64]) -> float:
+def pooled_pearson(observed: NDArray[np.float64] | NDArray[np.int64], expected: NDArray[np.float64]) -> float:
     """Pearson's p value; 1 where there is a single class."""
-    if len(wanted) < 2:
+    if len(expected) < 2:
         return 1.0
-    return float(stats.chi2.sf(((found - wanted) ** 2 / wanted).sum(), len(wanted) - 1))
+    return float(stats.chi2.sf(((observed - expected) ** 2 / expected).sum(), len(expected) - 1))
 
 
 class _Test(Protocol):
@@ -141,5 +141,5 @@ def _sums(values: NDArray[np.float64] | NDArray[np.int64], group: NDArray[np.int
     return sums[np.unique(group)]
 
 
-def _binomial(found: int, size: int, chance: float) -> float:
-    return float(stats.binomtest(found, size, chance).pvalue) if size else 1.0
+def _binomial(observed: int, size: int, chance: float) -> float:
+    return float(stats.binomtest(observed, size, chance).pvalue) if size else 1.0

@@ -1,4 +1,4 @@
-"""An audit of a finished release, with its restricted/ folder: is it what its spec says, no more and no less?
+"""An audit of a finished release, with its restricted/ folder: does it match its spec exactly?
 
 Nothing here computes a release anew; that is `spinewise verify` and `spinewise rerun`. What is checked is what they
 cannot see, because they would repeat it: noise that is not the noise stated, keys that are not bound to the records,
@@ -40,6 +40,7 @@ def release_findings(
     """Audit a finished release.
 
     Args:
+        release: the release, with its restricted files.
         key: its master key; without it the noise is tested by its distribution alone.
         charged: the ledger's events of this release; None where it drew on no ledger.
     """
@@ -47,14 +48,17 @@ def release_findings(
     yield certain(_GROUP, "hashes", "public/", check_public_files(release.run), well="as the manifest lists them")
     yield certain(_GROUP, "budget", "spec and manifest", _budget_problems(release, expected))
     yield certain(_GROUP, "files", "measurements and invariants", _file_problems(release, expected))
-    found = {one.name: _read(one) for one in expected}
-    missing = [str(problem) for problem in found.values() if isinstance(problem, SpinewiseError)]
+    measurements = {entry.name: _read(entry) for entry in expected}
+    missing = [str(problem) for problem in measurements.values() if isinstance(problem, SpinewiseError)]
     missing += [
-        p for one in expected if isinstance(m := found[one.name], Measurement) for p in _header_problems(one, m)
+        p
+        for entry in expected
+        if isinstance(m := measurements[entry.name], Measurement)
+        for p in _header_problems(entry, m)
     ]
     yield certain(_GROUP, "noise stated", "headers", missing, well=f"{len(expected)} measurements")
     yield certain(_GROUP, "truth", "restricted/histograms", _truth_problems(release))
-    residuals = _residuals(release, expected, found)
+    residuals = _residuals(release, expected, measurements)
     yield from _distribution(expected, residuals)
     yield from selected_findings(release, key)
     if key is not None:
@@ -65,9 +69,9 @@ def release_findings(
     yield certain(_GROUP, "nothing restricted", "public/", leaks(release, key))
 
 
-def _read(one: Expected) -> Measurement | SpinewiseError:
+def _read(entry: Expected) -> Measurement | SpinewiseError:
     try:
-        return read_measurement(one.path)
+        return read_measurement(entry.path)
     except SpinewiseError as error:
         return error
 
@@ -78,8 +82,8 @@ def _budget_problems(release: PublishedRelease, expected: Sequence[Expected]) ->
     stated = {statement.universe: statement for statement in release.manifest.privacy}
     for universe in release.universes:
         name = universe.name or release.spec.name
-        chosen = [one for one in chosen_of(release) if one.universe is universe]
-        also = sum((one.cost for one in chosen), Fraction(0))
+        chosen = [entry for entry in chosen_of(release) if entry.universe is universe]
+        also = sum((entry.cost for entry in chosen), Fraction(0))
         for total in (cost + also for cost in _path_costs(release, universe, expected)):
             if total != universe.budget:
                 problems.append(f"{name}: the measurements cost {total}, the budget is {universe.budget}")
@@ -95,10 +99,10 @@ def _budget_problems(release: PublishedRelease, expected: Sequence[Expected]) ->
         if Fraction(statement.budget) != universe.budget:
             problems.append(f"{name}: the manifest states the budget {statement.budget}, it is {universe.budget}")
         noise = {(n.level, n.query): (n.mechanism, Fraction(n.scale), Fraction(n.share)) for n in statement.noise}
-        for one in (one for one in expected if one.universe is universe and not one.also):
-            wanted = (one.noise.mechanism, one.noise.scale, one.cost / universe.budget)
-            if noise.pop((one.level, one.query.name), None) != wanted:
-                problems.append(f"{one.name}: the manifest does not state {one.noise}")
+        for entry in (entry for entry in expected if entry.universe is universe and not entry.also):
+            required = (entry.noise.mechanism, entry.noise.scale, entry.cost / universe.budget)
+            if noise.pop((entry.level, entry.query.name), None) != required:
+                problems.append(f"{entry.name}: the manifest does not state {entry.noise}")
         for other in chosen:
             stated_so = (other.mechanism, other.scale, other.cost / universe.budget)
             if noise.pop((other.level, other.query), None) != stated_so:
@@ -112,19 +116,19 @@ def _budget_problems(release: PublishedRelease, expected: Sequence[Expected]) ->
 
 def _path_costs(release: PublishedRelease, universe: Universe, expected: Sequence[Expected]) -> set[Fraction]:
     """What the measurements of a leaf and of all above it cost together: one number, if it is the same for all."""
-    own = [one for one in expected if one.universe is universe]
+    own = [entry for entry in expected if entry.universe is universe]
     if not universe.bypass:
-        return {sum((one.cost for one in own), Fraction(0))}
+        return {sum((entry.cost for entry in own), Fraction(0))}
     costs: list[dict[int, Fraction]] = []
     columns = []
     for number, level in enumerate(release.spine.level_names):
         kind = np.zeros(len(release.spine.level(level)), dtype=np.int64)
         cost = {0: Fraction(0)}
         groups: dict[str, int] = {}
-        for one in (one for one in own if one.level == level and one.rows is not None):
-            group = groups.setdefault(one.also, len(groups) + 1)
-            kind[one.rows] = group
-            cost[group] = cost.get(group, Fraction(0)) + one.cost
+        for entry in (entry for entry in own if entry.level == level and entry.rows is not None):
+            group = groups.setdefault(entry.also, len(groups) + 1)
+            kind[entry.rows] = group
+            cost[group] = cost.get(group, Fraction(0)) + entry.cost
         costs.append(cost)
         columns.append(kind[release.spine.leaf_ancestors(number)])
     paths = np.unique(np.stack(columns, axis=1), axis=0)
@@ -133,50 +137,50 @@ def _path_costs(release: PublishedRelease, universe: Universe, expected: Sequenc
 
 def _file_problems(release: PublishedRelease, expected: Sequence[Expected]) -> list[str]:
     """Whether there is a measurement or exact count that the spec does not call for, or one is missing."""
-    wanted = {one.path for one in expected}
-    found = set()
+    required = {entry.path for entry in expected}
+    present = set()
     for universe in release.universes:
         folder = release.run.universe(universe.name)
-        wanted |= {folder.invariant(level, query.name) for level, query in universe.invariants}
-        wanted |= {folder.selected(one.name, one.level) for one in universe.selections}
+        required |= {folder.invariant(level, query.name) for level, query in universe.invariants}
+        required |= {folder.selected(entry.name, entry.level) for entry in universe.selections}
         for name in ("measurements", "invariants", "selected"):
-            found |= {path for path in (folder.public / name).rglob("*") if not path.is_dir()}
+            present |= {path for path in (folder.public / name).rglob("*") if not path.is_dir()}
     public = release.run.public
-    extra = [f"public/{path.relative_to(public).as_posix()} is not of the spec" for path in sorted(found - wanted)]
-    return extra + [f"public/{path.relative_to(public).as_posix()} is missing" for path in sorted(wanted - found)]
+    extra = [f"public/{path.relative_to(public).as_posix()} is not of the spec" for path in sorted(present - required)]
+    return extra + [f"public/{path.relative_to(public).as_posix()} is missing" for path in sorted(required - present)]
 
 
-def _header_problems(one: Expected, found: Measurement) -> list[str]:
-    header = found.header
+def _header_problems(entry: Expected, measurement: Measurement) -> list[str]:
+    header = measurement.header
     scale, variance = header.scale, header.variance
-    if one.also:
+    if entry.also:
         stated_others = dict(header.others)
-        if one.noise.scale not in stated_others:
-            return [f"{one.name}: does not state the scale {one.noise.scale}"]
-        scale, variance = one.noise.scale, stated_others[one.noise.scale]
-    wanted = (one.level, one.query.name, one.query.size, one.noise.mechanism, one.noise.scale)
-    stated = (header.level, header.query, header.size, header.mechanism, scale)
-    problems = [] if stated == wanted else [f"{one.name}: states {stated[3:]}, the spec gives {wanted[3:]}"]
-    if not np.isclose(variance, one.noise.variance, rtol=1e-12):
-        problems.append(f"{one.name}: states the variance {variance}, it is {one.noise.variance}")
-    if one.at is not None and (
-        one.measured is None
-        or len(one.measured) != len(found.values)
-        or not np.allclose(found.variances[one.at], one.noise.variance, rtol=1e-12)
+        if entry.noise.scale not in stated_others:
+            return [f"{entry.name}: does not state the scale {entry.noise.scale}"]
+        scale, variance = entry.noise.scale, stated_others[entry.noise.scale]
+    in_spec = (entry.level, entry.query.name, entry.query.size, entry.noise.mechanism, entry.noise.scale)
+    in_header = (header.level, header.query, header.size, header.mechanism, scale)
+    problems = [] if in_header == in_spec else [f"{entry.name}: states {in_header[3:]}, the spec gives {in_spec[3:]}"]
+    if not np.isclose(variance, entry.noise.variance, rtol=1e-12):
+        problems.append(f"{entry.name}: states the variance {variance}, it is {entry.noise.variance}")
+    if entry.at is not None and (
+        entry.measured is None
+        or len(entry.measured) != len(measurement.values)
+        or not np.allclose(measurement.variances[entry.at], entry.noise.variance, rtol=1e-12)
     ):
-        problems.append(f"{one.name}: its geounits have not the variance {one.noise.variance} each")
+        problems.append(f"{entry.name}: its geounits do not have the variance {entry.noise.variance} each")
     return problems
 
 
 def _truth_problems(release: PublishedRelease) -> list[str]:
-    """Whether the true counts that are kept add up, so that residuals are taken from one truth."""
+    """Whether the stored true counts add up, so that residuals are taken from one truth."""
     problems = []
     for universe in release.universes:
         levels = [truth_of(release, universe, name) for name in release.spine.level_names]
-        for name, kept, summed in zip(
+        for name, tabulated, summed in zip(
             release.spine.level_names, levels, roll_up(release.spine, levels[-1]), strict=True
         ):
-            if (kept != summed).nnz:
+            if (tabulated != summed).nnz:
                 problems.append(
                     f"{universe.name or release.spec.name}: the truth at {name} is not the sum of the leaves"
                 )
@@ -189,20 +193,20 @@ def _truth_problems(release: PublishedRelease) -> list[str]:
 
 
 def _residuals(
-    release: PublishedRelease, expected: Sequence[Expected], found: dict[str, Measurement | SpinewiseError]
+    release: PublishedRelease, expected: Sequence[Expected], measurements: dict[str, Measurement | SpinewiseError]
 ) -> dict[str, tuple[Expected, NDArray[np.int64]]]:
     """`(n, size)` differences between each measurement and the truth."""
     residuals = {}
-    for one in expected:
-        measurement = found[one.name]
+    for entry in expected:
+        measurement = measurements[entry.name]
         if isinstance(measurement, Measurement):
-            truth = one.query.answer_csr(truth_of(release, one.universe, one.level))
-            if one.rows is None and truth.shape == measurement.values.shape:
-                residuals[one.name] = (one, measurement.values - truth)
-            elif one.at is not None and one.measured is not None and len(one.at):
-                if len(one.measured) != len(measurement.values):
+            truth = entry.query.answer_csr(truth_of(release, entry.universe, entry.level))
+            if entry.rows is None and truth.shape == measurement.values.shape:
+                residuals[entry.name] = (entry, measurement.values - truth)
+            elif entry.at is not None and entry.measured is not None and len(entry.at):
+                if len(entry.measured) != len(measurement.values):
                     continue
-                residuals[one.name] = (one, measurement.values[one.at] - truth[one.rows])
+                residuals[entry.name] = (entry, measurement.values[entry.at] - truth[entry.rows])
     return residuals
 
 
@@ -210,26 +214,28 @@ def _distribution(
     expected: Sequence[Expected], residuals: dict[str, tuple[Expected, NDArray[np.int64]]]
 ) -> Iterator[Finding]:
     scores = {
-        name: normal_scores(residual.ravel(), one.noise, seed)
-        for seed, (name, (one, residual)) in enumerate(residuals.items())
+        name: normal_scores(residual.ravel(), entry.noise, seed)
+        for seed, (name, (entry, residual)) in enumerate(residuals.items())
     }
     limit = ALPHA / max(1, len(expected))
     spreads = {
-        name: min(1.0, 2 * min(spread_p_value(scores[name]), zeros_p_value(residual.ravel(), one.noise)))
-        for name, (one, residual) in residuals.items()
+        name: min(1.0, 2 * min(spread_p_value(scores[name]), zeros_p_value(residual.ravel(), entry.noise)))
+        for name, (entry, residual) in residuals.items()
     }
-    wrong = [
+    problems = [
         f"{name}: the noise is not {residuals[name][0].noise} (p = {p:.2g}, mean of squares "
         f"{(scores[name] ** 2).mean():.3g} where 1 is right)"
         for name, p in spreads.items()
         if p < limit
     ]
     least = min(spreads.values(), default=1.0)
-    yield Finding(_GROUP, "noise found", "spread of each measurement", not wrong, least, limit, "; ".join(wrong[:5]))
+    yield Finding(
+        _GROUP, "noise found", "spread of each measurement", not problems, least, limit, "; ".join(problems[:5])
+    )
     p_value = together_p_value(list(scores.values())) if scores else 1.0
     yield Finding(_GROUP, "noise found", "distribution of all residuals", p_value >= ALPHA, p_value, ALPHA)
-    p_value, which = overlap_p_value(scores)
-    shared = f"noise is shared: {which}" if p_value < ALPHA else ""
+    p_value, pair = overlap_p_value(scores)
+    shared = f"noise is shared: {pair}" if p_value < ALPHA else ""
     yield Finding(_GROUP, "streams apart", "every pair at every shift", p_value >= ALPHA, p_value, ALPHA, shared)
 
 
@@ -257,17 +263,17 @@ def _drawn_problems(
     """Whether each residual is the noise of its own place in its own stream."""
     problems = []
     digests = input_digests(release)
-    for name, (one, residual) in residuals.items():
-        universe = one.universe
+    for name, (entry, residual) in residuals.items():
+        universe = entry.universe
         context = (
             key.keyed_hash(f"input/{universe.name}", digests[universe.name]),
             release.spine.fingerprint(),
             universe.privacy_fingerprint(),
         )
-        stream = key.stream_key(context, one.level, one.query.name)
-        shape = (len(release.spine.level(one.level)), one.query.size)
-        noise = sampler_for(one.noise).draw(stream, 0, shape[0] * shape[1]).reshape(shape)
-        if not np.array_equal(one.of(noise), residual):
+        stream = key.stream_key(context, entry.level, entry.query.name)
+        shape = (len(release.spine.level(entry.level)), entry.query.size)
+        noise = sampler_for(entry.noise).draw(stream, 0, shape[0] * shape[1]).reshape(shape)
+        if not np.array_equal(entry.of(noise), residual):
             problems.append(f"{name}: what was added is not the noise of this key, input and spec")
     return problems
 
@@ -278,26 +284,26 @@ def _ledger_problems(release: PublishedRelease, expected: Sequence[Expected], ch
     Where geounits are bypassed, the price is that of a path on which none is; every other path costs the same.
     """
     problems = []
-    wanted: dict[tuple[object, ...], list[tuple[str, Fraction]]] = {}
-    for one in (one for one in expected if not one.also):
-        geounits = len(release.spine.level(one.level)) if one.measured is None else len(one.measured)
-        query = one.query.name + (BYPASSED if one.universe.bypass else "")
-        group = (one.level, query, one.noise.mechanism, one.noise.scale, one.query.size * geounits)
-        wanted.setdefault((one.universe.neighbours, *group), []).append((one.name, one.cost))
+    required: dict[tuple[object, ...], list[tuple[str, Fraction]]] = {}
+    for entry in (entry for entry in expected if not entry.also):
+        geounits = len(release.spine.level(entry.level)) if entry.measured is None else len(entry.measured)
+        query = entry.query.name + (BYPASSED if entry.universe.bypass else "")
+        group = (entry.level, query, entry.noise.mechanism, entry.noise.scale, entry.query.size * geounits)
+        required.setdefault((entry.universe.neighbours, *group), []).append((entry.name, entry.cost))
     for other in chosen_of(release):
         made_of = (other.level, other.query, other.mechanism, other.scale, other.count)
-        wanted.setdefault((other.universe.neighbours, *made_of), []).append((other.name, other.cost))
+        required.setdefault((other.universe.neighbours, *made_of), []).append((other.name, other.cost))
     for event in (event for event in charged if event.kind == "charge"):
-        made = (event.neighbours, event.level, event.query, event.mechanism, Fraction(event.scale), event.count)
-        found = wanted.get(made)
-        if not found:
+        key = (event.neighbours, event.level, event.query, event.mechanism, Fraction(event.scale), event.count)
+        charges = required.get(key)
+        if not charges:
             problems.append(
                 f"charged is {event.mechanism} {event.scale} on {event.query} at {event.level} for {event.neighbours}, "
                 "which was not measured so"
             )
             continue
-        name, cost = found.pop()
+        name, cost = charges.pop()
         if Fraction(event.cost) != cost:
             problems.append(f"{name}: charged with {event.cost}, it costs {cost}")
-    problems += [f"{name}: was not charged" for left in wanted.values() for name, _ in left]
+    problems += [f"{name}: was not charged" for left in required.values() for name, _ in left]
     return problems

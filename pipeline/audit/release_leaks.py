@@ -1,4 +1,4 @@
-"""What must not stand in public files: secrets, plain hashes of what is confidential, true answers."""
+"""What must not occur in public files: secrets, plain hashes of what is confidential, true answers."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def input_digests(release: PublishedRelease) -> dict[str, bytes]:
 
 
 def leaks(release: PublishedRelease, key: MasterKey | None) -> list[str]:
-    """Whether a secret, a plain hash of what is confidential, or a true answer stands in a public file."""
-    named = [("a plain hash of the confidential counts", digest) for digest in input_digests(release).values()]
+    """Whether a secret, a plain hash of what is confidential, or a true answer occurs in a public file."""
+    secrets = [("a plain hash of the confidential counts", digest) for digest in input_digests(release).values()]
     # By chance a level of a small release equals the truth, byte for byte; its hash in the manifest is then its own.
     published = {hashlib.sha256(path.read_bytes()).digest() for path in release.run.public.rglob("*") if path.is_file()}
     for universe in release.universes:
@@ -52,23 +52,25 @@ def leaks(release: PublishedRelease, key: MasterKey | None) -> list[str]:
             path = release.run.universe(universe.name).true_histogram(level)
             digest = hashlib.sha256(path.read_bytes()).digest()
             if digest not in published:
-                named.append(("a plain hash of a restricted file", digest))
+                secrets.append(("a plain hash of a restricted file", digest))
     if key is not None and not key.insecure and release.run.key.is_file():
         text = release.run.key.read_text("ascii").split()[-1]
-        named.append(("the master key", bytes.fromhex(text)))
+        secrets.append(("the master key", bytes.fromhex(text)))
     problems = []
     for path in sorted(path for path in release.run.public.rglob("*") if path.is_file()):
-        shown = f"public/{path.relative_to(release.run.public).as_posix()}"
+        label = f"public/{path.relative_to(release.run.public).as_posix()}"
         content = path.read_bytes()
         problems += [
-            f"{shown} holds {what}" for what, raw in named if raw in content or raw.hex().encode() in content.lower()
+            f"{label} holds {secret}"
+            for secret, raw in secrets
+            if raw in content or raw.hex().encode() in content.lower()
         ]
         if path.suffix == ".parquet":
-            problems += [f"{shown} {problem}" for problem in _metadata_problems(path)]
+            problems += [f"{label} {problem}" for problem in _metadata_problems(path)]
     problems += _true_columns(release)
     for step, notes in release.manifest.solver.items():
         if not isinstance(notes, dict) or set(notes) - _SOLVER_NOTES:
-            problems.append(f"public/manifest.json: the notes of {step!r} say more than solvers report")
+            problems.append(f"public/manifest.json: the notes of {step!r} contain more than solvers report")
     return problems
 
 
@@ -86,31 +88,33 @@ def _true_columns(release: PublishedRelease) -> list[str]:
     the truth in many places where bounds and invariants leave no choice.
     """
     problems = []
-    for one in expected_measurements(release.run, release.universes, release.spine):
-        universe, level = one.universe, one.level
-        rows = len(release.spine.level(level)) if one.measured is None else len(one.measured)
-        if one.also or not rows:
+    for entry in expected_measurements(release.run, release.universes, release.spine):
+        universe, level = entry.universe, entry.level
+        rows = len(release.spine.level(level)) if entry.measured is None else len(entry.measured)
+        if entry.also or not rows:
             continue
-        is_zero = float(probabilities(one.noise, reach_of(one.noise)).max())
-        if is_zero**rows >= ALPHA or _is_exact(release, one):
+        is_zero = float(probabilities(entry.noise, reach_of(entry.noise)).max())
+        if is_zero**rows >= ALPHA or _is_exact(release, entry):
             continue
-        answers = one.query.answer_csr(truth_of(release, universe, level))
-        answers = answers if one.measured is None else answers[one.measured]
-        columns = zip(one.query.answer_labels(), answers.T, strict=True)
+        answers = entry.query.answer_csr(truth_of(release, universe, level))
+        answers = answers if entry.measured is None else answers[entry.measured]
+        columns = zip(entry.query.answer_labels(), answers.T, strict=True)
         true_columns = {column.tobytes(): label for label, column in columns if np.ptp(column) > 1}
         for path in sorted((release.run.universe(universe.name).public / "measurements" / level).glob("*.parquet")):
             for name, values in _columns(path, rows):
                 if (label := true_columns.get(values.tobytes())) is not None:
-                    shown = path.relative_to(release.run.public).as_posix()
-                    problems.append(f"public/{shown}: {name} is the truth of {one.query.name} = {label} everywhere")
+                    name_in_public = path.relative_to(release.run.public).as_posix()
+                    problems.append(
+                        f"public/{name_in_public}: {name} is the truth of {entry.query.name} = {label} everywhere"
+                    )
     return problems
 
 
-def _is_exact(release: PublishedRelease, one: Expected) -> bool:
+def _is_exact(release: PublishedRelease, entry: Expected) -> bool:
     """Whether invariants at this level or below give the measurement's true answers."""
-    for level, query in one.universe.invariants:
-        if release.spine.index_of(level) >= release.spine.index_of(one.level):
-            pairs = query.cell_answer * one.query.size + one.query.cell_answer
+    for level, query in entry.universe.invariants:
+        if release.spine.index_of(level) >= release.spine.index_of(entry.level):
+            pairs = query.cell_answer * entry.query.size + entry.query.cell_answer
             if len(np.unique(pairs)) == len(np.unique(query.cell_answer)):
                 return True
     return False

@@ -1,4 +1,4 @@
-"""A finished release as an audit sees it: what its spec says, what is published, and the truth beside it."""
+"""A finished release as an audit sees it: its spec, what is published, and the truth beside it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Expected:
         noise: computed from the spec's fractions by the formula in docs/privacy.md, not by the code that measures.
         cost: rho or epsilon, exact.
         rows: the level's geounits that have this noise; None where all do.
-        at: `(len(rows),)` where they stand in the file.
+        at: `(len(rows),)` their positions in the file.
         measured: the level's geounits that have a row in the file; None where all do.
         also: the levels below that these geounits stand for too, since those are bypassed; "" for none.
     """
@@ -50,7 +50,7 @@ class Expected:
 
     @property
     def name(self) -> str:
-        """ "units block status"."""
+        """The universe, level and query, such as "units block status"."""
         standing = f"(also for {self.also})" if self.also else ""
         return " ".join(part for part in (self.universe.name, self.level, self.query.name, standing) if part)
 
@@ -75,7 +75,7 @@ def open_audited(folder: Path) -> PublishedRelease:
 
 
 def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.csr_array:
-    """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where it is not kept in restricted/."""
+    """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where restricted/ does not hold it."""
     path = release.run.universe(universe.name).true_histogram(level)
     return read_histogram(path, release.spine.level(level).geocodes, universe.schema)
 
@@ -83,9 +83,10 @@ def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.cs
 def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.int64]]:
     """Per level, `(n,)`: the levels whose shares a geounit's measurement has, a bit for each; 0 where it has none.
 
-    Found from the top down: a geounit that is the only one below another hands its share to whoever has the other's.
+    Found from the top down: a geounit that is the only one below another passes its share on to the geounit that has
+    the other's.
     """
-    found = [np.zeros(len(level), dtype=np.int64) for level in spine.levels]
+    masks = [np.zeros(len(level), dtype=np.int64) for level in spine.levels]
     owner = np.zeros((0, 2), dtype=np.int64)
     owned = np.zeros(0, dtype=np.bool_)
     for number, level in enumerate(spine.levels):
@@ -97,8 +98,8 @@ def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.in
         owner, owned = own, alone | (shares[number] > 0)
         if shares[number] > 0:
             for above in range(number + 1):
-                np.bitwise_or.at(found[above], owner[owner[:, 0] == above, 1], 1 << number)
-    return found
+                np.bitwise_or.at(masks[above], owner[owner[:, 0] == above, 1], 1 << number)
+    return masks
 
 
 def expected_measurements(
@@ -121,16 +122,16 @@ def expected_measurements(
         for number, level in enumerate(universe.strategy.levels):
             groups = [(1 << number, None)] if masks is None else _groups(number, masks[number])
             measured = None if masks is None else np.flatnonzero(masks[number])
-            for one in level.queries:
-                path = run.universe(universe.name).measurement(level.level, one.query.name)
+            for measured_query in level.queries:
+                path = run.universe(universe.name).measurement(level.level, measured_query.query.name)
                 for mask, rows in groups:
                     share = sum((share for bit, share in enumerate(shares) if mask >> bit & 1), Fraction(0))
                     names = [universe.level_names[bit] for bit in range(number + 1, len(shares)) if mask >> bit & 1]
-                    cost = rest * share * one.share
+                    cost = rest * share * measured_query.share
                     yield Expected(
                         universe,
                         level.level,
-                        one.query,
+                        measured_query.query,
                         _noise(universe, cost),
                         cost,
                         path,

@@ -51,6 +51,7 @@ class Chosen:
 
     @property
     def name(self) -> str:
+        """The universe, level and selection, such as "block select detail"."""
         return " ".join(part for part in (self.universe.name, self.level, self.query) if part)
 
 
@@ -59,36 +60,38 @@ def chosen_of(release: PublishedRelease) -> Iterator[Chosen]:
     for universe in release.universes:
         moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
         zcdp = universe.framework == "zcdp"
-        for one in universe.selections:
-            epsilon, scale = one.select.epsilon, one.noise.scale
-            n = len(release.spine.level(one.level))
+        for selection in universe.selections:
+            epsilon, scale = selection.select.epsilon, selection.noise.scale
+            n = len(release.spine.level(selection.level))
             costs = (moved * epsilon**2 / 8, moved / (2 * scale)) if zcdp else (moved * epsilon, moved / scale)
             noise = "discrete_gaussian" if zcdp else "discrete_laplace"
-            yield Chosen(universe, one.level, f"select {one.name}", "exponential", epsilon, n, costs[0])
-            yield Chosen(universe, one.level, f"selected {one.name}", noise, scale, n * one.size, costs[1])
+            yield Chosen(universe, selection.level, f"select {selection.name}", "exponential", epsilon, n, costs[0])
+            yield Chosen(
+                universe, selection.level, f"selected {selection.name}", noise, scale, n * selection.size, costs[1]
+            )
 
 
 def selected_findings(release: PublishedRelease, key: MasterKey | None) -> Iterator[Finding]:
     """Whether choices and noise have the distributions stated and, given the key, are those of their places."""
-    pairs = [(universe, one) for universe in release.universes for one in universe.selections]
-    for seed, (universe, one) in enumerate(pairs):
-        path = release.run.universe(universe.name).selected(one.name, one.level)
+    pairs = [(universe, selection) for universe in release.universes for selection in universe.selections]
+    for seed, (universe, selection) in enumerate(pairs):
+        path = release.run.universe(universe.name).selected(selection.name, selection.level)
         name = path.relative_to(release.run.root).as_posix()
-        found = _read(path, one, release)
-        problems = [found] if isinstance(found, str) else []
+        selected = _read(path, selection, release)
+        problems = [selected] if isinstance(selected, str) else []
         yield certain(_GROUP, "selection stated", name, problems, well="version and answers of each geounit")
-        if not isinstance(found, str):
-            yield from _tests(_Audited(release, universe, one, found, name, 1 << 20 | seed), key)
+        if not isinstance(selected, str):
+            yield from _tests(_Audited(release, universe, selection, selected, name, 1 << 20 | seed), key)
 
 
-def _read(path: Path, one: Selection, release: PublishedRelease) -> Selected | str:
+def _read(path: Path, selection: Selection, release: PublishedRelease) -> Selected | str:
     try:
-        parts = list(read_selected(path, one))
+        parts = list(read_selected(path, selection))
     except ReleaseError as error:
         return str(error)
     geocodes = np.concatenate([np.zeros(0, dtype=np.str_), *(part.geocodes for part in parts)])
-    if not np.array_equal(geocodes, release.spine.level(one.level).geocodes):
-        return f"{path} does not have the geounits of level {one.level!r}"
+    if not np.array_equal(geocodes, release.spine.level(selection.level).geocodes):
+        return f"{path} does not have the geounits of level {selection.level!r}"
     chosen, values = ([getattr(part, field) for part in parts] for field in ("chosen", "values"))
     return Selected(geocodes, np.concatenate(chosen), np.concatenate(values))
 
@@ -97,35 +100,41 @@ class _Audited:
     """A selection beside its truth."""
 
     def __init__(
-        self, release: PublishedRelease, universe: Universe, one: Selection, found: Selected, name: str, seed: int
+        self,
+        release: PublishedRelease,
+        universe: Universe,
+        selection: Selection,
+        selected: Selected,
+        name: str,
+        seed: int,
     ) -> None:
-        truth = truth_of(release, universe, one.level)
+        truth = truth_of(release, universe, selection.level)
         self.release, self.universe, self.one, self.found, self.name, self.seed = (
-            release, universe, one, found, name, seed,
+            release, universe, selection, selected, name, seed,
         )  # fmt: skip
         self.populations = np.asarray(truth.sum(axis=1), dtype=np.int64).reshape(-1)
-        self.held = answered(one, found.chosen)
-        answers = np.zeros(found.values.shape, dtype=np.int64)
-        for number, query in enumerate(one.versions):
-            rows = found.chosen == number
+        self.held = answered(selection, selected.chosen)
+        answers = np.zeros(selected.values.shape, dtype=np.int64)
+        for number, query in enumerate(selection.versions):
+            rows = selected.chosen == number
             answers[rows, : query.size] = query.answer_csr(truth[rows])
         #: `(n, size)`, 0 where there is no answer.
-        self.residuals: NDArray[np.int64] = found.values - answers
+        self.residuals: NDArray[np.int64] = selected.values - answers
 
 
 def _tests(audited: _Audited, key: MasterKey | None) -> Iterator[Finding]:
-    one, found = audited.one, audited.found
+    selection, selected = audited.one, audited.found
     residuals = audited.residuals[audited.held]
-    scores = normal_scores(residuals, one.noise, audited.seed)
-    p_value = min(1.0, 2 * min(spread_p_value(scores), zeros_p_value(residuals, one.noise)))
-    wrong = f"the noise is not {one.noise} (mean of squares {(scores**2).mean():.3g} where 1 is right)"
+    scores = normal_scores(residuals, selection.noise, audited.seed)
+    p_value = min(1.0, 2 * min(spread_p_value(scores), zeros_p_value(residuals, selection.noise)))
+    problem = f"the noise is not {selection.noise} (mean of squares {(scores**2).mean():.3g} where 1 is right)"
     yield Finding(
-        _GROUP, "noise found", audited.name, p_value >= ALPHA, p_value, ALPHA, wrong if p_value < ALPHA else ""
+        _GROUP, "noise found", audited.name, p_value >= ALPHA, p_value, ALPHA, problem if p_value < ALPHA else ""
     )
-    p_value = together_p_value([_choice_scores(one.select, audited.populations, found.chosen, audited.seed)])
-    wrong = f"the choices are not those of the exponential mechanism with epsilon = {one.select.epsilon}"
+    p_value = together_p_value([_choice_scores(selection.select, audited.populations, selected.chosen, audited.seed)])
+    problem = f"the choices are not those of the exponential mechanism with epsilon = {selection.select.epsilon}"
     yield Finding(
-        _GROUP, "choices found", audited.name, p_value >= ALPHA, p_value, ALPHA, wrong if p_value < ALPHA else ""
+        _GROUP, "choices found", audited.name, p_value >= ALPHA, p_value, ALPHA, problem if p_value < ALPHA else ""
     )
     if key is not None:
         yield certain(_GROUP, "noise drawn", audited.name, _drawn_problems(audited, key), well="choices and noise")
@@ -158,19 +167,21 @@ def _choice_scores(
 
 def _drawn_problems(audited: _Audited, key: MasterKey) -> list[str]:
     """Whether choices and noise are those of this key, input and spec, each at its own place."""
-    release, universe, one = audited.release, audited.universe, audited.one
+    release, universe, selection = audited.release, audited.universe, audited.one
     context = (
         key.keyed_hash(f"input/{universe.name}", input_digests(release)[universe.name]),
         release.spine.fingerprint(),
         universe.privacy_fingerprint(),
     )
     problems = []
-    chosen = one.select.choose(key.stream_key(context, one.level, f"select {one.name}"), audited.populations)
+    chosen = selection.select.choose(
+        key.stream_key(context, selection.level, f"select {selection.name}"), audited.populations
+    )
     if not np.array_equal(chosen, audited.found.chosen):
         problems.append(f"{audited.name}: the choices are not those of this key, input and spec")
     shape = audited.residuals.shape
-    stream = key.stream_key(context, one.level, f"selected {one.name}")
-    noise = sampler_for(one.noise).draw(stream, 0, shape[0] * shape[1]).reshape(shape)
+    stream = key.stream_key(context, selection.level, f"selected {selection.name}")
+    noise = sampler_for(selection.noise).draw(stream, 0, shape[0] * shape[1]).reshape(shape)
     if not np.array_equal(noise[audited.held], audited.residuals[audited.held]):
         problems.append(f"{audited.name}: what was added is not the noise of this key, input and spec")
     return problems

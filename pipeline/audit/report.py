@@ -16,9 +16,11 @@ JSON_NAME = "audit.json"
 
 
 def write_audit(audit: Audit, folder: Path, *, private: bool = False) -> tuple[Path, Path]:
-    """Write both reports into `folder`, which is made if need be; their paths.
+    """Write both reports into `folder`, which is created if it does not exist; returns their paths.
 
     Args:
+        audit: the findings.
+        folder: where audit.html and audit.json go.
         private: for their owner only, since the findings were computed from true counts.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What was added to the true answers, against what the spec says is added.
+"""What was added to the true answers, against what the spec prescribes.
 
 A residual's place in its distribution, drawn uniformly within its probability, is a uniform number, whatever the scale;
 its normal quantile z is standard normal. So residuals of all measurements can be tested together, and exactly.
@@ -26,6 +26,8 @@ def normal_scores(residuals: NDArray[np.int64], spec: NoiseSpec, seed: int) -> N
     """`(n,)` standard normal numbers for residuals `(n,)` of this noise; beyond its reach they are huge.
 
     Args:
+        residuals: noisy answers minus true ones, persons.
+        spec: the noise that they should have.
         seed: of the places within each probability; another for each measurement.
     """
     reach = reach_of(spec)
@@ -65,27 +67,27 @@ def overlap_p_value(scores: Mapping[str, NDArray[np.float64]]) -> tuple[float, s
     pairs = [*combinations(used, 2), *((name, name) for name in used)]
     if not pairs:
         return 1.0, ""
-    found = [(*_shifted(used[a], used[b], same=a == b), f"{a} and {b}" if a != b else a) for a, b in pairs]
-    tried = sum(count for _, count, _ in found)
-    p_value, _, which = min(found)
-    return min(1.0, p_value * tried), which
+    results = [(*_shifted(used[a], used[b], same=a == b), f"{a} and {b}" if a != b else a) for a, b in pairs]
+    tried = sum(count for _, count, _ in results)
+    p_value, _, pair = min(results)
+    return min(1.0, p_value * tried), pair
 
 
-def _shifted(one: NDArray[np.float64], two: NDArray[np.float64], *, same: bool) -> tuple[float, int]:
-    """The smallest p value of a correlation of `one` with a shifted `two`, and how many shifts there were.
+def _shifted(left: NDArray[np.float64], right: NDArray[np.float64], *, same: bool) -> tuple[float, int]:
+    """The smallest p value of a correlation of `left` with a shifted `right`, and how many shifts there were.
 
     The correlation r of n pairs of independent standard normal numbers, about a mean of 0, has
     r (n - 1)^0.5 / (1 - r^2)^0.5 distributed as Student's t of n - 1 degrees of freedom.
     """
-    length = 1 << (one.size + two.size - 1).bit_length()
-    products = np.fft.irfft(np.fft.rfft(one, length) * np.conj(np.fft.rfft(two, length)), length)
-    shifts = np.arange(1 if same else _SHORTEST - two.size, one.size - _SHORTEST + 1)
+    length = 1 << (left.size + right.size - 1).bit_length()
+    products = np.fft.irfft(np.fft.rfft(left, length) * np.conj(np.fft.rfft(right, length)), length)
+    shifts = np.arange(1 if same else _SHORTEST - right.size, left.size - _SHORTEST + 1)
     if not shifts.size:
         return 1.0, 0
     # Shifted by s, one[max(0, s) : ...] stands beside two[max(0, -s) : ...].
     first, second = np.maximum(0, shifts), np.maximum(0, -shifts)
-    pairs = np.minimum(one.size - first, two.size - second)
-    squares = [np.concatenate([[0.0], np.cumsum(z**2)]) for z in (one, two)]
+    pairs = np.minimum(left.size - first, right.size - second)
+    squares = [np.concatenate([[0.0], np.cumsum(z**2)]) for z in (left, right)]
     norms = np.sqrt((squares[0][first + pairs] - squares[0][first]) * (squares[1][second + pairs] - squares[1][second]))
     r = np.clip(products[shifts % length] / norms, -1 + 1e-12, 1 - 1e-12)
     t = np.abs(r) * np.sqrt(pairs - 1) / np.sqrt(1 - r**2)

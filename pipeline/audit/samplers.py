@@ -71,6 +71,7 @@ def sampler_findings(extent: Extent, seed: int, draw: Draw = installed_draw) -> 
     """Test the samplers at every scale.
 
     Args:
+        extent: how many scales and draws.
         seed: of the public test key that the draws are made with; the same gives the same findings.
         draw: what is tested.
     """
@@ -86,8 +87,8 @@ def sampler_findings(extent: Extent, seed: int, draw: Draw = installed_draw) -> 
     yield _exponential(extent, key)
 
 
-def _stream_key(key: MasterKey, what: str) -> bytes:
-    return key.stream_key(("audit",), "samplers", what)
+def _stream_key(key: MasterKey, purpose: str) -> bytes:
+    return key.stream_key(("audit",), "samplers", purpose)
 
 
 def _one_sample(spec: NoiseSpec, extent: Extent, key: MasterKey, draw: Draw) -> Iterator[Finding]:
@@ -150,9 +151,9 @@ def _exponential(extent: Extent, key: MasterKey) -> Finding:
     losses = (0, 1, 3, 8)
     size = extent.draws
 
-    def p_value(epsilon: Fraction, what: str) -> float:
+    def p_value(epsilon: Fraction, purpose: str) -> float:
         rows = np.broadcast_to(np.array(losses, dtype=np.int64), (size, len(losses)))
-        chosen = Exponential(epsilon).draw(_stream_key(key, f"exponential {what}"), rows)
+        chosen = Exponential(epsilon).draw(_stream_key(key, f"exponential {purpose}"), rows)
         weights = np.exp(-0.5 * np.array(losses))
         return pooled_pearson(np.bincount(chosen, minlength=len(losses)), size * weights / weights.sum())
 

@@ -40,7 +40,7 @@ Decide = Callable[[NoiseSpec, int, Iterator[int]], int]
 
 
 def derived_key(secret: bytes, purpose: str, *members: str) -> bytes:
-    """What `pipeline.privacy.keys` says it derives, HKDF-SHA256 (RFC 5869), with nothing but HMAC."""
+    """What `pipeline.privacy.keys` claims to derive, HKDF-SHA256 (RFC 5869), with nothing but HMAC."""
     encoded = [member.encode() for member in (purpose, *members)]
     info = len(encoded).to_bytes(8, "big") + b"".join(len(each).to_bytes(8, "big") + each for each in encoded)
     extracted = hmac.digest(_SALT, secret, hashlib.sha256)
@@ -54,17 +54,17 @@ def insecure_secret(number: int) -> bytes:
     return hashlib.sha256(encoded).digest()
 
 
-def stream_findings(seed: int, words: int = 1 << 20, decide: Decide = decide) -> Iterator[Finding]:
+def stream_findings(seed: int, n_words: int = 1 << 20, decide: Decide = decide) -> Iterator[Finding]:
     """Test streams and the draws that need several words.
 
     Args:
         seed: of the public test key.
-        words: in the test of uniformity.
+        n_words: in the test of uniformity.
         decide: what decides open draws.
     """
     yield _vectors()
     yield _seekable(seed)
-    yield from _uniform(seed, words)
+    yield from _uniform(seed, n_words)
     yield _derivation(seed)
     for spec in (
         NoiseSpec("discrete_gaussian", Fraction(1, 100)),
@@ -78,9 +78,9 @@ def stream_findings(seed: int, words: int = 1 << 20, decide: Decide = decide) ->
 def _vectors() -> Finding:
     block = int(_COUNTER, 16)
     words = Stream(bytes.fromhex(_KEY)).words(2 * block, 8)
-    found = words.astype("<u8").tobytes()
-    wanted = bytes(a ^ b for a, b in zip(bytes.fromhex(_PLAIN), bytes.fromhex(_CIPHER), strict=True))
-    problems = [] if found == wanted else ["the keystream is not the published one"]
+    keystream = words.astype("<u8").tobytes()
+    published = bytes(a ^ b for a, b in zip(bytes.fromhex(_PLAIN), bytes.fromhex(_CIPHER), strict=True))
+    problems = [] if keystream == published else ["the keystream is not the published one"]
     return certain("streams", "published vectors", "NIST SP 800-38A, F.5.5", problems, well="4 blocks of AES-256-CTR")
 
 
@@ -102,9 +102,9 @@ def _seekable(seed: int) -> Finding:
     return certain("streams", "seekable", "words and noise", problems, well="204 stretches equal those of the whole")
 
 
-def _uniform(seed: int, words: int) -> Iterator[Finding]:
+def _uniform(seed: int, n_words: int) -> Iterator[Finding]:
     stream = Stream(derived_key(insecure_secret(seed), "audit", "uniform"))
-    drawn = stream.words(0, words)
+    drawn = stream.words(0, n_words)
     low_bytes, high_bits, repeated = drawn.copy(), drawn.copy(), drawn.copy()
     low_bytes[::10] &= ~np.uint64(0xFF)
     high_bits[::10] |= np.uint64(1 << 63)
@@ -114,7 +114,7 @@ def _uniform(seed: int, words: int) -> Iterator[Finding]:
         ("bits", _bits, "one high bit in 10 set to 1", high_bits),
         ("serial correlation", _serial, "one word in 10 repeated", repeated),
     ):
-        yield statistical("streams", f"uniform {check}", f"{words} words", p_value(drawn), {arm: p_value(faulty)})
+        yield statistical("streams", f"uniform {check}", f"{n_words} words", p_value(drawn), {arm: p_value(faulty)})
 
 
 def _bytes(words: NDArray[np.uint64]) -> float:
@@ -140,11 +140,11 @@ def _derivation(seed: int) -> Finding:
         (("input", "spineprivacy"), "block", "total"),
         (("other", "spine", "privacy"), "block", "total"),
     ]
-    found = [key.stream_key(*arguments) for arguments in contexts]
+    keys = [key.stream_key(*arguments) for arguments in contexts]
     problems = []
-    if found != [derived_key(secret, "stream", *context, level, query) for context, level, query in contexts]:
+    if keys != [derived_key(secret, "stream", *context, level, query) for context, level, query in contexts]:
         problems.append("stream keys are not HKDF-SHA256 of input, spine, privacy spec, level and query")
-    if len(set(found)) < len(found):
+    if len(set(keys)) < len(keys):
         problems.append("two different contexts have one stream key")
     if key.commitment() != derived_key(secret, "commitment").hex():
         problems.append("the commitment is not the one documented")
@@ -170,9 +170,9 @@ def _open_draws(spec: NoiseSpec, drawn: NoiseSpec, decide: Decide) -> list[str]:
                 break
             for digits, outcome in ((boundary - 2, -k), (boundary + 2, 1 - k)):
                 # P(X <= -k) = P(X >= k); the other side of zero is the mirror image.
-                for uniform, wanted in ((digits, outcome), (2**256 - 1 - digits, -outcome)):
+                for uniform, expected in ((digits, outcome), (2**256 - 1 - digits, -outcome)):
                     words = [uniform >> shift & (2**64 - 1) for shift in (192, 128, 64, 0)]
-                    found = decide(drawn, words[0], iter([*words[1:], 1 << 63, 1 << 63]))
-                    if found != wanted:
-                        problems.append(f"{found} instead of {wanted} beside P(X <= {-k})")
+                    outcome_drawn = decide(drawn, words[0], iter([*words[1:], 1 << 63, 1 << 63]))
+                    if outcome_drawn != expected:
+                        problems.append(f"{outcome_drawn} instead of {expected} beside P(X <= {-k})")
     return problems

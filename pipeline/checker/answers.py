@@ -37,16 +37,16 @@ def check_table(
     """
     required = None if cells is None else cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    counted = findings.check(file.name, "counts that are not whole numbers from 0")
     equal = findings.check(file.name, "counts that are not the histogram's")
-    precise = findings.check(file.name, "margins of error that are no whole numbers from 0") if margins else None
+    precise = findings.check(file.name, "margins of error that are not whole numbers from 0") if margins else None
     suffixes = ("", _MARGIN) if margins else ("",)
     for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
         expected = None if required is None else required.dense(geounits)
         for index, label in enumerate(answers.labels):
-            found = _read_counts(part.column(label), label, geounits, file, counted)
+            actual = _read_counts(part.column(label), label, geounits, file, counted)
             if expected is not None:
-                _compare(equal, "the sum over the histogram's cells", file, geounits, label, found, expected[:, index])
+                _compare(equal, "the sum over the histogram's cells", file, geounits, label, actual, expected[:, index])
             if precise is not None:
                 _check_margins(part.column(label + _MARGIN), label, geounits, file, precise)
 
@@ -67,7 +67,7 @@ def check_invariant(
     """
     released = cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    counted = findings.check(file.name, "counts that are not whole numbers from 0")
     equal = findings.check(histogram, f"counts that break the invariant {answers.query!r}")
     for part, geounits in file.parts(["value", "variance"]):
         exact = _answer_columns(part.column("value"), answers, file)
@@ -94,14 +94,14 @@ def check_bound(
     """
     released = cells.answers(bound.answers)
     file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "numbers of facilities that are no whole numbers from 0")
-    kept = findings.check(histogram, f"counts that break the bound {bound.name!r}")
+    counted = findings.check(file.name, "numbers of facilities that are not whole numbers from 0")
+    broken = findings.check(histogram, f"counts that break the bound {bound.name!r}")
     for part, geounits in file.parts(list(bound.columns)):
         dense = released.dense(geounits)
         for label in bound.columns:
             facilities = _read_counts(part.column(label), label, geounits, file, counted)
-            found = dense[:, bound.answers.labels.index(label)]
-            _check_facilities(kept, file, bound, label, geounits, found, facilities)
+            persons = dense[:, bound.answers.labels.index(label)]
+            _check_facilities(broken, file, bound, label, geounits, persons, facilities)
 
 
 def _answer_columns(column: pa.ChunkedArray, answers: Answers, file: LevelFile) -> list[pa.Array]:
@@ -120,12 +120,12 @@ def _answer_columns(column: pa.ChunkedArray, answers: Answers, file: LevelFile) 
 
 
 def _check_facilities(
-    kept: Check,
+    broken: Check,
     file: LevelFile,
     bound: Bound,
     label: str,
     geounits: NDArray[np.int64],
-    found: NDArray[np.int64],
+    persons: NDArray[np.int64],
     facilities: NDArray[np.int64],
 ) -> None:
     many = int(facilities.max(initial=0)) * max(abs(bound.lower), abs(bound.upper), 1) > LARGEST
@@ -133,30 +133,30 @@ def _check_facilities(
     low, high = exact * bound.lower, exact * bound.upper
 
     def sentence(row: int) -> str:
-        count, least, most = int(found[row]), int(low[row]), int(high[row])
+        count, least, most = int(persons[row]), int(low[row]), int(high[row])
         by = f"{count - most:,} too many" if count > most else f"{least - count:,} too few"
         return (
             f"{file.level.shown(geounits[row])}, {label!r} has {int(facilities[row]):,} facilities: found {count:,}, "
             f"required {least:,} to {most:,}, {by} (the bound {bound.name!r})"
         )
 
-    known = (geounits >= 0) & (facilities >= 0)
-    kept.add(known & np.asarray((found < low) | (found > high), dtype=np.bool_), sentence)
+    readable = (geounits >= 0) & (facilities >= 0)
+    broken.add(readable & np.asarray((persons < low) | (persons > high), dtype=np.bool_), sentence)
 
 
 def _read_counts(
     column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, counted: Check
 ) -> NDArray[np.int64]:
-    """The counts of a column, `(n_rows,)`; -1 where there is none, which is told."""
-    found, whole = whole_numbers(column, label, file.name)
-    whole &= found >= 0
+    """The counts of a column, `(n_rows,)`; -1 where there is none, which is reported."""
+    counts, whole = whole_numbers(column, label, file.name)
+    whole &= counts >= 0
     counted.add(
         ~whole,
         lambda row: (
             f"{_geounit(file, geounits, row)}, {label!r}: found {shown(column, row)}, whole numbers from 0 are required"
         ),
     )
-    return np.where(whole, found, -1)
+    return np.where(whole, counts, -1)
 
 
 def _compare(
@@ -165,14 +165,14 @@ def _compare(
     file: LevelFile,
     geounits: NDArray[np.int64],
     label: str,
-    found: NDArray[np.int64],
+    actual: NDArray[np.int64],
     required: NDArray[np.int64],
 ) -> None:
-    """Tell where counts, all `(n_rows,)`, differ; rows without a geounit or a count (-1) are told elsewhere."""
+    """Report where counts, all `(n_rows,)`, differ; rows without a geounit or a count (-1) are reported elsewhere."""
     equal.add(
-        (geounits >= 0) & (found >= 0) & (required >= 0) & (found != required),
+        (geounits >= 0) & (actual >= 0) & (required >= 0) & (actual != required),
         lambda row: (
-            f"{file.level.shown(geounits[row])}, {label!r}: {surplus(int(found[row]), int(required[row]))} ({why})"
+            f"{file.level.shown(geounits[row])}, {label!r}: {surplus(int(actual[row]), int(required[row]))} ({why})"
         ),
     )
 
@@ -181,14 +181,14 @@ def _check_margins(
     column: pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, precise: Check
 ) -> None:
     """A margin is a whole number from 0, or NaN where nothing is known of it."""
-    found, whole = whole_numbers(column, label + _MARGIN, file.name)
+    margins, whole = whole_numbers(column, label + _MARGIN, file.name)
     unknown = (
         pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
         if pa.types.is_floating(column.type)
         else False
     )
     precise.add(
-        ~(unknown | (whole & (found >= 0))),
+        ~(unknown | (whole & (margins >= 0))),
         lambda row: (
             f"{_geounit(file, geounits, row)}, margin of error of {label!r}: found {shown(column, row)}, whole numbers "
             "from 0 (or NaN, unknown) are required"

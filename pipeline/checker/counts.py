@@ -43,10 +43,12 @@ class Counts:
 
     @property
     def geounits(self) -> NDArray[np.int64]:
+        """The geounit's number of each count, `(n,)`, increasing."""
         return self.keys // self.width
 
     @property
     def columns(self) -> NDArray[np.int64]:
+        """The cell's or answer's number of each count, `(n,)`."""
         return self.keys % self.width
 
     def at(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -69,14 +71,14 @@ class Counts:
         start = np.searchsorted(self.keys, geounits * self.width)
         lengths = np.searchsorted(self.keys, (geounits + 1) * self.width) - start
         rows = np.repeat(np.arange(len(geounits)), lengths)
-        taken = np.arange(len(rows)) + np.repeat(start - np.cumsum(lengths) + lengths, lengths)
+        positions = np.arange(len(rows)) + np.repeat(start - np.cumsum(lengths) + lengths, lengths)
         out = np.zeros((len(geounits), self.width), dtype=np.int64)
-        out[rows, self.columns[taken]] = self.counts[taken]
+        out[rows, self.columns[positions]] = self.counts[positions]
         return out
 
 
 class LevelFile:
-    """A file with rows of geounits of a level: tells which are of others.
+    """A file with rows of geounits of a level: finds those that are not geounits of it.
 
     Args:
         once: whether each geounit is to have exactly one row.
@@ -121,30 +123,30 @@ class LevelFile:
 def read_histogram(
     files: PublicFiles, path: Path, level: PublicLevel, cells: Cells, impossible: NDArray[np.bool_], findings: Findings
 ) -> Counts:
-    """The counts of a histogram; what is no count, there twice, or in a structural zero is told.
+    """The counts of a histogram; anything that is not a count, occurs twice or lies in a structural zero is reported.
 
     Raises:
         ReleaseError: the file is missing or damaged, or its counts are too large to be added.
     """
     file = LevelFile(files, path, level, findings, once=False)
     valued = findings.check(file.name, "rows with an unknown value")
-    counted = findings.check(file.name, "counts that are no whole numbers from 0")
+    counted = findings.check(file.name, "counts that are not whole numbers from 0")
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for part, geounits in file.parts([*cells.names, "count"]):
         numbers = _cell_numbers(part, cells, file, valued)
         column = part.column("count")
-        found, whole = whole_numbers(column, "count", file.name)
+        values, whole = whole_numbers(column, "count", file.name)
 
         def no_count(row: int, column: pa.ChunkedArray = column) -> str:
             return f"row {file.first_row + row:,} has the count {shown(column, row)}; whole numbers from 0 are required"
 
-        counted.add(~whole | (found < 0), no_count)
+        counted.add(~whole | (values < 0), no_count)
         usable = (geounits >= 0) & (numbers >= 0) & whole
         keys.append((geounits * cells.size + numbers)[usable])
-        counts.append(found[usable])
+        counts.append(values[usable])
     all_keys, all_counts = np.concatenate(keys), np.concatenate(counts)
     if np.abs(all_counts.astype(np.float64)).sum() > LARGEST:
-        raise ReleaseError(f"{file.name}: its counts are too large to be those of anybody")
+        raise ReleaseError(f"{file.name}: its counts are too large to be counts of persons")
     twice = findings.check(file.name, "cells with several rows")
     distinct, rows = np.unique(all_keys, return_counts=True)
     twice.add(
@@ -170,8 +172,8 @@ def read_microdata(files: PublicFiles, path: Path, level: PublicLevel, cells: Ce
     for part, geounits in file.parts(list(cells.names)):
         numbers = _cell_numbers(part, cells, file, valued)
         usable = (geounits >= 0) & (numbers >= 0)
-        found, persons = np.unique((geounits * cells.size + numbers)[usable], return_counts=True)
-        keys.append(found)
+        keys_here, persons = np.unique((geounits * cells.size + numbers)[usable], return_counts=True)
+        keys.append(keys_here)
         counts.append(persons.astype(np.int64))
     return Counts.summed(cells.size, np.concatenate(keys), np.concatenate(counts))
 
@@ -183,15 +185,17 @@ def compare(
     why: str,
     level: PublicLevel,
     cells: Cells,
-    found: Counts,
+    actual: Counts,
     required: Counts,
 ) -> None:
-    """Tell where the file `name` has other counts than required, and `why` they are."""
-    keys = np.union1d(found.keys, required.keys)
-    here, there = found.at(keys), required.at(keys)
+    """Report where the counts of the file `name` differ from the required ones, and `why` those are required."""
+    keys = np.union1d(actual.keys, required.keys)
+    actual_counts, required_counts = actual.at(keys), required.at(keys)
     findings.check(name, kind).add(
-        here != there,
-        lambda at: f"{_place(level, cells, keys[at])}: {surplus(int(here[at]), int(there[at]))} ({why})",
+        actual_counts != required_counts,
+        lambda at: (
+            f"{_place(level, cells, keys[at])}: {surplus(int(actual_counts[at]), int(required_counts[at]))} ({why})"
+        ),
     )
 
 
@@ -200,17 +204,18 @@ def _place(level: PublicLevel, cells: Cells, key: int) -> str:
 
 
 def _cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
-    """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is told."""
+    """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is reported."""
     numbers = np.zeros(part.num_rows, dtype=np.int64)
-    known = np.ones(part.num_rows, dtype=np.bool_)
+    valid = np.ones(part.num_rows, dtype=np.bool_)
     for name, values in zip(cells.names, cells.values, strict=True):
         codes = numbers_of(part, name, values, file.name)
         column = part.column(name)
 
         def no_value(row: int, name: str = name, column: pa.ChunkedArray = column) -> str:
-            return f"row {file.first_row + row:,} has {shown(column, row)} as {name!r}, which is no value of the schema"
+            value = shown(column, row)
+            return f"row {file.first_row + row:,} has {value} as {name!r}, which is not a value of the schema"
 
         valued.add(codes < 0, no_value)
         numbers = numbers * len(values) + codes
-        known &= codes >= 0
-    return np.where(known, numbers, -1)
+        valid &= codes >= 0
+    return np.where(valid, numbers, -1)

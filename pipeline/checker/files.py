@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 
-#: Numbers beyond these bounds are not counts of anybody; sums of those within cannot overflow unnoticed.
+#: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
 #: Whole numbers are exact in floating point up to here.
 _LARGEST_FLOAT = 2.0**53
@@ -64,7 +64,7 @@ def _reading(name: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise ReleaseError(f"{name} is missing; the spec says that it is published") from None
+        raise ReleaseError(f"{name} is missing; by the spec it is published") from None
     except MemoryError:  # of Arrow, too: the file may be right
         raise
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
@@ -73,17 +73,17 @@ def _reading(name: str) -> Iterator[None]:
         ) from error
 
 
-def _check_columns(name: str, found: Sequence[str], required: Sequence[str]) -> None:
-    if sorted(found) == sorted(required):
+def _check_columns(name: str, actual: Sequence[str], required: Sequence[str]) -> None:
+    if sorted(actual) == sorted(required):
         return
-    missing = [column for column in required if column not in found]
-    others = [column for column in found if column not in required]
-    told = [
-        f"{words} {', '.join(map(repr, some[:_NAMED_COLUMNS]))}{', ...' if len(some) > _NAMED_COLUMNS else ''}"
-        for words, some in (("it lacks", missing), ("the spec does not give it", others))
+    missing = [column for column in required if column not in actual]
+    others = [column for column in actual if column not in required]
+    complaints = [
+        f"{problem} {', '.join(map(repr, some[:_NAMED_COLUMNS]))}{', ...' if len(some) > _NAMED_COLUMNS else ''}"
+        for problem, some in (("it lacks", missing), ("the spec does not give it", others))
         if some
     ]
-    raise ReleaseError(f"{name} has other columns than the spec gives: {'; '.join(told) or 'one is there twice'}")
+    raise ReleaseError(f"{name} has other columns than the spec gives: {'; '.join(complaints) or 'one occurs twice'}")
 
 
 def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDArray[np.int64]:
@@ -93,15 +93,15 @@ def numbers_of(table: pa.Table, column: str, labels: pa.Array, name: str) -> NDA
         ReleaseError: the column of the file `name` does not hold text.
     """
     values = table.column(column)
-    held = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
-    if not (pa.types.is_string(held) or pa.types.is_large_string(held)):
+    value_type = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not (pa.types.is_string(value_type) or pa.types.is_large_string(value_type)):
         raise ReleaseError(f"{name}: column {column!r} holds {values.type}; text is required")
     encoded = values if pa.types.is_dictionary(values.type) else values.dictionary_encode()
     parts = [np.zeros(0, dtype=np.int64)]
     for chunk in encoded.chunks:
-        known = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=labels)
+        label_index = pc.index_in(chunk.dictionary.cast(pa.string()), value_set=labels)
         # A row without a label has the index -1, which is the last of these.
-        number_of = np.append(known.fill_null(-1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
+        number_of = np.append(label_index.fill_null(-1).to_numpy(zero_copy_only=False), -1).astype(np.int64)
         parts.append(number_of[chunk.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)])
     return np.concatenate(parts)
 
@@ -117,16 +117,16 @@ def whole_numbers(
     if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
         raise ReleaseError(f"{name}: column {column!r} holds {values.type}; whole numbers are required")
     whole = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else np.ones(len(values), np.bool_)
-    found = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
+    numbers = (values.fill_null(0) if values.null_count else values).to_numpy(zero_copy_only=False)
     if pa.types.is_floating(values.type):
-        found = found.astype(np.float64)
+        numbers = numbers.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            whole &= (np.abs(found) <= _LARGEST_FLOAT) & (np.floor(found) == found)
-    elif found.dtype == np.uint64:
-        whole &= found <= LARGEST
+            whole &= (np.abs(numbers) <= _LARGEST_FLOAT) & (np.floor(numbers) == numbers)
+    elif numbers.dtype == np.uint64:
+        whole &= numbers <= LARGEST
     else:
-        whole &= (found >= -LARGEST) & (found <= LARGEST)
-    return np.where(whole, found, 0).astype(np.int64), whole
+        whole &= (numbers >= -LARGEST) & (numbers <= LARGEST)
+    return np.where(whole, numbers, 0).astype(np.int64), whole
 
 
 def shown(values: pa.Array | pa.ChunkedArray, row: int) -> str:

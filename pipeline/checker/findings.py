@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpinewiseError
 
-#: Problems of one check that are told one by one.
+#: Problems of one check that are reported one by one.
 SHOWN = 3
 
 
@@ -29,15 +29,18 @@ class Check:
         self._shown: list[str] = []
         self._count = 0
 
-    def add(self, wrong: NDArray[np.bool_], sentence: Callable[[Any], str]) -> None:
-        """Add the places where `wrong` is true; `sentence(index)` is called for those that are shown.
+    def add(self, mask: NDArray[np.bool_], sentence: Callable[[Any], str]) -> None:
+        """Add the places where `mask` is true; `sentence(index)` is called for those that are shown.
 
         Args:
-            wrong: `(n,)` or `(n, m)`; the index of a place is a number or a tuple of numbers.
+            mask: `(n,)` or `(n, m)`; the index of a place is a number or a tuple of numbers.
+            sentence: from the index of a place to a sentence that describes the problem there.
         """
-        count = int(np.count_nonzero(wrong))
+        count = int(np.count_nonzero(mask))
         if count and len(self._shown) < SHOWN:
-            places = zip(*(found[: SHOWN - len(self._shown)].tolist() for found in np.nonzero(wrong)), strict=True)
+            places = zip(
+                *(positions[: SHOWN - len(self._shown)].tolist() for positions in np.nonzero(mask)), strict=True
+            )
             self._shown += [f"{self._place}: {sentence(at if len(at) > 1 else at[0])}" for at in places]
         self._count += count
 
@@ -66,7 +69,7 @@ class Findings:
         return self._checks[-1]
 
     @contextmanager
-    def told(self) -> Iterator[None]:
+    def noting_errors(self) -> Iterator[None]:
         """An error that the block raises on purpose becomes a problem."""
         try:
             yield
@@ -75,6 +78,7 @@ class Findings:
 
     @property
     def n_checks(self) -> int:
+        """The number of checks made so far."""
         return len(self._checks)
 
     @property
@@ -83,7 +87,7 @@ class Findings:
         return [sentence for check in self._checks for sentence in check.sentences]
 
 
-def surplus(found: int, required: int) -> str:
-    """ "found 12, required 11, 1 too many"."""
-    many = f"{found - required:,} too many" if found > required else f"{required - found:,} too few"
-    return f"found {found:,}, required {required:,}, {many}"
+def surplus(actual: int, required: int) -> str:
+    """Such as "found 12, required 11, 1 too many"."""
+    many = f"{actual - required:,} too many" if actual > required else f"{required - actual:,} too few"
+    return f"found {actual:,}, required {required:,}, {many}"

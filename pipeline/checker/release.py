@@ -44,11 +44,11 @@ def examine(root: Path) -> Findings:
     """
     run = _run_at(root)
     files, findings = PublicFiles(run.public), Findings()
-    with findings.told():
+    with findings.noting_errors():
         spec = read_public_spec(run.manifest)
         levels = read_spine(files, run, spec, findings)
         for universe in spec.universes:
-            with findings.told():
+            with findings.noting_errors():
                 _Universe(files, run.universe(universe.name), spec, universe, levels, findings).check()
         _check_unknown(files, run, spec, findings)
     return findings
@@ -64,7 +64,7 @@ def _run_at(root: Path) -> RunDirectory:
 
 
 class _Universe:
-    """The checks of one universe. A file that cannot be read is told, and only what depends on it is left out."""
+    """The checks of one universe. Only the checks that need an unreadable file are left out."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class _Universe:
 
     def check(self) -> None:
         for level in self.levels:
-            with self.findings.told():
+            with self.findings.noting_errors():
                 path = self.folder.histogram(level.name)
                 self.counts[level.name] = read_histogram(
                     self.files, path, level, self.universe.cells, self.universe.impossible, self.findings
@@ -118,7 +118,7 @@ class _Universe:
         if not self.spec.microdata:
             return
         leaves, cells = self.levels[-1], self.universe.cells
-        with self.findings.told():
+        with self.findings.noting_errors():
             path = self.folder.microdata
             records = read_microdata(self.files, path, leaves, cells, self.findings)
             if leaves.name in self.counts:
@@ -129,14 +129,14 @@ class _Universe:
     def _check_tables(self) -> None:
         for table, answers, names in self.universe.tables:
             for level in (level for level in self.levels if level.name in names):
-                with self.findings.told():
+                with self.findings.noting_errors():
                     path, counts = self.folder.table(table, level.name), self.counts.get(level.name)
                     margins = self.spec.margins
                     check_table(self.files, path, level, answers, counts, self.findings, margins=margins)
 
     def _check_invariants(self) -> None:
         for name, answers in self.universe.invariants:
-            with self.findings.told():
+            with self.findings.noting_errors():
                 path = self.folder.invariant(name, answers.query)
                 self.files.seen.add(path)
                 if name in self.counts:
@@ -145,7 +145,7 @@ class _Universe:
 
     def _check_bounds(self) -> None:
         for number, bound in enumerate(self.universe.bounds):
-            with self.findings.told():
+            with self.findings.noting_errors():
                 path = self.folder.constraint(number)
                 self.files.seen.add(path)
                 if bound.level in self.counts:
@@ -157,7 +157,7 @@ class _Universe:
 
 
 def _check_unknown(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> None:
-    """Tell which published counts the spec does not give, since nothing is known of what they have to keep."""
+    """Report published counts that the spec does not give: no constraint of theirs is known."""
     free = [run.universe(universe.name).public / folder for universe in spec.universes for folder in _UNCHECKED]
     check = findings.check("public", "files that the spec does not give")
     for path in sorted(run.public.rglob("*.parquet")):

@@ -1,4 +1,4 @@
-"""What the public spec in a manifest demands, read for a check: written again, so that no slip is in both readings."""
+"""What the public spec in a manifest demands, read for a check: written independently, so that no error is shared."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class Answers:
 
     @property
     def size(self) -> int:
+        """The number of answers."""
         return len(self.labels)
 
 
@@ -64,38 +65,39 @@ class Cells:
         for number, (name, values) in enumerate(attributes.items()):
             self._terms[name] = (number, tuple(values), np.arange(len(values)))
         for name, (attribute, groups) in recodes.items():
-            group_of = {value: group for group, held in enumerate(groups.values()) for value in held}
+            group_of = {value: group for group, members in enumerate(groups.values()) for value in members}
             values = attributes[attribute]
-            if sorted(value for held in groups.values() for value in held) != sorted(values):
+            if sorted(value for members in groups.values() for value in members) != sorted(values):
                 raise ValueError(f"the recode {name!r} does not have each value of {attribute!r} in exactly one group")
             of_value = np.array([group_of[value] for value in values], dtype=np.int64)
             self._terms[name] = (self.names.index(attribute), tuple(groups), of_value)
 
     def answers(self, query: str) -> Answers:
         """The answers of a query; ValueError for a term that is none."""
-        words = {"total": [], "detailed": list(self.names)}.get(query.strip())
-        terms = [word.strip() for word in query.split("*")] if words is None else words
+        fixed_terms = {"total": [], "detailed": list(self.names)}.get(query.strip())
+        terms = [word.strip() for word in query.split("*")] if fixed_terms is None else fixed_terms
         if unknown := [term for term in terms if term not in self._terms]:
-            raise ValueError(f"the query {query!r} has the term {unknown[0]!r}, which is no attribute or recode")
-        kept = sorted((self._terms[term] for term in terms), key=lambda term: term[0])
-        if len({number for number, _, _ in kept}) < len(kept):
+            raise ValueError(f"the query {query!r} has the term {unknown[0]!r}, which is not an attribute or recode")
+        factors = sorted((self._terms[term] for term in terms), key=lambda term: term[0])
+        if len({number for number, _, _ in factors}) < len(factors):
             raise ValueError(f"the query {query!r} names an attribute twice")
         of_cell = np.zeros(self.size, dtype=np.int64)
-        for number, labels, of_value in kept:
+        for number, labels, of_value in factors:
             of_cell = of_cell * len(labels) + of_value[self._codes[number]]
-        labels = tuple(" * ".join(combination) for combination in itertools.product(*(term[1] for term in kept)))
-        return Answers(query, labels if kept else ("total",), of_cell)
+        labels = tuple(" * ".join(combination) for combination in itertools.product(*(term[1] for term in factors)))
+        return Answers(query, labels if factors else ("total",), of_cell)
 
     def fitting(self, combination: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
         """`(n_cells,)`: whether a cell has one of the values of each term."""
         fits = np.ones(self.size, dtype=np.bool_)
         for term, values in combination.items():
             number, labels, of_value = self._terms[term]
-            wanted = [labels.index(value) for value in values]
-            fits &= np.isin(of_value[self._codes[number]], wanted)
+            numbers = [labels.index(value) for value in values]
+            fits &= np.isin(of_value[self._codes[number]], numbers)
         return fits
 
     def label(self, cell: int) -> str:
+        """The values of a cell, joined by " * "."""
         return " * ".join(
             values[int(codes[cell])].as_py() for values, codes in zip(self.values, self._codes, strict=True)
         )
@@ -157,22 +159,22 @@ def read_public_spec(path: Path) -> PublicSpec:
     try:
         return _spec(manifest["spec"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        told = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise ReleaseError(f"public/manifest.json: its spec cannot be understood: {told}") from error
+        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        raise ReleaseError(f"public/manifest.json: its spec cannot be understood: {reason}") from error
 
 
 def _spec(spec: Mapping[str, Any]) -> PublicSpec:
-    stated = spec["geography"]["levels"]
-    named = all(isinstance(level, str) for level in stated)
+    stated_levels = spec["geography"]["levels"]
+    names_only = all(isinstance(level, str) for level in stated_levels)
     regrouped = spec["geography"].get("regroup") is not None
-    levels = _texts(stated) if named else tuple(_pairs(stated))
+    levels = _texts(stated_levels) if names_only else tuple(_pairs(stated_levels))
     if not levels or len(set(levels)) < len(levels):
         raise ValueError(f"the levels are {', '.join(levels) or 'none'}; names that differ are required")
     universes = [_universe("", spec, levels)]
     universes += [_universe(name, sections, levels) for name, sections in _pairs(spec["companions"]).items()]
     return PublicSpec(
         levels=levels,
-        prefixes=None if named or regrouped else tuple(int(length) for length in _pairs(stated).values()),
+        prefixes=None if names_only or regrouped else tuple(int(length) for length in _pairs(stated_levels).values()),
         universes=tuple(universes),
         margins=bool(spec["publish"]["margins"]),
         microdata=bool(spec["publish"]["microdata"]),
@@ -182,7 +184,8 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
 def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -> PublicUniverse:
     schema = sections["schema"]
     recodes = {
-        recode: (found["attribute"], _lists(found["groups"])) for recode, found in _pairs(schema["recodes"]).items()
+        recode: (section["attribute"], _lists(section["groups"]))
+        for recode, section in _pairs(schema["recodes"]).items()
     }
     cells = Cells(_lists(schema["attributes"]), recodes)
     impossible = np.zeros(cells.size, dtype=np.bool_)
@@ -199,8 +202,12 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
         ),
         bounds=tuple(_bound(bound, cells, levels) for bound in sections["bounds"]),
         tables=tuple(
-            (table, cells.answers(found["query"]), tuple(_level(level, levels) for level in _texts(found["levels"])))
-            for table, found in _pairs(sections["tables"]).items()
+            (
+                table,
+                cells.answers(section["query"]),
+                tuple(_level(level, levels) for level in _texts(section["levels"])),
+            )
+            for table, section in _pairs(sections["tables"]).items()
         ),
     )
 
@@ -209,14 +216,16 @@ def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> B
     answers = cells.answers(bound["query"])
     columns = tuple(_pairs(bound["columns"]))
     if unknown := [label for label in columns if label not in answers.labels]:
-        raise ValueError(f"the bound {bound['name']!r} is on {unknown[0]!r}, which is no answer of {answers.query!r}")
+        raise ValueError(
+            f"the bound {bound['name']!r} is on {unknown[0]!r}, which is not an answer of {answers.query!r}"
+        )
     lower, upper = int(bound["lower"]), int(bound["upper"])
     return Bound(str(bound["name"]), _level(bound["level"], levels), answers, columns, lower, upper)
 
 
 def _level(name: str, levels: tuple[str, ...]) -> str:
     if name not in levels:
-        raise ValueError(f"{name!r} is no level; the levels are {', '.join(levels)}")
+        raise ValueError(f"{name!r} is not a level; the levels are {', '.join(levels)}")
     return name
 
 
@@ -235,4 +244,4 @@ def _pairs(value: Any) -> dict[str, Any]:
 
 
 def _lists(value: Any) -> dict[str, tuple[str, ...]]:
-    return {key: _texts(held) for key, held in _pairs(value).items()}
+    return {key: _texts(entries) for key, entries in _pairs(value).items()}

@@ -34,7 +34,7 @@ class PublicLevel:
 
 
 def read_spine(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> tuple[PublicLevel, ...]:
-    """The levels, top first; what is no tree is told.
+    """The levels, top first; anything that is not a tree is reported.
 
     Raises:
         ReleaseError: the file is missing or damaged, or there is no geounit in it.
@@ -91,13 +91,13 @@ def _check_prefixes(findings: Findings, name: str, levels: list[PublicLevel], le
     level = levels[-1]
     codes = level.codes.to_pylist()
     begin = levels[-2].codes.to_pylist() if len(levels) > 1 else [""]
-    check = findings.check(name, f"codes of a {level.name} that are not as the spec says")
-    wrong = [
+    check = findings.check(name, f"codes of a {level.name} that do not match the spec")
+    strays = [
         len(code) != length or not code.startswith(begin[parent])
         for code, parent in zip(codes, level.parents.tolist(), strict=True)
     ]
     check.add(
-        np.array(wrong),
+        np.array(strays),
         lambda geounit: (
             f"{level.shown(geounit)} must have {length} characters and begin with {begin[level.parents[geounit]]!r}"
         ),

@@ -1,4 +1,4 @@
-"""A synthetic state with its spine and spec, ready to run: a stand-in for records that nobody may see."""
+"""A synthetic state with its spine and spec, ready to run: a stand-in for confidential records."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FILES = ("persons.parquet", "blocks.parquet", "counties.geojson", "tracts.geojs
 
 
 def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020) -> Path:
-    """Write persons.parquet, blocks.parquet, two files of polygons and release.toml to `folder`, made if need be.
+    """Write persons.parquet, blocks.parquet, two files of polygons and release.toml to `folder`, made if missing.
 
     Args:
         folder: where to; must not hold one of the files yet.

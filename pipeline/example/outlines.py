@@ -29,7 +29,8 @@ def example_polygons(
     """GeoJSON of the counties and of the tracts.
 
     Args:
-        counties, tracts: their codes.
+        counties: the counties' codes.
+        tracts: the tracts' codes.
         county_of: number of each tract's county, `(n_tracts,)`, increasing.
         seed: not negative.
     """

@@ -141,7 +141,7 @@ def _rescale(composition: NDArray[np.float64], people: NDArray[Any]) -> NDArray[
 
 
 def _mix(around: NDArray[np.float64], mixing: _Mixing, rng: np.random.Generator) -> NDArray[np.float64]:
-    """One composition around each row of `around` (n, 8), as uneven as `mixing` says."""
+    """One composition around each row of `around` (n, 8), as uneven as `mixing` states."""
     shape = np.maximum(mixing.concentration * around, mixing.least)
     drawn = around * rng.standard_gamma(shape) / shape
     return drawn / drawn.sum(axis=1, keepdims=True)

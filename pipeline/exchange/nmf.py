@@ -78,7 +78,7 @@ class Wanted:
     """A measurement that a spec calls for.
 
     Attributes:
-        header: what its file in a release says of itself.
+        header: the header of its file in a release.
         geocodes: `(n,)` those that are measured, in the order of the spine.
         kinds: `(n,)` which of the header's variances each has; None where all have the first.
     """
@@ -90,6 +90,7 @@ class Wanted:
 
     @property
     def exact(self) -> bool:
+        """Whether the answers are exact (an invariant), not noisy."""
         return self.header.mechanism == "exact"
 
     def variances(self) -> NDArray[np.float64]:
@@ -117,12 +118,13 @@ class LevelMeasurements:
     def __init__(self, level: str, schema: Schema, wanted: Sequence[Wanted]) -> None:
         self.level = level
         self._schema = schema
-        self._wanted = {(one.query.terms, one.exact): one for one in wanted}
-        self._order = {key: np.argsort(one.geocodes) for key, one in self._wanted.items()}
+        self._wanted = {(expected.query.terms, expected.exact): expected for expected in wanted}
+        self._order = {key: np.argsort(expected.geocodes) for key, expected in self._wanted.items()}
         self._values = {
-            key: np.zeros((len(one.geocodes), one.query.size), dtype=np.int64) for key, one in self._wanted.items()
+            key: np.zeros((len(expected.geocodes), expected.query.size), dtype=np.int64)
+            for key, expected in self._wanted.items()
         }
-        self._seen = {key: np.zeros(len(one.geocodes), dtype=np.int64) for key, one in self._wanted.items()}
+        self._seen = {key: np.zeros(len(expected.geocodes), dtype=np.int64) for key, expected in self._wanted.items()}
         self._keys: dict[str, tuple[str, ...]] = {}
 
     def read(self, path: Path) -> None:
@@ -165,75 +167,86 @@ class LevelMeasurements:
         name: str,
         key: tuple[tuple[str, ...], bool],
     ) -> None:
-        what = f"{name!r} at level {self.level!r}"
+        subject = f"{name!r} at level {self.level!r}"
         if key not in self._wanted:
             kind = "an exact answer (variance 0)" if key[1] else "a noisy answer"
             raise InputError(
-                f"{path}: row {first + int(rows[0]) + 1:,}: {kind} of {what}; the spec does not call for one there"
+                f"{path}: row {first + int(rows[0]) + 1:,}: {kind} of {subject}; the spec does not call for one there"
             )
-        one = self._wanted[key]
+        expected = self._wanted[key]
         shapes, values = table.column("query_shape").combine_chunks(), table.column("value").combine_chunks()
-        for label, lists, wanted in (("query_shape", shapes, len(one.query.sizes)), ("value", values, one.query.size)):
+        for label, lists, required in (
+            ("query_shape", shapes, len(expected.query.sizes)),
+            ("value", values, expected.query.size),
+        ):
             lengths = np.diff(np.asarray(lists.offsets))
-            if (lengths != wanted).any():
-                row = int(np.flatnonzero(lengths != wanted)[0])
+            if (lengths != required).any():
+                row = int(np.flatnonzero(lengths != required)[0])
                 raise InputError(
-                    f"{path}: row {first + int(rows[row]) + 1:,}: {label} of {what}: found {lengths[row]} numbers; "
-                    f"{wanted} are needed"
+                    f"{path}: row {first + int(rows[row]) + 1:,}: {label} of {subject}: found {lengths[row]} numbers; "
+                    f"{required} are needed"
                 )
             numbers = lists.flatten()
             if numbers.null_count or (np.abs(numbers.to_numpy().astype(np.float64)) > _LARGEST).any():
                 raise InputError(
-                    f"{path}: {label} of {what}: a number is missing or beyond {_LARGEST:,}; whole numbers are needed"
+                    f"{path}: {label} of {subject}: a number is missing or beyond {_LARGEST:,}; "
+                    "whole numbers are needed"
                 )
         shape = shapes.flatten().to_numpy().reshape(len(rows), -1)
-        if (shape != np.array(one.query.sizes)).any():
-            found = shape[(shape != np.array(one.query.sizes)).any(axis=1)][0].tolist()
+        if (shape != np.array(expected.query.sizes)).any():
+            shown_shape = shape[(shape != np.array(expected.query.sizes)).any(axis=1)][0].tolist()
             raise InputError(
-                f"{path}: query_shape of {what}: found {found}; by the spec's attributes it is {list(one.query.sizes)}"
+                f"{path}: query_shape of {subject}: found {shown_shape}; "
+                f"by the spec's attributes it is {list(expected.query.sizes)}"
             )
         geocodes = np.asarray(table.column("geocode").to_numpy(), dtype=np.str_)
         order = self._order[key]
         if not len(order):
-            raise InputError(f"{path}: {what}: by the spec no geounit is measured there, found {first_few(geocodes)}")
-        near = order[np.minimum(np.searchsorted(one.geocodes, geocodes, sorter=order), len(order) - 1)]
-        strange = one.geocodes[near] != geocodes
+            raise InputError(
+                f"{path}: {subject}: by the spec no geounit is measured there, found {first_few(geocodes)}"
+            )
+        near = order[np.minimum(np.searchsorted(expected.geocodes, geocodes, sorter=order), len(order) - 1)]
+        strange = expected.geocodes[near] != geocodes
         if strange.any():
             raise InputError(
-                f"{path}: {what}: {int(strange.sum()):,} geocodes that are not measured there by the spec: "
+                f"{path}: {subject}: {int(strange.sum()):,} geocodes that are not measured there by the spec: "
                 f"{first_few(geocodes[strange])}"
             )
         self._values[key][near] = values.flatten().to_numpy().reshape(len(rows), -1)
         np.add.at(self._seen[key], near, 1)
-        if not one.exact:
-            self._check_variances(path, what, one, near, table.column("variance").to_numpy())
+        if not expected.exact:
+            self._check_variances(path, subject, expected, near, table.column("variance").to_numpy())
 
     def _check_variances(
-        self, path: Path, what: str, one: Wanted, near: NDArray[np.int64], variances: NDArray[np.float64]
+        self, path: Path, subject: str, expected: Wanted, near: NDArray[np.int64], variances: NDArray[np.float64]
     ) -> None:
-        exact, nominal = one.variances()[near], one.nominal()[near]
-        wrong = ~(
+        exact, nominal = expected.variances()[near], expected.nominal()[near]
+        mismatch = ~(
             np.isclose(variances, exact, rtol=_SAME_VARIANCE, atol=0)
             | np.isclose(variances, nominal, rtol=_SAME_VARIANCE, atol=0)
         )
-        if wrong.any():
-            row = int(np.flatnonzero(wrong)[0])
+        if mismatch.any():
+            row = int(np.flatnonzero(mismatch)[0])
             raise InputError(
-                f"{path}: variance of {what} in {one.geocodes[near[row]]}: found {variances[row]:g}; by the spec's "
-                f"budget and shares it is {exact[row]:g}: state the budget that the noise was drawn with"
+                f"{path}: variance of {subject} in {expected.geocodes[near[row]]}: found {variances[row]:g}; "
+                f"by the spec's budget and shares it is {exact[row]:g}: state the budget that the noise was drawn with"
             )
 
     def found(self) -> Iterator[tuple[Wanted, NDArray[np.int64]]]:
-        """Each measurement with its values `(n, size)`; InputError where a geounit is missing or there twice."""
-        for key, one in self._wanted.items():
-            kind = "the exact answers (variance 0)" if one.exact else "the noisy answers"
-            for wrong, told in ((self._seen[key] == 0, "missing"), (self._seen[key] > 1, "there several times")):
-                if wrong.any():
+        """Each measurement with its values `(n, size)`; InputError where a geounit is missing or occurs twice."""
+        for key, expected in self._wanted.items():
+            kind = "the exact answers (variance 0)" if expected.exact else "the noisy answers"
+            for affected, problem in (
+                (self._seen[key] == 0, "missing"),
+                (self._seen[key] > 1, "present several times"),
+            ):
+                if affected.any():
                     raise InputError(
-                        f"level {self.level!r}: {kind} of {one.query.name!r} are {told} for {int(wrong.sum()):,} of "
-                        f"{len(wrong):,} geounits: {first_few(one.geocodes[wrong])}"
+                        f"level {self.level!r}: {kind} of {expected.query.name!r} are {problem} for "
+                        f"{int(affected.sum()):,} of {len(affected):,} geounits: "
+                        f"{first_few(expected.geocodes[affected])}"
                     )
-            yield one, self._values[key]
+            yield expected, self._values[key]
 
 
 def level_files(folder: Path, level: str) -> list[Path]:
@@ -243,8 +256,8 @@ def level_files(folder: Path, level: str) -> list[Path]:
     for path in sorted(folder.iterdir()):
         if path.name.casefold() == f"{level}.parquet".casefold() and path.is_file():
             return [path]
-        named = path.name.casefold() in (level.casefold(), f"{level}.parquet".casefold())
-        if named and path.is_dir() and (files := sorted(path.rglob("*.parquet"))):
+        is_level = path.name.casefold() in (level.casefold(), f"{level}.parquet".casefold())
+        if is_level and path.is_dir() and (files := sorted(path.rglob("*.parquet"))):
             return files
     return []
 

@@ -76,15 +76,15 @@ class DetailFile:
         cells = np.repeat(counts.indices, counts.data)
         text = geocodes[leaves].tolist()
         n = len(cells)
-        found = {name: pa.array([value] * n, pa.string()) for name, value in self._constant.items()}
+        columns = {name: pa.array([value] * n, pa.string()) for name, value in self._constant.items()}
         for name, (start, stop) in _PARTS.items():
-            found[name] = pa.array([code[start:stop] for code in text], pa.string())
-        found["EPNUM"] = pa.array([_NO_NUMBER] * n, pa.string())
+            columns[name] = pa.array([code[start:stop] for code in text], pa.string())
+        columns["EPNUM"] = pa.array([_NO_NUMBER] * n, pa.string())
         for name in self._columns:
             codes = self._codes.get(name)
             values = [_NOT_PRODUCED] * n if codes is None else codes[cells].tolist()
-            found[name] = pa.array(values, pa.string())
-        return pa.table({name: found[name] for name in self.columns})
+            columns[name] = pa.array(values, pa.string())
+        return pa.table({name: columns[name] for name in self.columns})
 
 
 def person_attributes(schema: Schema) -> dict[str, str]:
@@ -105,7 +105,7 @@ def person_attributes(schema: Schema) -> dict[str, str]:
 
 
 def unit_attributes(schema: Schema) -> dict[str, str]:
-    """The attribute that says whether a unit is occupied or vacant; empty where the universe is of something else."""
+    """The attribute that distinguishes occupied from vacant units; empty where the universe is not of housing units."""
     if len(schema.attributes) == 1 and set(schema.attributes[0].values) == set(VALUES["status"]):
         return {schema.attributes[0].name: "status"}
     return {}

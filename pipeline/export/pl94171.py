@@ -32,7 +32,7 @@ _QUARTERS = VALUES["hhgq"][1:]
 
 
 def column_names(table: str) -> tuple[str, ...]:
-    """ "P0010001" ... of the table "P1"."""
+    """The names of a table's fields, "P0010001" and so on for the table "P1"."""
     return tuple(f"{table[0]}{int(table[1:]):03d}{number:04d}" for number in range(1, LINES[table] + 1))
 
 
@@ -76,11 +76,11 @@ class _Cube:
     def of(cls, schema: Schema, attributes: Sequence[tuple[str, Sequence[str]]]) -> _Cube:
         """Over these attributes of the schema, each with the labels of 2020."""
         query = Query.parse(" * ".join(name for name, _ in attributes), schema)
-        kept = [name for name in schema.names if name in dict(attributes)]
+        attributes_used = [name for name in schema.names if name in dict(attributes)]
         by_name = {attribute.name: attribute for attribute in schema.attributes}
         return cls(
             query,
-            tuple(kept.index(name) for name, _ in attributes),
+            tuple(attributes_used.index(name) for name, _ in attributes),
             tuple(value_order(by_name[name], labels) for name, labels in attributes),
         )
 
@@ -88,11 +88,11 @@ class _Cube:
         """`(n, size, size, ...)` in the order that the attributes were given in."""
         sizes = [size for size in self.query.sizes if size > 1] or [1]
         shape = [len(histograms.indptr) - 1, *sizes]
-        found = self.query.answer_csr(histograms).reshape(shape)
-        found = found.transpose(0, *(axis + 1 for axis in self.axes))
+        answers = self.query.answer_csr(histograms).reshape(shape)
+        answers = answers.transpose(0, *(axis + 1 for axis in self.axes))
         for axis, order in enumerate(self.orders, start=1):
-            found = found.take(order, axis=axis)
-        return np.ascontiguousarray(found)
+            answers = answers.take(order, axis=axis)
+        return np.ascontiguousarray(answers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +114,7 @@ class CensusTables:
         """Of a release's universes, its own first.
 
         Raises:
-            InputError: its own has not the attributes of tables P1 to P4.
+            InputError: the release's own universe does not have the attributes of tables P1 to P4.
         """
         main = universes[0]
         needed = ("votingage", "hispanic", "cenrace")
@@ -141,33 +141,33 @@ class CensusTables:
     @property
     def names(self) -> tuple[str, ...]:
         """The tables there are, in order."""
-        some = [name for name, found in (("P5", self.quarters), ("H1", self.units)) if found is not None]
+        some = [name for name, source in (("P5", self.quarters), ("H1", self.units)) if source is not None]
         return ("P1", "P2", "P3", "P4", *some)
 
     @property
     def universes(self) -> tuple[str, ...]:
         """Names of the universes that are read, the release's own ("") first."""
-        others = [found[0] for found in (self.quarters, self.units) if found is not None and found[0]]
+        others = [source[0] for source in (self.quarters, self.units) if source is not None and source[0]]
         return ("", *dict.fromkeys(others))
 
     def tables(self, histograms: dict[str, sp.csr_array]) -> dict[str, NDArray[np.int64]]:
         """Every table `(n, columns)` for the geounits whose histograms are given, by universe."""
         cube = self.race.counts(histograms[""])
-        found: dict[str, NDArray[np.int64]] = {}
+        counts_of: dict[str, NDArray[np.int64]] = {}
         for names, ages in ((("P1", "P2"), cube.sum(axis=1)), (("P3", "P4"), cube[:, 1])):
             by_race = ages.sum(axis=1) @ _P1.T
             of_hispanic, of_others = ages[:, 1].sum(axis=1), ages[:, 0] @ _P1.T
-            found[names[0]] = by_race
-            found[names[1]] = np.concatenate(
+            counts_of[names[0]] = by_race
+            counts_of[names[1]] = np.concatenate(
                 [by_race[:, :1], of_hispanic[:, None], of_others[:, :1], of_others[:, 1:]], axis=1
             )
         if self.quarters is not None:
-            name, one, with_households = self.quarters
-            types = one.counts(histograms[name])[:, 1 if with_households else 0 :]
+            name, quarters, with_households = self.quarters
+            types = quarters.counts(histograms[name])[:, 1 if with_households else 0 :]
             institutional, others = types[:, :4], types[:, 4:]
             totals = [part.sum(axis=1, keepdims=True) for part in (types, institutional, others)]
-            found["P5"] = np.concatenate([totals[0], totals[1], institutional, totals[2], others], axis=1)
+            counts_of["P5"] = np.concatenate([totals[0], totals[1], institutional, totals[2], others], axis=1)
         if self.units is not None:
             units = self.units[1].counts(histograms[self.units[0]])
-            found["H1"] = np.concatenate([units.sum(axis=1, keepdims=True), units], axis=1)
-        return found
+            counts_of["H1"] = np.concatenate([units.sum(axis=1, keepdims=True), units], axis=1)
+        return counts_of

@@ -42,18 +42,18 @@ _STATES: Final = {_STATE_CODES[i : i + 2]: _STATE_CODES[i + 2 : i + 4] for i in 
 def census_levels(spine: Spine) -> dict[str, str]:
     """Level -> summary level, of the levels whose geocodes are those of states, counties, tracts, block groups, blocks.
 
-    Empty where the leaves are no such areas: the spine is another country's then, and has no such files.
+    Empty where the leaves are not such areas: then the spine is another country's, and has no such files.
     """
-    found = {}
+    codes = {}
     for level in spine.levels:
         lengths = set(np.strings.str_len(level.geocodes).tolist())
         if len(lengths) == 1 and (width := lengths.pop()) in SUMMARY_LEVELS:
             states = np.unique(level.geocodes.astype("<U2"))
             if np.strings.isdigit(level.geocodes).all() and all(state in _STATES for state in states):
-                found[level.name] = SUMMARY_LEVELS[width]
-    if spine.leaf_level.name not in found or len(set(found.values())) < len(found):
+                codes[level.name] = SUMMARY_LEVELS[width]
+    if spine.leaf_level.name not in codes or len(set(codes.values())) < len(codes):
         return {}
-    return found
+    return codes
 
 
 class SummaryFiles:
@@ -130,7 +130,7 @@ class SummaryFiles:
         place = {name: number for number, name in enumerate(GEO_FIELDS)}
         for code, number, count, housing in zip(geocodes.tolist(), numbers, persons, units, strict=True):
             line = [""] * len(GEO_FIELDS)
-            known = {
+            values = {
                 "FILEID": "PLST",
                 "STUSAB": _STATES[code[:2]],
                 "SUMLEV": summary_level,
@@ -149,6 +149,6 @@ class SummaryFiles:
                 "POP100": str(count),
                 "HU100": str(housing),
             }
-            for name, value in known.items():
+            for name, value in values.items():
                 line[place[name]] = value
             file.write("|".join(line) + "\n")

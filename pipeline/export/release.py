@@ -35,23 +35,25 @@ def export_release(
     tables: Sequence[str] = (),
     levels: Sequence[str] = (),
 ) -> Path:
-    """Write a release in another layout to a new folder; the folder.
+    """Write a release in another layout to a new folder; returns the folder.
 
     Args:
+        release: the finished release.
         layout: one of `FORMATS`.
-        out: a folder that is new or empty; it appears whole or not at all.
-        tables, levels: only these, for csv, parquet and xlsx; all where empty.
+        out: a folder that is new or empty; it appears complete or not at all.
+        tables: export only these, for csv, parquet and xlsx; all if empty.
+        levels: export only these, likewise.
 
     Raises:
-        InputError: the release does not have what the layout needs; says what.
+        InputError: the release lacks what the layout needs; the message names it.
     """
     if (tables or levels) and layout not in _PLAIN:
         raise InputError(f"--format {layout}: --table and --level choose among tables of {', '.join(_PLAIN)}")
     if unknown := [level for level in levels if level not in release.spine.level_names]:
         raise InputError(f"--level {unknown[0]}: no such level; the levels are {', '.join(release.spine.level_names)}")
-    known = list(dict.fromkeys(table.name for universe in release.universes for table in universe.tables))
-    if unknown := [table for table in tables if table not in known]:
-        raise InputError(f"--table {unknown[0]}: no such table; the tables are {', '.join(known) or 'none'}")
+    table_names = list(dict.fromkeys(table.name for universe in release.universes for table in universe.tables))
+    if unknown := [table for table in tables if table not in table_names]:
+        raise InputError(f"--table {unknown[0]}: no such table; the tables are {', '.join(table_names) or 'none'}")
     chosen = [
         (universe, table.name, [level for level in table.levels if not levels or level in levels])
         for universe in release.universes
@@ -60,7 +62,7 @@ def export_release(
     ]
     with new_folder(out) as folder:
         if layout in _PLAIN:
-            _PLAIN[layout](release, folder, [found for found in chosen if found[2]])
+            _PLAIN[layout](release, folder, [choice for choice in chosen if choice[2]])
             if layout == "csv" and release.spec.publish.microdata and not tables and not levels:
                 _microdata(release, folder)
         else:
@@ -93,7 +95,7 @@ def _xlsx(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
     require_openpyxl()
     by_level = {level.name: len(level) for level in release.spine.levels}
     for universe, table, levels in chosen:  # before anything is written
-        size = next(found.query.size for found in universe.tables if found.name == table)
+        size = next(candidate.query.size for candidate in universe.tables if candidate.name == table)
         columns = 1 + size * (2 if release.spec.publish.margins else 1)
         for level in levels:
             check_fits(table, level, by_level[level], columns)
@@ -119,8 +121,8 @@ def _mdf(release: PublishedRelease, folder: Path) -> None:
     main, *others = release.universes
     files = [(main, DetailFile(main.schema, person_attributes(main.schema), "person"), "mdf_person.csv")]
     for universe in others:
-        if found := unit_attributes(universe.schema):
-            files.append((universe, DetailFile(universe.schema, found, "unit"), "mdf_unit.csv"))
+        if attributes := unit_attributes(universe.schema):
+            files.append((universe, DetailFile(universe.schema, attributes, "unit"), "mdf_unit.csv"))
     for universe, layout, name in files[:2]:
         write_csv(folder / name, _detail_rows(release, universe, layout))
 
@@ -149,9 +151,13 @@ def _census_counts(
     release: PublishedRelease, tables: CensusTables, level: Level
 ) -> Iterator[tuple[int, dict[str, NDArray[np.int64]]]]:
     """Every table for the geounits of a level, some at a time."""
-    found = {one.name: release.histogram(one, level) for one in release.universes if one.name in tables.universes}
+    histograms = {
+        universe.name: release.histogram(universe, level)
+        for universe in release.universes
+        if universe.name in tables.universes
+    }
     for start in range(0, len(level), _AT_ONCE):
-        yield start, tables.tables({name: counts[start : start + _AT_ONCE] for name, counts in found.items()})
+        yield start, tables.tables({name: counts[start : start + _AT_ONCE] for name, counts in histograms.items()})
 
 
 def _census_part(
@@ -173,7 +179,10 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
     for universe in release.universes:
         directory = release.run.universe(universe.name)
         for level in universe.strategy.levels:
-            measured = [(directory.measurement(level.level, one.query.name), one.query) for one in level.queries]
+            measured = [
+                (directory.measurement(level.level, measured_query.query.name), measured_query.query)
+                for measured_query in level.queries
+            ]
             measured += [
                 (directory.invariant(name, query.name), query)
                 for name, query in universe.invariants
@@ -190,5 +199,5 @@ _PLAIN: Mapping[str, Callable[[PublishedRelease, Path, _Chosen], None]] = {
 }
 #: Layout -> what writes it.
 FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {"pl94171": _pl94171, "mdf": _mdf, "nmf": _nmf}
-#: All that can be asked for.
+#: All formats.
 LAYOUTS: tuple[str, ...] = ("pl94171", "mdf", "nmf", "csv", "xlsx", "parquet")

@@ -53,7 +53,7 @@ def write_workbook(target: Path, tables: Sequence[ReleasedTable]) -> None:
 
         def text(value: str, sheet: Any = sheet) -> Any:
             cell = WriteOnlyCell(sheet, value=value)
-            cell.data_type = "s"  # a code that begins with "=" is no formula
+            cell.data_type = "s"  # a code that begins with "=" is not a formula
             return cell
 
         names = ["geocode"]
@@ -80,14 +80,14 @@ def _width(table: ReleasedTable) -> int:
     return 1 + len(table.labels) * (1 if table.margins is None else 2)
 
 
-def _title(level: str, taken: set[str]) -> str:
-    """A sheet's title: the level's name as far as the format allows, and different from those `taken`."""
+def _title(level: str, used: set[str]) -> str:
+    """A sheet's title: the level's name as far as the format allows, and different from those `used`."""
     base = _NOT_IN_TITLES.sub("_", level)[:_LONGEST_TITLE] or "level"
     title, number = base, 1
-    while title.casefold() in taken:
+    while title.casefold() in used:
         number += 1
         title = f"{base[: _LONGEST_TITLE - 4]} {number}"
-    taken.add(title.casefold())
+    used.add(title.casefold())
     return title
 
 

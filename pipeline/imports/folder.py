@@ -1,4 +1,4 @@
-"""A folder of input files and their spec, made whole or not at all."""
+"""A folder of input files and their spec, made complete or not at all."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class ImportFolder:
             pq.write_table(table, path, compression="zstd")
 
     def text(self, name: str, text: str, *, private: bool = False) -> None:
+        """Write a text file `name` in UTF-8; `private` makes it readable by its owner only."""
         with self.file(name, private=private) as path:
             path.write_text(text, encoding="utf-8")
 

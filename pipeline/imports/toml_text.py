@@ -1,4 +1,4 @@
-"""Pieces of TOML text for specs that people go on editing: aligned comments, wrapped lists, exact shares."""
+"""Pieces of TOML text for specs that people will edit: aligned comments, wrapped lists, exact shares."""
 
 from __future__ import annotations
 

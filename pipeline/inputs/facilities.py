@@ -18,7 +18,7 @@ from pipeline.records.problems import MistakeLog
 def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     """The number of facilities of each answer that the bound is on, `(n_geounits, n_columns)` int64.
 
-    Columns stand in the order of the answers' numbers.
+    Columns are in the order of the answers' numbers.
 
     Raises:
         InputError: the file cannot be read, or does not have one row for each geounit of the bound's level.
@@ -29,26 +29,26 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
     file = open_public(bound.file, [bound.geocode, *names], f"the file of the {where}")
     reader = LeafReader(upto, bound.geocode, bound.file)
     log = MistakeLog(bound.file, file.find_lines)
-    found = np.zeros((upto.n_leaves, len(names)), dtype=np.int64)
+    facilities = np.zeros((upto.n_leaves, len(names)), dtype=np.int64)
     rows_of = np.zeros(upto.n_leaves, dtype=np.int64)
     first_row = 0
     try:
         for chunk in file.chunks():
             geounits, _ = reader.read(chunk.column(bound.geocode), first_row, log)
-            known = geounits >= 0
-            rows_of += np.bincount(geounits[known], minlength=upto.n_leaves)
+            placed = geounits >= 0
+            rows_of += np.bincount(geounits[placed], minlength=upto.n_leaves)
             for number, name in enumerate(names):
                 counts = CountReader(name).read(chunk.column(name), first_row, log)
-                found[geounits[known], number] = counts[known]
+                facilities[geounits[placed], number] = counts[placed]
             first_row += chunk.num_rows
         log.raise_if_any()
     except RecordsError as error:
         raise InputError(f"{where}: {error}") from None
-    for wrong, what in ((rows_of > 1, "several rows"), (rows_of == 0, "no row")):
-        if wrong.any():
-            codes = upto.leaf_level.geocodes[wrong]
+    for affected, problem in ((rows_of > 1, "several rows"), (rows_of == 0, "no row")):
+        if affected.any():
+            codes = upto.leaf_level.geocodes[affected]
             raise InputError(
-                f"{where}: {bound.file}: {len(codes):,} geounits of level {bound.level!r} have {what}: "
+                f"{where}: {bound.file}: {len(codes):,} geounits of level {bound.level!r} have {problem}: "
                 f"{first_few(codes)}; each needs one"
             )
-    return found
+    return facilities

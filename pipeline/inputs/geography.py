@@ -21,10 +21,10 @@ from pipeline.spec.sections import GeographySection, RegroupSection
 
 
 def read_spine(geography: GeographySection) -> Spine:
-    """The spine of the spec's public list of leaves, regrouped where the spec says so.
+    """The spine of the spec's public list of leaves, regrouped where the spec asks for it.
 
     Raises:
-        InputError: a file cannot be read; SpineError: its codes are no tree, or areas are not of its leaves.
+        InputError: a file cannot be read; SpineError: its codes are not a tree, or areas are not made of its leaves.
     """
     listed = read_listed_spine(geography)
     if geography.regroup is None:
@@ -44,14 +44,14 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
         for column in _text_columns(section.file, ["kind", "code", section.leaf], "the file of areas")
     )
     if section.kinds is not None:
-        found = np.unique(kinds)
-        if unknown := [kind for kind in section.kinds if kind not in found]:
+        kinds_in_file = np.unique(kinds)
+        if unknown := [kind for kind in section.kinds if kind not in kinds_in_file]:
             raise InputError(
                 f"geography.regroup.kinds: {section.file} has no area of kind {unknown[0]!r}; its kinds are "
-                f"{first_few(found)}"
+                f"{first_few(kinds_in_file)}"
             )
-        wanted = np.isin(kinds, section.kinds)
-        kinds, codes, leaves = kinds[wanted], codes[wanted], leaves[wanted]
+        selected = np.isin(kinds, section.kinds)
+        kinds, codes, leaves = kinds[selected], codes[selected], leaves[selected]
     try:
         return OffSpineAreas.of(spine, kinds, codes, leaves)
     except SpineError as error:
@@ -75,10 +75,10 @@ def read_listed_spine(geography: GeographySection) -> Spine:
 
 
 def _text_columns(
-    path: Source, names: Sequence[str], what: str = "the file of the geography", text: TextFormat = PLAIN
+    path: Source, names: Sequence[str], label: str = "the file of the geography", text: TextFormat = PLAIN
 ) -> list[pa.Array]:
     """Columns of a CSV or Parquet file, or of a table in memory, as text without nulls."""
-    file = open_public(path, names, what, text)
+    file = open_public(path, names, label, text)
     parts: dict[str, list[pa.Array]] = {name: [] for name in file.columns}
     try:
         for chunk in file.chunks():

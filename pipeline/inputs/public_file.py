@@ -12,9 +12,9 @@ from pipeline.records.record_files import RecordsFile, open_records
 _CHUNK_ROWS = 1_000_000
 
 
-def open_public(path: Source, columns: Sequence[str], what: str, text: TextFormat = PLAIN) -> RecordsFile:
-    """The file, or table in memory, which is public: what is wrong with it may be told to everyone."""
+def open_public(path: Source, columns: Sequence[str], label: str, text: TextFormat = PLAIN) -> RecordsFile:
+    """The public file, or table in memory: messages about it may show its content."""
     try:
-        return open_records(path, columns, _CHUNK_ROWS, what=what, text=text)
+        return open_records(path, columns, _CHUNK_ROWS, label=label, text=text)
     except RecordsError as error:
         raise InputError(str(error)) from None

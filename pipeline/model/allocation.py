@@ -35,6 +35,7 @@ class Allocation:
         return geocodes if self.kinds is None else geocodes[self.kinds >= 0]
 
     def n_measured(self, n_geounits: int) -> int:
+        """How many of the level's `n_geounits` geounits are measured."""
         return n_geounits if self.kinds is None else int((self.kinds >= 0).sum())
 
     def noises(self, universe: Universe, measured: MeasuredQuery) -> tuple[NoiseSpec, ...]:
@@ -50,7 +51,7 @@ def allocations(universe: Universe, spine: Spine) -> tuple[Allocation, ...]:
     levels = universe.strategy.levels
     if not universe.bypass:
         return tuple(Allocation(level, (level.share,)) for level in levels)
-    found = []
+    allotted = []
     shares = [level.share for level in levels]
     for number, (level, last) in enumerate(zip(levels, last_levels(spine, [bool(s) for s in shares]), strict=True)):
         totals: list[Fraction] = [level.share]
@@ -62,10 +63,10 @@ def allocations(universe: Universe, spine: Spine) -> tuple[Allocation, ...]:
                     continue
                 totals.append(total)
             kinds[last == end] = totals.index(total)
-        found.append(Allocation(level, tuple(totals), None if not level.share or not kinds.any() else kinds))
-    return tuple(found)
+        allotted.append(Allocation(level, tuple(totals), None if not level.share or not kinds.any() else kinds))
+    return tuple(allotted)
 
 
-def allocation_of(found: tuple[Allocation, ...], level: str) -> Allocation:
+def allocation_of(allocations: tuple[Allocation, ...], level: str) -> Allocation:
     """The one of the level called `level`."""
-    return next(one for one in found if one.strategy.level == level)
+    return next(allocation for allocation in allocations if allocation.strategy.level == level)

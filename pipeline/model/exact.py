@@ -19,7 +19,7 @@ def parse_exact(text: str) -> Fraction:
     (Fraction(64, 25), Fraction(3, 10), Fraction(1, 100), Fraction(542, 339))
 
     Raises:
-        ValueError: it is no decimal and no fraction, or the fraction's denominator is 0.
+        ValueError: it is neither a decimal nor a fraction, or the fraction's denominator is 0.
     """
     stripped = text.strip()
     if _FRACTION.fullmatch(stripped):
@@ -32,6 +32,6 @@ def parse_exact(text: str) -> Fraction:
     raise ValueError(f"found {text!r}; allowed is {EXACT_ALLOWED}")
 
 
-def tell_sum(shares: dict[str, Fraction]) -> str:
-    """ "11/10 (state 1/5, county 9/10)": the sum of named shares and what it is made of."""
+def sum_text(shares: dict[str, Fraction]) -> str:
+    """The sum of named shares and its terms: "11/10 (state 1/5, county 9/10)"."""
     return f"{sum(shares.values(), Fraction(0))} ({', '.join(f'{name} {share}' for name, share in shares.items())})"

@@ -17,7 +17,7 @@ class MemoryTable:
         name: what the public spec calls it, like a file's name.
         label: what messages call it.
         columns: the names of its columns.
-        read: some of its columns, by name, as an Arrow table; None where the table is still to be given. It is not
+        read: some of its columns, by name, as an Arrow table; None until the caller supplies the table. It is not
             shown, since the columns may be confidential.
     """
 
@@ -28,7 +28,7 @@ class MemoryTable:
 
     @property
     def given(self) -> bool:
-        """Whether there is a table, or only the place of one."""
+        """Whether the table has been supplied, or only its place is known."""
         return self.read is not None
 
     def __str__(self) -> str:
@@ -43,11 +43,11 @@ Source = Path | MemoryTable
 
 
 def records_place(universe: str) -> MemoryTable:
-    """The place of the confidential records of a universe ("" for the release's own), which are still to be given."""
+    """The place of a universe's confidential records ("" for the release's own), which the caller has yet to supply."""
     name = f"records of {universe}" if universe else "records"
     return MemoryTable(name, name)
 
 
 def areas_place() -> MemoryTable:
-    """The place of the public list of areas, which is still to be given."""
+    """The place of the public list of areas, which the caller has yet to supply."""
     return MemoryTable("areas", "areas")

@@ -38,7 +38,9 @@ class Query:
         Its name is the text with single blanks around each *.
 
         Args:
-            where: what messages call the place of the text, such as a key of the spec.
+            text: names of attributes and recodes, joined by *; "total" or "detailed".
+            schema: the attributes and recodes that it may name.
+            where: what messages call the location of the text, such as a key of the spec.
 
         Raises:
             SpecError: a term is not an attribute or recode, or an attribute is named twice.
@@ -57,7 +59,7 @@ class Query:
             if attribute not in schema.names:
                 allowed = [*schema.names, *(r.name for r in schema.recodes), "total", "detailed"]
                 raise SpecError(
-                    f"{where}: {term!r} in the query {name!r} is no attribute or recode; allowed are "
+                    f"{where}: {term!r} in the query {name!r} is not an attribute or recode; allowed are "
                     f"{', '.join(allowed)}, joined by *"
                 )
             if attribute in by_attribute:
@@ -69,9 +71,9 @@ class Query:
         groups: list[NDArray[np.int64]] = []
         labels: list[tuple[str, ...]] = []
         for attr in schema.attributes:
-            named = by_attribute.get(attr.name)
-            recode = schema.recode(named) if named is not None else None
-            if named is None:
+            factor = by_attribute.get(attr.name)
+            recode = schema.recode(factor) if factor is not None else None
+            if factor is None:
                 groups.append(np.zeros(len(attr.values), dtype=np.int64))
                 labels.append(())
             elif recode is not None:
@@ -80,7 +82,9 @@ class Query:
             else:
                 groups.append(np.arange(len(attr.values), dtype=np.int64))
                 labels.append(attr.values)
-        ordered = tuple(by_attribute[one] for one in schema.names if one in by_attribute)
+        ordered = tuple(
+            by_attribute[name_of_attribute] for name_of_attribute in schema.names if name_of_attribute in by_attribute
+        )
         return cls(name=name, terms=ordered, groups=tuple(groups), labels=tuple(labels))
 
     @property
@@ -90,6 +94,7 @@ class Query:
 
     @property
     def size(self) -> int:
+        """The number of answers."""
         return math.prod(self.sizes)
 
     @cached_property
@@ -102,8 +107,10 @@ class Query:
 
     def answer_labels(self) -> tuple[str, ...]:
         """A label for each answer, the values joined by " * "."""
-        kept = [labels for labels in self.labels if labels]
-        return tuple(" * ".join(combination) for combination in itertools.product(*kept)) if kept else ("total",)
+        labelled = [labels for labels in self.labels if labels]
+        return (
+            tuple(" * ".join(combination) for combination in itertools.product(*labelled)) if labelled else ("total",)
+        )
 
     def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
         """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""

@@ -19,7 +19,7 @@ RESERVED_NAMES = frozenset({"total", "detailed"})
 
 
 def _twice(names: tuple[str, ...]) -> str | None:
-    """The first name that stands in `names` more than once."""
+    """The first name that occurs in `names` more than once."""
     return next((name for name, n in Counter(names).items() if n > 1), None)
 
 
@@ -47,6 +47,7 @@ class Recode:
 
     @property
     def labels(self) -> tuple[str, ...]:
+        """The groups' labels, in order."""
         return tuple(label for label, _ in self.groups)
 
     def group_of_value(self, attribute: Attribute) -> NDArray[np.int64]:
@@ -105,14 +106,17 @@ class Schema:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The attributes' names, in order."""
         return tuple(attribute.name for attribute in self.attributes)
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The number of values of each attribute, in order."""
         return tuple(len(attribute.values) for attribute in self.attributes)
 
     @property
     def n_cells(self) -> int:
+        """The number of cells: the product of the numbers of values."""
         return math.prod(self.shape)
 
     def attribute(self, name: str) -> Attribute:
@@ -120,6 +124,7 @@ class Schema:
         return next(a for a in self.attributes if a.name == name)
 
     def recode(self, name: str) -> Recode | None:
+        """The recode of that name; None where there is none."""
         return next((r for r in self.recodes if r.name == name), None)
 
     def cell_codes(self) -> NDArray[np.int64]:
@@ -127,6 +132,7 @@ class Schema:
         return np.stack(np.unravel_index(np.arange(self.n_cells), self.shape), axis=1).astype(np.int64)
 
     def cell_labels(self) -> tuple[str, ...]:
+        """The values of each cell, joined by " * ", `(n_cells,)`."""
         codes = self.cell_codes()
         values = [attribute.values for attribute in self.attributes]
         return tuple(" * ".join(v[c] for v, c in zip(values, row, strict=True)) for row in codes)

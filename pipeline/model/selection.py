@@ -64,6 +64,7 @@ class Selection:
 
     @property
     def name(self) -> str:
+        """The name of the selection."""
         return self.select.name
 
     @property
@@ -77,7 +78,7 @@ class Selection:
 
 
 def choice_cost(select: Select, framework: Framework, neighbours: Neighbours) -> Fraction:
-    """rho or epsilon of a choice."""
+    """The cost of a choice, rho or epsilon."""
     used, moved = select.mechanism, MOVED[neighbours]
     return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.errors import SpecError
-from pipeline.model.exact import tell_sum
+from pipeline.model.exact import sum_text
 from pipeline.model.query import Query
 
 
@@ -31,7 +31,7 @@ class LevelStrategy:
     Attributes:
         level: the level's name.
         share: of the whole budget, 0 to 1.
-        queries: their shares of the level's budget add up to 1; no query is there twice.
+        queries: their shares of the level's budget add up to 1; no query occurs twice.
 
     Raises:
         SpecError: the shares do not fit, or two entries are the same query.
@@ -60,10 +60,11 @@ class LevelStrategy:
             names[query.terms] = query.name
         shares = {measured.query.name: measured.share for measured in self.queries}
         if sum(shares.values()) != 1:
-            raise SpecError(f"{where}.queries: the shares add up to {tell_sum(shares)}; they must add up to 1")
+            raise SpecError(f"{where}.queries: the shares add up to {sum_text(shares)}; they must add up to 1")
 
     @property
     def is_measured(self) -> bool:
+        """Whether the level has a share of the budget."""
         return self.share > 0
 
 
@@ -80,10 +81,11 @@ class Strategy:
     def __post_init__(self) -> None:
         shares = {level.level: level.share for level in self.levels}
         if sum(shares.values()) != 1:
-            raise SpecError(f"strategy.levels: the shares add up to {tell_sum(shares)}; they must add up to 1")
+            raise SpecError(f"strategy.levels: the shares add up to {sum_text(shares)}; they must add up to 1")
 
     @property
     def level_names(self) -> tuple[str, ...]:
+        """The levels' names, top first."""
         return tuple(level.level for level in self.levels)
 
     def level(self, name: str) -> LevelStrategy:
@@ -95,8 +97,8 @@ class Strategy:
 
     def distinct_queries(self) -> tuple[Query, ...]:
         """Each measured query once, in order of first appearance from the top level down."""
-        found: dict[tuple[str, ...], Query] = {}
+        queries: dict[tuple[str, ...], Query] = {}
         for level in self.levels:
             for measured in level.queries:
-                found.setdefault(measured.query.terms, measured.query)
-        return tuple(found.values())
+                queries.setdefault(measured.query.terms, measured.query)
+        return tuple(queries.values())

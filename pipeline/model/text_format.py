@@ -1,4 +1,4 @@
-"""How a text file of a table is written: what stands between its fields, its encoding, its decimal mark."""
+"""The format of a table's text file: field separator, encoding, decimal mark."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class TextFormat:
 
     @property
     def text_encoding(self) -> str:
-        """The encoding with which the whole file is opened as text: a byte order mark of UTF-8 is no text."""
+        """The encoding with which the whole file is opened as text: a byte order mark of UTF-8 is not text."""
         return "utf-8-sig" if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
 
-#: CSV as the world has it.
+#: Ordinary CSV.
 PLAIN = TextFormat()
 
 

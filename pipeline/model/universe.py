@@ -91,15 +91,16 @@ class Universe:
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
         """The tables whose detail is chosen privately, with what the budget buys of them."""
-        return tuple(one.bought(self.framework, self.budget, self.neighbours) for one in self.stated_selections)
+        return tuple(stated.bought(self.framework, self.budget, self.neighbours) for stated in self.stated_selections)
 
     @property
     def strategy_budget(self) -> Fraction:
         """What the strategy's level shares are shares of: the budget without that of the selections, exact."""
-        return self.budget * (1 - sum((one.share for one in self.stated_selections), Fraction(0)))
+        return self.budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
 
     @property
     def level_names(self) -> tuple[str, ...]:
+        """The levels' names, top first."""
         return self.strategy.level_names
 
     def key(self, name: str) -> str:
@@ -136,14 +137,21 @@ class Universe:
         if self.bypass:
             content.append("bypass")
         if self.selections:
-            content.append(["select", *(_selection_content(one) for one in self.selections)])
+            content.append(["select", *(_selection_content(selection) for selection in self.selections)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _selection_content(one: Selection) -> list[object]:
+def _selection_content(selection: Selection) -> list[object]:
     """All that the distribution of a selection's choices and noise depends on, as JSON."""
     versions = [
         [query.name, least, [group.tolist() for group in query.groups]]
-        for query, (_, least) in zip(one.versions, one.select.versions, strict=True)
+        for query, (_, least) in zip(selection.versions, selection.select.versions, strict=True)
     ]
-    return [one.name, one.level, versions, str(one.share), str(one.select.epsilon), str(one.noise.scale)]
+    return [
+        selection.name,
+        selection.level,
+        versions,
+        str(selection.share),
+        str(selection.select.epsilon),
+        str(selection.noise.scale),
+    ]

@@ -111,9 +111,11 @@ def noise_for(
       add-remove.
 
     Args:
+        framework: "zcdp" (discrete Gaussian) or "pure" (discrete Laplace).
         total: the whole budget, rho or epsilon, above 0.
         level_share: the level's part of it, above 0 and at most 1.
         query_share: the query's part of the level's, above 0 and at most 1.
+        neighbours: "change-one" or "add-remove".
 
     Raises:
         InputError: a value is out of range, or the noise is larger than `LARGEST_SCALE`.

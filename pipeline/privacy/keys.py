@@ -89,7 +89,7 @@ class MasterKey:
         """The key that `write` left at `path`.
 
         Raises:
-            InputError: there is no such file, others than its owner may use it, or it holds no key.
+            InputError: there is no such file, users other than its owner may use it, or it holds no key.
         """
         try:
             file = path.open("rb")
@@ -101,8 +101,8 @@ class MasterKey:
                 raise InputError(f"key file {path}: found something that is not a regular file")
             if os.name == "posix" and mode & _OTHERS:
                 raise InputError(
-                    f"key file {path}: found mode {stat.S_IMODE(mode):04o}, which lets others than the owner use the "
-                    "key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
+                    f"key file {path}: found mode {stat.S_IMODE(mode):04o}, which lets users other than the owner use "
+                    "the key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
                 )
             content = file.read(LONGEST_KEY_TEXT)
         return cls.from_content(content, f"key file {path}")
@@ -112,18 +112,19 @@ class MasterKey:
         """The key that a key file's content is, from wherever it comes.
 
         Args:
-            where: it comes from, for the message.
+            content: the bytes of a key file.
+            where: the place that it comes from, for the message.
 
         Raises:
-            InputError: it is no key; what it is, is not shown.
+            InputError: it is not a key; its content is not shown.
         """
         text = content.decode("ascii", errors="replace").strip()
         if text.startswith(_TEST_PREFIX):
             return cls.from_text(text)
-        found = _FILE_TEXT.fullmatch(text)
-        if found is None:
+        match = _FILE_TEXT.fullmatch(text)
+        if match is None:
             raise InputError(f"{where}: found {len(content)} bytes that are not a key as written by Spinewise")
-        return cls(bytes.fromhex(found[1]))
+        return cls(bytes.fromhex(match[1]))
 
     def write(self, path: Path) -> None:
         """Create the key file at `path` with mode 0600, whole or not at all. An existing file is never replaced.
@@ -162,7 +163,7 @@ class MasterKey:
     def keyed_hash(self, label: str, data: bytes) -> str:
         """64 hex digits, HMAC-SHA256 of `data` under a key of its own for each `label`.
 
-        A plain hash of confidential data could be tested against guesses; this one only by who holds the key.
+        A plain hash of confidential data could be tested against guesses; this one only by the holder of the key.
         """
         return hmac.digest(_derive(self._secret, "keyed hash", label), data, "sha256").hex()
 
@@ -172,6 +173,8 @@ class MasterKey:
         Args:
             context: fingerprints of the confidential input, of the spine and of the privacy-relevant part of the spec,
                 in this order. Runs that differ in any of them never share noise; a run repeated draws the same.
+            level: name of the level.
+            query: name of the query, or of the stream of a choice.
 
         Raises:
             ValueError: the context is empty or has an empty member, which would tie the noise to nothing.
@@ -213,7 +216,7 @@ def _derive(secret: bytes, purpose: str, *members: str | bytes) -> bytes:
 
 
 def _encode(*members: str | bytes) -> bytes:
-    """The members as one byte string, from which they can be told apart again."""
+    """The members as one byte string, from which they can be separated again."""
     encoded = [member.encode("utf-8") if isinstance(member, str) else bytes(member) for member in members]
     return len(encoded).to_bytes(8, "big") + b"".join(len(each).to_bytes(8, "big") + each for each in encoded)
 

@@ -35,7 +35,7 @@ class CellChunk:
         keys: `(n,)` int64, leaf * n_cells + cell, of the rows that can be counted.
         persons: `(n,)` int64, by default one each.
         rows: `(n,)` the row of each key, from 0 in the chunk; by default the chunk's rows one after the other.
-        n_persons: of all rows, so that none can get lost unnoticed.
+        n_persons: of all rows, so that a lost row is noticed.
     """
 
     first_row: int
@@ -126,7 +126,7 @@ def _open_rows(
             keys = leaves * schema.n_cells
             usable = leaves >= 0
             stride = schema.n_cells
-            found = []
+            places_of_attributes = []
             for reader in attributes:
                 stride //= len(reader.attribute.values)
                 if reader.column in skip:
@@ -135,7 +135,7 @@ def _open_rows(
                     codes = reader.read(chunk.column(reader.column), first_row, log)
                 else:
                     codes, places = reader.read_found(chunk.column(reader.column), first_row, log)
-                    found.append(places)
+                    places_of_attributes.append(places)
                 keys += codes * stride
                 usable &= codes >= 0
             persons = None
@@ -143,7 +143,7 @@ def _open_rows(
                 persons = counter.read(chunk.column(counter.column), first_row, log)
                 usable &= persons >= 0
             if repeats is not None:
-                repeats.note(leaves, found, usable, first_row)
+                repeats.note(leaves, places_of_attributes, usable, first_row)
             n_persons = chunk.num_rows if persons is None else int(persons.sum())
             rows = None
             if not usable.all():
@@ -156,9 +156,9 @@ def _open_rows(
 
 
 class _Repeats:
-    """Notes rows of the long form whose cell an earlier row has: a file that was joined wrongly counts people twice.
+    """Notes rows of the long form whose cell an earlier row has: a wrongly joined file counts people twice.
 
-    A cell is what stands in the file. Values that the spec puts into one may have a row each.
+    A cell is identified by the values in the file. Values that the spec maps to one value may have a row each.
     """
 
     def __init__(
@@ -175,9 +175,9 @@ class _Repeats:
         self.seen = SeenKeys()
 
     def note(
-        self, leaves: NDArray[np.int64], found: Sequence[NDArray[np.int64]], usable: NDArray[np.bool_], first_row: int
+        self, leaves: NDArray[np.int64], places: Sequence[NDArray[np.int64]], usable: NDArray[np.bool_], first_row: int
     ) -> None:
-        keys = cell_keys(leaves, found, self.sizes, self.spine.n_leaves)
+        keys = cell_keys(leaves, places, self.sizes, self.spine.n_leaves)
         if keys is None:
             raise RecordsError(
                 f"{self.log.file}: too many different cells to find out whether one stands in several rows; give "
@@ -256,12 +256,12 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
 
 def _repeated(leaves: NDArray[np.int64], seen: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The rows (from 0) of leaves that an earlier row has; marks the leaves in `seen` (n_leaves,)."""
-    known = np.flatnonzero(leaves >= 0)
-    again = np.ones(known.size, dtype=np.bool_)
-    again[np.unique(leaves[known], return_index=True)[1]] = False
-    again |= seen[leaves[known]]
-    seen[leaves[known]] = True
-    return known[again]
+    in_spine = np.flatnonzero(leaves >= 0)
+    again = np.ones(in_spine.size, dtype=np.bool_)
+    again[np.unique(leaves[in_spine], return_index=True)[1]] = False
+    again |= seen[leaves[in_spine]]
+    seen[leaves[in_spine]] = True
+    return in_spine[again]
 
 
 def _sum_of_terms(

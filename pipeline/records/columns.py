@@ -1,6 +1,6 @@
 """Turns a chunk's columns into numbers: values of attributes, and counts.
 
-Each distinct value of a chunk is looked at once. A null, a NaN and an empty text are the same: a missing value.
+Each distinct value of a chunk is examined once. A null, a NaN and an empty text are the same: a missing value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _COUNT_PROBLEMS = {
     MISSING: "a missing count",
     NEGATIVE: "a negative count",
     FRACTIONAL: "a fractional count",
-    NOT_A_NUMBER: "a count that is no number",
+    NOT_A_NUMBER: "a count that is not a number",
     TOO_LARGE: "a count that is too large",
 }
 _WHOLE = re.compile(r"([+-]?)([0-9]+)(\.0*)?")
@@ -38,7 +38,7 @@ _DECIMAL = re.compile(r"([+-]?)([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 @dataclass(frozen=True)
 class Distinct:
-    """A column as its distinct values, and where in it they stand.
+    """A column as its distinct values, and where they occur in it.
 
     Attributes:
         values: the distinct values.
@@ -50,6 +50,7 @@ class Distinct:
 
     @classmethod
     def of(cls, column: pa.Array) -> Distinct:
+        """The distinct texts of a column, and the place of each row's text among them."""
         encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
         index = pc.fill_null(encoded.indices.cast(pa.int64()), len(encoded.dictionary))
         return cls(encoded.dictionary, index.to_numpy(zero_copy_only=False))
@@ -97,11 +98,12 @@ class AttributeReader:
         """`coded`: the file holds the numbers of the values, from 0; `values` are further values in the file."""
         names = attribute.values
         numbers = {str(i) if coded else name: i for i, name in enumerate(names)}
-        numbers.update({found: names.index(name) for found, name in (values or {}).items()})
+        numbers.update({text: names.index(name) for text, name in (values or {}).items()})
         return cls(attribute, column, numbers)
 
     @property
     def where(self) -> str:
+        """What messages call the column: its name, and the attribute's if they differ."""
         if self.column == self.attribute.name:
             return f"column {self.column!r}"
         return f"column {self.column!r} (attribute {self.attribute.name!r})"
@@ -112,7 +114,7 @@ class AttributeReader:
 
     @property
     def n_found(self) -> int:
-        """The number of values that may stand in the file: several can mean the same."""
+        """The number of values that the file may use: several can mean the same."""
         return len(self.numbers)
 
     def read_found(
@@ -121,8 +123,8 @@ class AttributeReader:
         """As `read`; and the number of what stands in the file, `(n_rows,)` from 0 to `n_found`."""
         codes, distinct = self._read(column, first_row, log)
         place = {text: i for i, text in enumerate(self.numbers)}
-        found = [place.get(text, 0) for text in distinct.texts]
-        return codes, np.append(np.array(found, dtype=np.int64), place.get("", 0))[distinct.index]
+        numbers = [place.get(text, 0) for text in distinct.texts]
+        return codes, np.append(np.array(numbers, dtype=np.int64), place.get("", 0))[distinct.index]
 
     def _read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[NDArray[np.int64], Distinct]:
         distinct = Distinct.of(column)
@@ -155,11 +157,11 @@ class CountReader:
         distinct = Distinct.of(column)
         counts = distinct.spread(np.array([self._count(v) for v in distinct.values.to_pylist()], dtype=np.int64))
         if counts.size and counts.min() < 0:
-            for problem, what in _COUNT_PROBLEMS.items():
+            for problem, description in _COUNT_PROBLEMS.items():
                 rows = np.flatnonzero(counts == problem)
-                found = () if problem == MISSING else distinct.first_found(rows)
+                texts = () if problem == MISSING else distinct.first_found(rows)
                 allowed = f"allowed are whole numbers from 0 to {LARGEST_COUNT:,}"
-                log.add(f"column {self.column!r}", what, first_row + rows + 1, found, allowed)
+                log.add(f"column {self.column!r}", description, first_row + rows + 1, texts, allowed)
         return counts
 
     def _count(self, value: object) -> int:

@@ -51,14 +51,14 @@ class LeafReader:
         leaves = distinct.spread(leaf_of_value)
         if leaves.size and leaves.min() < 0:
             outside, missing = np.flatnonzero(leaves == OUTSIDE), np.flatnonzero(leaves == MISSING)
-            found = distinct.first_found(outside)
+            codes = distinct.first_found(outside)
             where = f"column {self.column!r}"
             log.add(
                 where,
-                "a geocode that is no leaf of the spine",
+                "a geocode that is not a leaf of the spine",
                 first_row + outside + 1,
-                found,
-                lambda: self._allowed() + self._hint(found),
+                codes,
+                lambda: self._allowed() + self._hint(codes),
             )
             log.add(where, "a missing geocode", first_row + missing + 1, (), self._allowed)
         return leaves, distinct
@@ -84,16 +84,16 @@ class LeafReader:
         digits = np.char.isdecimal(codes) & (np.char.str_len(codes) <= 18)
         if not digits.all():
             raise RecordsError(
-                f"{start} geocode {quote(str(codes[~digits][0]))} of the spine cannot be told from a number; write "
-                "the column as text"
+                f"{start} geocode {quote(str(codes[~digits][0]))} of the spine cannot be distinguished from "
+                "a number; write the column as text"
             )
         numbers = codes.astype(np.int64)
         order = np.argsort(numbers, kind="stable")
         numbers = numbers[order]
         if (twin := np.flatnonzero(numbers[1:] == numbers[:-1])).size:
-            one, other = (str(codes[order[twin[0] + i]]) for i in (0, 1))
+            code, other = (str(codes[order[twin[0] + i]]) for i in (0, 1))
             raise RecordsError(
-                f"{start} geocodes {one!r} and {other!r} of the spine are the same number; write the column as text"
+                f"{start} geocodes {code!r} and {other!r} of the spine are the same number; write the column as text"
             )
         return numbers, order
 
@@ -102,14 +102,14 @@ class LeafReader:
         some = ", ".join(quote(str(code)) for code in codes[:2])
         return f"allowed are the {codes.size:,} geocodes of level {self.spine.leaf_level.name!r}, such as {some}"
 
-    def _hint(self, found: Sequence[str]) -> str:
+    def _hint(self, codes: Sequence[str]) -> str:
         """Tells where leading zeros were lost, as spreadsheets do."""
         length = int(np.char.str_len(self.spine.leaf_level.geocodes).max())
-        padded = np.array([code.zfill(length) for code in found], dtype=np.str_)
-        known = np.flatnonzero(self.spine.find_leaves(padded) >= 0)
-        if not known.size:
+        padded = np.array([code.zfill(length) for code in codes], dtype=np.str_)
+        matches = np.flatnonzero(self.spine.find_leaves(padded) >= 0)
+        if not matches.size:
             return ""
-        return f" ({str(padded[known[0]])!r} is one: were leading zeros lost?)"
+        return f" ({str(padded[matches[0]])!r} is one: were leading zeros lost?)"
 
 
 def text_array(values: pa.Array) -> NDArray[np.str_]:

@@ -1,6 +1,6 @@
-"""Columns that look like a person's number, and say that some persons have several records.
+"""Columns that look like a person's number, and so show that some persons have several records.
 
-What a release protects is one record. Who has several is protected less than the privacy statement says.
+A release protects one record. A person with several records is protected less than the privacy statement says.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pipeline.records.record_files import open_records
 #: Distinct values that are remembered of a column; beyond that only each second of them, each fourth, ...
 _REMEMBERED = 200_000
 _CHUNK_ROWS = 500_000
-#: Distinct values for each row, at least: of any column, and of one whose name says what it is.
+#: Distinct values for each row, at least: of any column, and of one whose name identifies it.
 _NEARLY_ONE, _NEARLY_ONE_NAMED = 0.8, 0.3
 _FEWEST_ROWS = 20
 _NAMES = re.compile(
@@ -47,8 +47,8 @@ class PersonNumber:
     per_value: float
 
     @property
-    def told(self) -> str:
-        """What it means."""
+    def warning(self) -> str:
+        """What the column means for privacy, as a sentence."""
         return (
             f"column {self.column!r} looks like a person's number, and some stand in several rows "
             f"({self.per_value:.3g} rows for each on average): a person in several records is protected less than the "
@@ -67,8 +67,8 @@ class _Sample:
 
     def add(self, hashes: NDArray[np.uint64], counts: NDArray[np.int64]) -> None:
         self.n_rows += int(counts.sum())
-        kept = (hashes & np.uint64(self.mask)) == 0
-        for value, count in zip(hashes[kept].tolist(), counts[kept].tolist(), strict=True):
+        sampled = (hashes & np.uint64(self.mask)) == 0
+        for value, count in zip(hashes[sampled].tolist(), counts[sampled].tolist(), strict=True):
             self.rows[value] = self.rows.get(value, 0) + count
         while len(self.rows) > _REMEMBERED:
             self.mask = 2 * self.mask + 1
@@ -84,7 +84,7 @@ def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextForma
     """The columns that look like it: nearly as many values as rows, some of them in several rows.
 
     Memory is bounded: of a column with many values a part of them is remembered, each with all of its rows. Numbers
-    with decimals are measured, not given, and are no person's.
+    with decimals are measured, not given, and are not a person's number.
 
     Raises:
         RecordsError: the file cannot be read.
@@ -96,13 +96,13 @@ def find_person_numbers(path: Source, columns: Sequence[str], *, text: TextForma
         for name, sample in samples.items():
             if sample.whole:
                 _add(sample, chunk.column(name))
-    found = []
+    person_numbers = []
     for name, sample in samples.items():
         share = sample.distinct_share
         least = _NEARLY_ONE_NAMED if _NAMES.search(name) else _NEARLY_ONE
         if sample.whole and sample.n_rows > _FEWEST_ROWS and least < share < 1:
-            found.append(PersonNumber(name, sample.n_rows, 1 / share))
-    return found
+            person_numbers.append(PersonNumber(name, sample.n_rows, 1 / share))
+    return person_numbers
 
 
 def _add(sample: _Sample, column: pa.Array) -> None:

@@ -1,4 +1,4 @@
-"""What is wrong with the records: collected over the whole file, then told in one message."""
+"""Problems of the records: collected over the whole file, then reported in one message."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Mistake:
     found: list[str] = field(default_factory=list)
     more_found: bool = False
 
-    def tell(self, line_of_row: dict[int, int]) -> str:
+    def message(self, line_of_row: dict[int, int]) -> str:
         """One line of text; `line_of_row` is empty for files without lines."""
         more = self.n_rows > len(self.first_rows)
         rows = _and_more((f"{row:,}" for row in self.first_rows), more)
@@ -77,29 +77,29 @@ class MistakeLog:
     def add(
         self,
         where: str,
-        what: str,
+        description: str,
         rows: NDArray[np.int64],
-        found: Iterable[str],
+        values: Iterable[str],
         allowed: str | Callable[[], str],
     ) -> None:
         """Note that `rows` (n,), numbered from 1 and increasing, have the mistake; nothing where there are none.
 
         Args:
             where: the place, such as `column 'race'`.
-            what: the mistake, such as `a value outside the schema`.
+            description: the mistake, such as `a value outside the schema`.
             rows: the rows of this chunk.
-            found: distinct values found there, in order of appearance; may be cut after SHOWN + 1.
+            values: distinct values found there, in order of appearance; may be cut after SHOWN + 1.
             allowed: the end of the message; a function where it is costly to make.
         """
         if not rows.size:
             return
-        mistake = self._mistakes.get((where, what))
+        mistake = self._mistakes.get((where, description))
         if mistake is None:
-            mistake = Mistake(where, what, allowed if isinstance(allowed, str) else allowed())
-            self._mistakes[where, what] = mistake
+            mistake = Mistake(where, description, allowed if isinstance(allowed, str) else allowed())
+            self._mistakes[where, description] = mistake
         mistake.n_rows += int(rows.size)
         mistake.first_rows += rows[: SHOWN - len(mistake.first_rows)].tolist()
-        for value in found:
+        for value in values:
             if value in mistake.found:
                 continue
             if len(mistake.found) == SHOWN:
@@ -109,7 +109,7 @@ class MistakeLog:
 
     @property
     def mistakes(self) -> list[Mistake]:
-        """What was noted, in the order in which it was first met."""
+        """What was noted, in order of first appearance."""
         return list(self._mistakes.values())
 
     def lines(self) -> dict[int, int]:
@@ -119,14 +119,16 @@ class MistakeLog:
         return self._find_lines([row for mistake in self.mistakes for row in mistake.first_rows])
 
     def raise_if_any(self) -> None:
-        """Raises:
-        RecordsError: a mistake was noted; the message tells all of them.
+        """Raise all mistakes that were noted as one error.
+
+        Raises:
+            RecordsError: a mistake was noted; the message lists all of them.
         """
         mistakes = self.mistakes
         if not mistakes:
             return
         line_of_row = self.lines()
-        told = [mistake.tell(line_of_row) for mistake in mistakes]
-        if len(told) == 1:
-            raise RecordsError(f"{self.file}, {told[0]}")
-        raise RecordsError(f"{self.file}: {len(told)} problems\n" + "\n".join(f"  {text}" for text in told))
+        messages = [mistake.message(line_of_row) for mistake in mistakes]
+        if len(messages) == 1:
+            raise RecordsError(f"{self.file}, {messages[0]}")
+        raise RecordsError(f"{self.file}: {len(messages)} problems\n" + "\n".join(f"  {text}" for text in messages))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Bytes of a CSV file read at a time; a row must fit in it.
 CSV_BLOCK_BYTES = 1 << 24
-#: What stands in text for bytes that are none.
+#: What replaces bytes that are not text.
 _NOT_TEXT = "\ufffd"
 _NEEDED = "a .csv, .tsv, .txt (also .gz) or .parquet file is needed"
 _TEXT_ENDINGS = (".csv", ".tsv", ".txt", ".csv.gz", ".tsv.gz", ".txt.gz")
@@ -53,7 +53,7 @@ def open_records(
     columns: Sequence[str],
     chunk_rows: int,
     *,
-    what: str = "the file of the records",
+    label: str = "the file of the records",
     text: TextFormat = PLAIN,
 ) -> RecordsFile:
     """Check that `path` can be read and has the columns.
@@ -62,22 +62,22 @@ def open_records(
         path: a CSV file, also compressed, a Parquet file, or a table in memory.
         columns: the columns that are needed; the others are not read.
         chunk_rows: rows in a chunk of a Parquet file or a table. CSV is cut by bytes.
-        what: what messages call the file.
+        label: what messages call the file.
         text: how a CSV file is written.
 
     Raises:
-        RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or there twice.
+        RecordsError: the file is missing, empty or corrupt, its type is unknown, or a column is missing or repeated.
     """
     needed = tuple(dict.fromkeys(columns))
     if isinstance(path, MemoryTable):
         _check_columns(path, path.columns, needed)
         batches = open_memory_table(path, needed, chunk_rows)
         return RecordsFile(needed, lambda: iter(batches), None)
-    kind = _kind(path, what)
+    kind = _kind(path, label)
     return _open_parquet(path, needed, chunk_rows) if kind == "parquet" else _open_csv(path, needed, text)
 
 
-def column_names(path: Source, *, what: str = "the file of the records", text: TextFormat = PLAIN) -> tuple[str, ...]:
+def column_names(path: Source, *, label: str = "the file of the records", text: TextFormat = PLAIN) -> tuple[str, ...]:
     """The names of the columns that records can have: all of a CSV file, those of a Parquet file that are not nested.
 
     Raises:
@@ -85,7 +85,7 @@ def column_names(path: Source, *, what: str = "the file of the records", text: T
     """
     if isinstance(path, MemoryTable):
         return path.columns
-    if _kind(path, what) == "parquet":
+    if _kind(path, label) == "parquet":
         schema, _ = _parquet_schema(path)
         return tuple(field.name for field in schema if not pa.types.is_nested(field.type))
     return tuple(_csv_header(path, text))
@@ -96,16 +96,16 @@ def is_text_file(path: Path) -> bool:
     return path.name.lower().endswith(_TEXT_ENDINGS)
 
 
-def _kind(path: Path, what: str) -> Literal["parquet", "csv"]:
+def _kind(path: Path, label: str) -> Literal["parquet", "csv"]:
     """The type of a file that is there; RecordsError otherwise."""
     try:
         status = path.stat()
     except OSError as error:
-        found = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        raise RecordsError(f"{path}: {what} {found}; {_NEEDED}") from error
+        problem = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise RecordsError(f"{path}: {label} {problem}; {_NEEDED}") from error
     if not stat.S_ISREG(status.st_mode):
-        found = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file that can be read twice"
-        raise RecordsError(f"{path}: {what} {found}; {_NEEDED}")
+        problem = "is a folder" if stat.S_ISDIR(status.st_mode) else "is not a file that can be read twice"
+        raise RecordsError(f"{path}: {label} {problem}; {_NEEDED}")
     if status.st_size == 0:
         raise RecordsError(f"{path}: the file is empty (0 bytes); at least one record is needed")
     name = path.name.lower()
@@ -125,7 +125,7 @@ def _check_columns(path: Source, present: Sequence[str], needed: Sequence[str]) 
             f"{path}: no column {', '.join(map(quote, missing))}; {whose} columns are {list_allowed(present)}"
         )
     if twice := [column for column in needed if present.count(column) > 1]:
-        raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may be there once")
+        raise RecordsError(f"{path}: several columns are named {', '.join(map(quote, twice))}; each may occur once")
 
 
 def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
@@ -200,7 +200,7 @@ def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> Records
 
 
 def _open_text(path: Path, form: TextFormat) -> IO[str]:
-    """The file as text; only needed columns have to be in order, so bytes that are no text are replaced."""
+    """The file as text; only the needed columns must be valid, so bytes that are not text are replaced."""
     if path.name.lower().endswith(".gz"):
         return io.TextIOWrapper(gzip.open(path), encoding=form.text_encoding, errors="replace", newline="")
     return path.open(encoding=form.text_encoding, errors="replace", newline="")
@@ -217,19 +217,19 @@ def _full_rows(rows: Iterator[list[str]]) -> Iterator[list[str]]:
 
 def _lines_of_rows(path: Path, rows: Sequence[int], form: TextFormat) -> dict[int, int]:
     """The line on which each of the data rows (from 1) ends: blank lines and line breaks in quotes shift it."""
-    wanted = set(rows)
-    found: dict[int, int] = {}
+    remaining = set(rows)
+    line_of: dict[int, int] = {}
     try:
         with _open_text(path, form) as lines:
             reader = _rows(lines, form)
             for number, _ in enumerate(_full_rows(reader)):
-                if number in wanted:
-                    found[number] = reader.line_num
-                    if len(found) == len(wanted):
+                if number in remaining:
+                    line_of[number] = reader.line_num
+                    if len(line_of) == len(remaining):
                         break
     except (OSError, EOFError, zlib.error, csv.Error):
         return {}  # a column that is not needed cannot be read; the row numbers stand alone
-    return found
+    return line_of
 
 
 def _csv_reason(path: Path, error: Exception, form: TextFormat) -> str:
@@ -249,8 +249,8 @@ def _csv_reason(path: Path, error: Exception, form: TextFormat) -> str:
                 if not readable and any(_NOT_TEXT in field for field in row):
                     place = f"{path}, line {reader.line_num:,}: the text is not in"
                     if in_utf8:
-                        return f'{place} UTF-8; write the file in UTF-8, or say its encoding, as encoding = "cp1252"'
-                    return f"{place} {form.encoding}, as encoding says"
+                        return f'{place} UTF-8; write the file in UTF-8, or state its encoding: encoding = "cp1252"'
+                    return f"{place} {form.encoding}, as its encoding states"
     except (OSError, EOFError, zlib.error, csv.Error, StopIteration):
         pass
     return f"{path}: the file is corrupt: {_reason(error)}"

@@ -1,4 +1,4 @@
-"""Finds cells that stand in several rows of a file in long form, over all chunks."""
+"""Finds cells that occur in several rows of a file in long form, over all chunks."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def tabulate(
         `(n_leaves, n_cells)` int64 persons, canonical: sorted indices, no stored zeros.
 
     Raises:
-        RecordsError: the file cannot be read, or some of its rows cannot be counted; all of them are told at once.
+        RecordsError: the file cannot be read, or some of its rows cannot be counted; all of them are reported at once.
         SpecError: the cells of the wide form do not fit the schema.
     """
     opened = open_cells(records, schema, spine, chunk_rows=chunk_rows)
@@ -74,7 +74,8 @@ def roll_up(spine: Spine, leaf_counts: sp.csr_array[np.int64]) -> list[sp.csr_ar
 class Hasher(Protocol):
     """What takes bytes, such as `hashlib.sha256()` or an HMAC."""
 
-    def update(self, data: bytes, /) -> object: ...
+    def update(self, data: bytes, /) -> object:
+        """Add `data` to what is hashed."""
 
 
 def update_with_counts(hasher: Hasher, counts: sp.csr_array[np.int64]) -> None:

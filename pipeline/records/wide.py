@@ -38,6 +38,7 @@ def expand_cells(
     Args:
         entries: each has `counts`, a template such as "pop_{race} - vap_{race}", and the value of every attribute that
             has no {placeholder} in it. `counts = "0"` states cells that are always empty.
+        schema: whose cells the columns hold.
         coded: placeholders are filled with the values' numbers, from 0, not with their names.
         values: attribute -> what stands in the columns' names -> value of the schema.
 
@@ -73,14 +74,14 @@ def _label(schema: Schema, cell: int) -> str:
 def _fillings(attribute: Attribute, coded: bool, values: Mapping[str, str]) -> tuple[str, ...]:
     """What stands in the columns' names for each value of the attribute."""
     filled = [str(i) if coded else value for i, value in enumerate(attribute.values)]
-    given: dict[str, str] = {}
+    text_of: dict[str, str] = {}
     for text, value in values.items():
-        if value in given:
+        if value in text_of:
             raise SpecError(
-                f"input.values.{attribute.name}: {given[value]!r} and {text!r} both stand for {value!r}; in the form "
+                f"input.values.{attribute.name}: {text_of[value]!r} and {text!r} both stand for {value!r}; in the form "
                 '"wide" one name is allowed, which fills the columns\' names'
             )
-        given[value] = text
+        text_of[value] = text
         filled[attribute.values.index(value)] = text
     return tuple(filled)
 
@@ -111,7 +112,7 @@ def _choices(where: str, entry: Mapping[str, str], schema: Schema) -> list[range
     """The value numbers of each attribute that the entry runs over."""
     allowed = (*schema.names, "counts")
     if unknown := [name for name in entry if name not in allowed]:
-        raise SpecError(f"{where}: {unknown[0]!r} is no attribute; allowed are {', '.join(allowed)}")
+        raise SpecError(f"{where}: {unknown[0]!r} is not an attribute; allowed are {', '.join(allowed)}")
     choices: list[range] = []
     for attribute in schema.attributes:
         value = entry.get(attribute.name)
@@ -122,7 +123,7 @@ def _choices(where: str, entry: Mapping[str, str], schema: Schema) -> list[range
             choices.append(range(number, number + 1))
         else:
             raise SpecError(
-                f"{where}: {attribute.name} = {value!r} is no value of the attribute; allowed are "
+                f"{where}: {attribute.name} = {value!r} is not a value of the attribute; allowed are "
                 f"{list_allowed(attribute.values)}"
             )
     return choices
@@ -133,13 +134,13 @@ def _check_terms(where: str, template: str, terms: Sequence[str], entry: Mapping
     for term in terms:
         if not term:
             raise SpecError(f'{where}: {template!r} is not "a", "a + b" or "a - b" of columns')
-        named = _PLACEHOLDER.findall(term)
-        if wrong := [name for name in named if name not in schema.names]:
+        placeholders = _PLACEHOLDER.findall(term)
+        if unknown := [name for name in placeholders if name not in schema.names]:
             raise SpecError(
-                f"{where}: {{{wrong[0]}}} in {template!r} is no attribute; allowed are {', '.join(schema.names)}"
+                f"{where}: {{{unknown[0]}}} in {template!r} is not an attribute; allowed are {', '.join(schema.names)}"
             )
         for attribute in schema.attributes:
-            if attribute.name not in entry and attribute.name not in named:
+            if attribute.name not in entry and attribute.name not in placeholders:
                 raise SpecError(
                     f"{where}: attribute {attribute.name!r} is neither given a value nor stands in {term!r}; write "
                     f'{attribute.name} = "{attribute.values[0]}" or {{{attribute.name}}}'

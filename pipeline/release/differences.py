@@ -25,7 +25,7 @@ class Difference:
     Attributes:
         file: path from the run's directory.
         level, geounit: where it differs first; "" where that is not known, or it has none.
-        what: in words.
+        what: a description of the difference.
     """
 
     file: str
@@ -39,68 +39,74 @@ class Difference:
         return f"{self.file}: {', '.join([*where, self.what])}"
 
 
-def compare_public(one: RunDirectory, two: RunDirectory, levels: Sequence[str]) -> list[Difference]:
-    """What differs in `two`, which was computed again, from `one`; the first in the order of a run comes first.
+def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequence[str]) -> list[Difference]:
+    """The differences of `recomputed` from `release`, in the order in which a run writes files.
 
     Args:
+        release: the published release.
+        recomputed: the run that repeats it.
         levels: their names, top first.
     """
-    names = {run.name_of(path) for run in (one, two) for path in run.public.rglob("*") if path.is_file()}
-    found = []
-    for name in sorted(names, key=lambda name: one.order_of(one.public / name, levels)):
-        first, second = one.public / name, two.public / name
-        shown = f"public/{name}"
+    names = {run.name_of(path) for run in (release, recomputed) for path in run.public.rglob("*") if path.is_file()}
+    differences = []
+    for name in sorted(names, key=lambda name: release.order_of(release.public / name, levels)):
+        first, second = release.public / name, recomputed.public / name
+        shown_path = f"public/{name}"
         if not first.is_file():
-            found.append(Difference(shown, "", "", "is not in the release and is computed again"))
+            differences.append(Difference(shown_path, "", "", "is recomputed and is not in the release"))
         elif not second.is_file():
-            found.append(Difference(shown, "", "", "is in the release and is not computed again"))
+            differences.append(Difference(shown_path, "", "", "is in the release and is not recomputed"))
         elif sha256_file(first) != sha256_file(second):
-            if first == one.manifest:
+            if first == release.manifest:
                 parts = _manifest_parts(first, second)
-                found += [Difference(shown, "", "", f"differs in {', '.join(parts)}")] if parts else []
+                differences += [Difference(shown_path, "", "", f"differs in {', '.join(parts)}")] if parts else []
             else:
-                found.append(_difference(shown, first, second, one.level_of(first, levels)))
-    return found
+                differences.append(_difference(shown_path, first, second, release.level_of(first, levels)))
+    return differences
 
 
 def _manifest_parts(first: Path, second: Path) -> list[str]:
-    one, two = (json.loads(path.read_bytes()) for path in (first, second))
-    return sorted(key for key in one.keys() | two.keys() if key not in _APART and one.get(key) != two.get(key))
+    first_content, second_content = (json.loads(path.read_bytes()) for path in (first, second))
+    return sorted(
+        key
+        for key in first_content.keys() | second_content.keys()
+        if key not in _APART and first_content.get(key) != second_content.get(key)
+    )
 
 
-def _difference(shown: str, first: Path, second: Path, level: str) -> Difference:
+def _difference(file: str, first: Path, second: Path, level: str) -> Difference:
     """Where two files differ first; of those that are not Parquet, that they do."""
     if first.suffix != ".parquet":
-        return Difference(shown, level, "", "has other bytes")
+        return Difference(file, level, "", "has other bytes")
     try:
-        one, two = pq.read_table(first), pq.read_table(second)
+        first_table, second_table = pq.read_table(first), pq.read_table(second)
     except pa.ArrowMemoryError:
         raise MemoryShortError(str(first)) from None
     except (OSError, pa.ArrowException):
-        return Difference(shown, level, "", "cannot be read")
-    if one.column_names != two.column_names:
-        return Difference(shown, level, "", "has other columns")
-    rows = [_first_row(a, b) for a, b in zip(one.columns, two.columns, strict=True)]
+        return Difference(file, level, "", "cannot be read")
+    if first_table.column_names != second_table.column_names:
+        return Difference(file, level, "", "has other columns")
+    rows = [_first_row(a, b) for a, b in zip(first_table.columns, second_table.columns, strict=True)]
     differing = [row for row in rows if row is not None]
     if differing:
         row = min(differing)
-        longer = one if row < one.num_rows else two
-        names = [name for name, at in zip(one.column_names, rows, strict=True) if at == row]
-        geounit = str(longer.column("geocode")[row].as_py()) if "geocode" in one.column_names else ""
-        return Difference(shown, level, geounit, f"row {row + 1} has another {names[0]}")
-    return Difference(shown, level, "", "has the same rows and other bytes")
+        longer = first_table if row < first_table.num_rows else second_table
+        names = [name for name, at in zip(first_table.column_names, rows, strict=True) if at == row]
+        geounit = str(longer.column("geocode")[row].as_py()) if "geocode" in first_table.column_names else ""
+        return Difference(file, level, geounit, f"row {row + 1} has another {names[0]}")
+    return Difference(file, level, "", "has the same rows and other bytes")
 
 
-def _first_row(one: pa.ChunkedArray, two: pa.ChunkedArray) -> int | None:
+def _first_row(left: pa.ChunkedArray, right: pa.ChunkedArray) -> int | None:
     """The first row in which two columns differ, by halving; None if they are equal."""
-    if one.equals(two):
+    if left.equals(right):
         return None
-    low, high = 0, min(len(one), len(two))
-    if one.slice(0, high).equals(two.slice(0, high)):
+    low, high = 0, min(len(left), len(right))
+    if left.slice(0, high).equals(right.slice(0, high)):
         return high
     while high - low > 1:
         middle = (low + high) // 2
-        if one.slice(low, middle - low).equals(two.slice(low, middle - low)):
+        if left.slice(low, middle - low).equals(right.slice(low, middle - low)):
             low = middle
         else:
             high = middle

@@ -1,7 +1,7 @@
 """The Parquet form of unbiased estimates: one file a level, one row a geounit.
 
-For each table two columns of lists, "<table>" and "<table>:variance", whose entries stand in the order of the table's
-columns. NaN stands where the measurements do not determine a number.
+For each table two columns of lists, "<table>" and "<table>:variance", whose entries are in the order of the table's
+columns. A value is NaN where the measurements do not determine a number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,11 @@ def write_estimates(
     """Write the estimates of one level.
 
     Args:
+        target: the file.
+        staging: the folder for the file while it is written.
+        level: name of the level.
         geocodes: `(n_geounits,)` of the level.
+        tables: the tables whose estimates are written.
         chunks: successive geounits; of each table its estimates `(n, size)`, persons, then their variances.
 
     Raises:

@@ -1,7 +1,7 @@
 """Histograms of a level in long form: one row for each nonzero cell of each geounit.
 
 Columns: geocode, one for each attribute of the schema (strings, held as dictionaries, which pandas
-reads as categories in the schema's order), count (int64). Rows stand in the order of geounits, then of cells. Released
+reads as categories in the schema's order), count (int64). Rows are in the order of geounits, then of cells. Released
 and confidential histograms have the same form.
 """
 
@@ -48,12 +48,14 @@ def write_histogram(
     """Write the histograms of a level.
 
     Args:
-        target, staging, private: as in `files.staged`.
+        target: the file.
+        staging: the folder for the file while it is written.
         level: name of the level.
         geocodes: of all its geounits, `(n_geounits,)`.
         schema: whose cells are the columns of `counts`.
         counts: `(n_geounits, n_cells)` int64, or batches of successive rows of it; not negative. The bytes written
             do not depend on the batches.
+        private: only the owner may read the file, as in `files.staged`.
 
     Raises:
         ReleaseError: the file cannot be written.
@@ -98,7 +100,7 @@ def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema) -> sp
             keys = np.concatenate([[last], geounits * schema.n_cells + cells])
             if not (np.diff(keys) > 0).all() or not (persons > 0).all():
                 raise ReleaseError(
-                    f"{path} is damaged: rows must stand in the order of geounits and cells, with counts above 0"
+                    f"{path} is damaged: rows must be in the order of geounits and cells, with counts above 0"
                 )
             stop, last = start + len(cells), int(keys[-1])
             indices[start:stop], data[start:stop] = cells, persons
@@ -115,9 +117,9 @@ def _row_groups(
     order = np.argsort(geocodes)
     for table in read_row_groups(file, path):
         column = table.column("geocode").combine_chunks()
-        found = np.asarray(column.dictionary.to_numpy(zero_copy_only=False), dtype=np.str_)
-        near = order[np.minimum(np.searchsorted(geocodes, found, sorter=order), len(order) - 1)]
-        geounits = _numbers(np.where(geocodes[near] == found, near, -1), column, path, "geocode")
+        codes = np.asarray(column.dictionary.to_numpy(zero_copy_only=False), dtype=np.str_)
+        near = order[np.minimum(np.searchsorted(geocodes, codes, sorter=order), len(order) - 1)]
+        geounits = _numbers(np.where(geocodes[near] == codes, near, -1), column, path, "geocode")
         cells = np.zeros(table.num_rows, dtype=np.int64)
         for attribute in schema.attributes:
             column = table.column(attribute.name).combine_chunks()
@@ -141,10 +143,10 @@ def _numbers(
     return numbers
 
 
-def label_fields(schema: Schema, taken: tuple[str, ...]) -> list[pa.Field]:
-    """Fields geocode and one per attribute; InputError where an attribute has one of the names in `taken`."""
+def label_fields(schema: Schema, reserved: tuple[str, ...]) -> list[pa.Field]:
+    """Fields geocode and one per attribute; InputError where an attribute has one of the names in `reserved`."""
     for name in schema.names:
-        if name in taken:
+        if name in reserved:
             raise InputError(f"schema.attributes: {name!r} names a column of the release; give it another name")
     return [pa.field(name, _LABEL, nullable=False) for name in ("geocode", *schema.names)]
 

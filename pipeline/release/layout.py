@@ -40,7 +40,7 @@ def file_name(kind: str, name: str) -> str:
     """`name` if it can safely name a file or folder.
 
     Raises:
-        InputError: it cannot; the message says what the name is of (`kind`).
+        InputError: it cannot; the message names what is called so (`kind`).
     """
     if len(name.encode(errors="replace")) > _LONGEST_NAME or name.endswith(".") or not _SAFE_NAME.fullmatch(name):
         raise InputError(
@@ -106,7 +106,7 @@ class UniverseDirectory:
 
     @property
     def checkpoints(self) -> Path:
-        """Folder of results on the way, from which a run that was stopped goes on."""
+        """Folder of intermediate results, from which a run that was stopped resumes."""
         return self.restricted / "checkpoints"
 
 
@@ -122,10 +122,12 @@ class RunDirectory:
 
     @property
     def public(self) -> Path:
+        """Everything that is published."""
         return self.root / "public"
 
     @property
     def restricted(self) -> Path:
+        """Everything that is confidential, for its owner only."""
         return self.root / "restricted"
 
     @property
@@ -142,6 +144,7 @@ class RunDirectory:
 
     @property
     def manifest(self) -> Path:
+        """The manifest, which is written last."""
         return self.public / "manifest.json"
 
     def level_of(self, path: Path, levels: Sequence[str]) -> str:
@@ -152,8 +155,8 @@ class RunDirectory:
         if parts[0] == "microdata":
             return levels[-1]
         position = _STAGES.get(parts[0])
-        named = parts[position] if position is not None and position < len(parts) else ""
-        return named if named in levels else ""
+        folder = parts[position] if position is not None and position < len(parts) else ""
+        return folder if folder in levels else ""
 
     def order_of(self, path: Path, levels: Sequence[str]) -> tuple[int, int, str]:
         """Sorts public files as a run writes them: by stage, then by level from the top, then by name."""
@@ -169,7 +172,7 @@ class RunDirectory:
     def _parts(self, path: Path) -> list[str]:
         """The folders of a public file and its name without its suffix."""
         *folders, file = self.name_of(path).split("/")
-        suffix = next((one for one in _SUFFIXES if file.endswith(one)), "")
+        suffix = next((ending for ending in _SUFFIXES if file.endswith(ending)), "")
         return [*folders, file.removesuffix(suffix)]
 
     @property
@@ -208,6 +211,7 @@ class RunDirectory:
 
     @property
     def lock(self) -> Path:
+        """The file that is locked while a run works in the directory."""
         return self.restricted / "lock"
 
     @property
@@ -217,6 +221,7 @@ class RunDirectory:
 
     @property
     def log(self) -> Path:
+        """The log of all runs in the directory."""
         return self.restricted / "run.log"
 
     @property

@@ -41,12 +41,14 @@ _HASH_FIELD = "manifest_sha256"
 
 
 class FileEntry(Stated):
+    """A public file as the manifest lists it: its hash in hexadecimal, and its size in bytes."""
+
     sha256: str
     bytes: int
 
 
 class Manifest(Stated):
-    """Everything that the manifest says beside its own hash.
+    """Everything that the manifest states, except its own hash.
 
     Attributes:
         release: its name.
@@ -77,7 +79,7 @@ class Manifest(Stated):
 
 
 def status(*, insecure_key: bool, purpose: str | None = None) -> Status:
-    """Whether a release may be published; `purpose` as its spec has it."""
+    """Whether a release may be published; `purpose` as its spec states it."""
     if insecure_key:
         return "NOT FOR RELEASE: insecure test key"
     return EXAMPLE if purpose == "example" else "official"
@@ -93,10 +95,10 @@ def public_files(run: RunDirectory) -> dict[str, FileEntry]:
     for name, path in _walk(run.public):
         if path == run.manifest:
             continue
-        found = _entry(path)
-        if isinstance(found, str):
-            raise ReleaseError(f"public/{name} {found}")
-        entries[name] = found
+        entry = _entry(path)
+        if isinstance(entry, str):
+            raise ReleaseError(f"public/{name} {entry}")
+        entries[name] = entry
     return entries
 
 
@@ -124,9 +126,9 @@ def read_manifest(path: Path) -> Manifest:
         raise ReleaseError(f"{path} is damaged: it is not the JSON that was written ({error})") from error
     if not isinstance(content, dict) or canonical != data:
         raise ReleaseError(f"{path} is damaged: it is not laid out as it was written")
-    stated = content.pop(_HASH_FIELD, None)
+    recorded = content.pop(_HASH_FIELD, None)
     rest = canonical_json(content)
-    if stated != json_sha256(content):
+    if recorded != json_sha256(content):
         raise ReleaseError(f"{path} is damaged: its content does not have the hash that it states")
     if content.get("format") != FORMAT:
         raise ReleaseError(
@@ -141,27 +143,27 @@ def read_manifest(path: Path) -> Manifest:
 
 
 def check_public_files(run: RunDirectory) -> list[str]:
-    """What is not as the manifest says, one sentence each, in the order of paths; empty if all is.
+    """Deviations from the manifest, one sentence each, in the order of paths; empty if there are none.
 
     Files are looked for in the directory and compared with the manifest's list; no path that the manifest states is
     ever opened, so that a forged one cannot lead elsewhere.
     """
     try:
         listed = read_manifest(run.manifest).files
-        found = {name: path for name, path in _walk(run.public) if path != run.manifest}
+        files = {name: path for name, path in _walk(run.public) if path != run.manifest}
     except ReleaseError as error:
         return [str(error)]
     problems = {}
-    for name in listed.keys() | found.keys():
-        shown = ascii("public/" + name)
-        if name not in found:
-            problems[name] = f"{shown} is missing; the manifest lists it"
+    for name in listed.keys() | files.keys():
+        label = ascii("public/" + name)
+        if name not in files:
+            problems[name] = f"{label} is missing; the manifest lists it"
         elif name not in listed:
-            problems[name] = f"{shown} is not in the manifest"
+            problems[name] = f"{label} is not in the manifest"
         else:
-            problem = _difference(listed[name], found[name])
+            problem = _difference(listed[name], files[name])
             if problem:
-                problems[name] = f"{shown} {problem}"
+                problems[name] = f"{label} {problem}"
     return [problems[name] for name in sorted(problems)]
 
 
@@ -203,7 +205,7 @@ def _walk(folder: Path, prefix: str = "") -> Iterator[tuple[str, Path]]:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    content = dict(pairs)
+    if len(content) < len(pairs):
         raise ValueError("a key stands twice in one object")
-    return found
+    return content

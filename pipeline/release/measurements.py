@@ -105,7 +105,7 @@ class MeasurementHeader:
 
 
 def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
-    """What the file of one measurement says of itself."""
+    """The header of the file of one measurement."""
     noise, *others = allocation.noises(universe, measured)
     query, level = measured.query, allocation.strategy.level
     return MeasurementHeader(
@@ -120,7 +120,7 @@ def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuer
 
 
 def exact_header(level: str, query: Query) -> MeasurementHeader:
-    """What the file of an invariant says of itself."""
+    """The header of the file of an invariant."""
     return MeasurementHeader(level, query.name, query.size, "exact", Fraction(0), 0.0)
 
 
@@ -142,10 +142,12 @@ class Measurement:
 
     @property
     def level(self) -> str:
+        """The name of the level."""
         return self.header.level
 
     @property
     def query(self) -> str:
+        """The name of the query."""
         return self.header.query
 
     @property
@@ -180,7 +182,7 @@ class MeasurementWriter:
     def write(
         self, geocodes: NDArray[np.str_], values: NDArray[np.int64], kinds: NDArray[np.int8] | None = None
     ) -> None:
-        """Append geounits; the arrays are not kept.
+        """Append geounits; the arrays are not retained.
 
         Args:
             geocodes: `(n,)`.

@@ -1,7 +1,7 @@
 """The microdata detail file (MDF): the released histogram as one row for each person.
 
-Columns: geocode of the leaf, one for each attribute; all are dictionaries, which pandas reads as categories. Rows stand
-in the order of leaves, then of cells, so that the file says no more than the histogram does.
+Columns: geocode of the leaf, one for each attribute; all are dictionaries, which pandas reads as categories. Rows are
+in the order of leaves, then of cells, so that the file reveals no more than the histogram does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ def write_microdata(
     """Write one row for each person of the leaf level; memory is that of one row group beside the counts.
 
     Args:
-        target, staging: as in `files.staged`.
+        target: the file.
+        staging: the folder for the file while it is written.
         level: name of the leaf level.
         geocodes: of all leaves, `(n_leaves,)`.
         schema: whose cells are the columns of `counts`.

@@ -1,4 +1,4 @@
-"""What a release guarantees about one universe: the statement that the manifest holds, in figures and in words."""
+"""What a release guarantees about one universe: the statement that the manifest holds, as figures and as text."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _SELECT = (
     "choices, and the noise on what was chosen, are part of the guarantee."
 )
 _MADE_ELSEWHERE = (
-    " The noise was not drawn by this program: the measurements were made elsewhere. What is said here holds if they "
-    "were made as the spec says; only their stated variances were compared with it, and nothing of it was tested."
+    " The noise was not drawn by this program: the measurements were made elsewhere. This statement holds if they "
+    "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
 )
 
 
@@ -63,7 +63,7 @@ class PrivacyStatement(Stated):
         delta: "0" in the pure framework.
         epsilon: that holds at `delta`, decimal, rounded up.
         conversion: how epsilon follows from the budget.
-        words: the guarantee in words.
+        words: the guarantee as text.
     """
 
     universe: str
@@ -92,6 +92,7 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
     With bypass, the noise stated is that of geounits that stand for one level.
 
     Args:
+        universe: what was measured.
         made_elsewhere: another program drew the noise; the statement says so.
 
     Raises:
@@ -122,16 +123,22 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
 def _noise(universe: Universe) -> Iterator[NoiseStatement]:
     """Of every query at every level, then of every private choice and of what it chooses."""
     framework, neighbours = universe.framework, universe.neighbours
-    rest = 1 - sum((one.share for one in universe.selections), Fraction(0))
+    rest = 1 - sum((selection.share for selection in universe.selections), Fraction(0))
     for level in universe.strategy.levels:
         for measured in level.queries:
             spec = noise_for(framework, universe.strategy_budget, level.share, measured.share, neighbours)
             share = rest * level.share * measured.share
             yield _noise_statement(level.level, measured.query.name, spec.mechanism, spec.scale, share)
-    for one in universe.selections:
-        select, noise, part = one.select, one.noise, one.choice_part(framework, universe.budget, neighbours)
-        yield _noise_statement(one.level, select.stream_name, select.mechanism.name, select.epsilon, part)
-        yield _noise_statement(one.level, select.measured_name, noise.mechanism, noise.scale, one.share - part)
+    for selection in universe.selections:
+        select, noise, part = (
+            selection.select,
+            selection.noise,
+            selection.choice_part(framework, universe.budget, neighbours),
+        )
+        yield _noise_statement(selection.level, select.stream_name, select.mechanism.name, select.epsilon, part)
+        yield _noise_statement(
+            selection.level, select.measured_name, noise.mechanism, noise.scale, selection.share - part
+        )
 
 
 def _noise_statement(
@@ -158,13 +165,13 @@ def _in_words(universe: Universe, delta: Fraction, epsilon: str) -> str:
         )
     else:
         guarantee = f"pure differential privacy with epsilon = {epsilon}"
-    words = (
+    sentences = (
         f"All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. Everything "
         "else that is published of it is computed from these measurements and from public inputs, which costs nothing."
     )
     if universe.invariants:
-        words += (
+        sentences += (
             " The invariants are published exactly and are not protected: the guarantee compares only inputs that "
             "agree on them."
         )
-    return words
+    return sentences

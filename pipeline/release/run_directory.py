@@ -23,8 +23,8 @@ _TEMPORARY_KEY = ".key-"  # a key file being written by pipeline.privacy.keys
 def open_run(root: Path, identity: Mapping[str, object]) -> Iterator[RunDirectory]:
     """The directory `root`, held for this run until the block ends.
 
-    It is created if need be, with public/ and restricted/ (mode 0700). A directory in which this same run was begun is
-    gone on with, after what was left in restricted/staging/ is removed. One whose run ended before anything was
+    It is created if it does not exist, with public/ and restricted/ (mode 0700). A run that was begun in it is
+    resumed, after any files left in restricted/staging/ are removed. One whose run ended before anything was
     measured (no fingerprint of the input was recorded, nothing is published) is taken over: what that run left in
     restricted/, its key included, is removed, but for the log.
 
@@ -43,7 +43,7 @@ def open_run(root: Path, identity: Mapping[str, object]) -> Iterator[RunDirector
     except OSError as error:
         raise InputError(write_problem(error, root)) from error
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
-        raise InputError(f"cannot write to {root}: it is read-only or belongs to somebody else; name another directory")
+        raise InputError(f"cannot write to {root}: it is read-only or belongs to another user; name another directory")
     make_restricted(run.restricted)
     with held(run):
         # Again, now that no other process can change it.
@@ -85,7 +85,7 @@ def recorded_identity(run: RunDirectory) -> dict[str, Any]:
 
 
 def make_run_folders(run: RunDirectory) -> None:
-    """The empty folders of a run that is computed for comparison or trial, and that nobody goes on with."""
+    """The empty folders of a run that is computed for comparison or trial, and that is never resumed."""
     make_restricted(run.root)
     make_folder(run.public)
     make_restricted(run.restricted)
@@ -93,7 +93,7 @@ def make_run_folders(run: RunDirectory) -> None:
 
 
 def empty_staging(run: RunDirectory) -> None:
-    """Remove what an earlier process has left in restricted/staging/; the directory is `held`."""
+    """Remove the files that an earlier process left in restricted/staging/; the directory is `held`."""
     _remove(run.staging)
     make_restricted(run.staging)
 
@@ -122,7 +122,7 @@ def held(run: RunDirectory) -> Iterator[None]:
 
 
 def _check_entries(run: RunDirectory) -> None:
-    """Refuse a directory that holds what no run of ours would leave; writes nothing."""
+    """Refuse a directory with files that no run of ours would leave; writes nothing."""
     if run.root.exists() and not run.root.is_dir():
         raise InputError(f"{run.root} is a file; a run needs a directory")
     entries = _names(run.root)
@@ -142,9 +142,9 @@ def _check_entries(run: RunDirectory) -> None:
 def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
     """Make the directory, which is locked, this run's own."""
     if run.record.exists():
-        found = _read_record(run)
-        if canonical_json(found["identity"]) != canonical_json(dict(identity)):
-            _refuse_if_used(run, found, identity)
+        begun = _read_record(run)
+        if canonical_json(begun["identity"]) != canonical_json(dict(identity)):
+            _refuse_if_used(run, begun, identity)
             for name in _names(run.restricted):
                 if name not in (run.lock.name, run.log.name):
                     _remove(run.restricted / name)
@@ -161,8 +161,8 @@ def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
         raise ReleaseError(write_problem(error, run.public)) from error
 
 
-def _refuse_if_used(run: RunDirectory, found: dict[str, Any], identity: Mapping[str, object]) -> None:
-    known = {
+def _refuse_if_used(run: RunDirectory, record: dict[str, Any], identity: Mapping[str, object]) -> None:
+    expected = {
         path.name
         for path in (
             run.record,
@@ -177,11 +177,11 @@ def _refuse_if_used(run: RunDirectory, found: dict[str, Any], identity: Mapping[
             run.accuracy_page,
         )
     }
-    known |= {run.main.checkpoints.name, "histograms", "companions"}
-    strange = [n for n in _names(run.restricted) if n not in known and not n.startswith(_TEMPORARY_KEY)]
-    if found["input_fingerprints"] is None and not _published(run) and not strange:
+    expected |= {run.main.checkpoints.name, "histograms", "companions"}
+    strange = [n for n in _names(run.restricted) if n not in expected and not n.startswith(_TEMPORARY_KEY)]
+    if record["input_fingerprints"] is None and not _published(run) and not strange:
         return
-    theirs = found["identity"]
+    theirs = record["identity"]
     differing = sorted(k for k in theirs.keys() | identity.keys() if theirs.get(k) != identity.get(k))
     raise InputError(
         f"{run.root} holds another run: it differs in {', '.join(differing)}; name another directory, or remove it"
@@ -197,7 +197,7 @@ def _read_record(run: RunDirectory) -> dict[str, Any]:
         raise ReleaseError(f"{run.record} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError):
         pass
-    raise ReleaseError(f"{run.record} is damaged: it does not say which run this directory holds")
+    raise ReleaseError(f"{run.record} is damaged: it does not identify the run of this directory")
 
 
 def _published(run: RunDirectory) -> list[str]:
@@ -215,8 +215,8 @@ def _names(folder: Path) -> list[str]:
 
 
 def _holds(run: RunDirectory, strange: list[str]) -> str:
-    shown = ", ".join(ascii(name) for name in strange[:5]) + (f" and {len(strange) - 5} more" if strange[5:] else "")
-    return f"{run.root} is not empty and holds no run that could go on: found {shown}; name another directory"
+    listing = ", ".join(ascii(name) for name in strange[:5]) + (f" and {len(strange) - 5} more" if strange[5:] else "")
+    return f"{run.root} is not empty and holds no run that could be resumed: found {listing}; name another directory"
 
 
 def _remove(path: Path) -> None:

@@ -79,14 +79,16 @@ def read_selected(path: Path, selection: Selection) -> Iterator[Selected]:
     """The file's geounits, some at a time.
 
     Raises:
-        ReleaseError: it is missing or damaged, or is not what the spec says.
+        ReleaseError: it is missing or damaged, or does not match the spec.
     """
     with open_parquet(path) as file, reading(path):
         header, expected = read_header(file, path), _header(selection)
         # The variance follows from the scale; a float of another machine is not relied on.
-        if wrong := [key for key in expected if key != "variance" and header.get(key) != expected[key]]:
-            found, wanted = header.get(wrong[0]), expected[wrong[0]]
-            raise ReleaseError(f"{path} is not what the spec says: its {wrong[0]} is {found}, and {wanted} is expected")
+        if differing := [key for key in expected if key != "variance" and header.get(key) != expected[key]]:
+            actual, required = header.get(differing[0]), expected[differing[0]]
+            raise ReleaseError(
+                f"{path} does not match the spec: its {differing[0]} is {actual}, and {required} is expected"
+            )
         if not file.schema_arrow.equals(_SCHEMA):
             raise ReleaseError(f"{path} has the columns {file.schema_arrow.names}, a selection has {_SCHEMA.names}")
         for table in read_row_groups(file, path):
@@ -115,12 +117,12 @@ def _write(
     chosen: NDArray[np.int64],
     values: NDArray[np.int64],
 ) -> None:
-    held = answered(selection, chosen)
-    offsets = np.concatenate([[0], np.cumsum(held.sum(axis=1))]).astype(np.int32)
+    mask = answered(selection, chosen)
+    offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int32)
     sink.write(
         strings(geocodes),
         pa.array(selection.select.names(chosen), pa.string()),
-        pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[held]), type=_SCHEMA.field("value").type),
+        pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[mask]), type=_SCHEMA.field("value").type),
         pa.array(np.full(len(chosen), selection.noise.variance)),
     )
 
@@ -129,13 +131,13 @@ def _read(table: pa.Table, path: Path, selection: Selection) -> Selected:
     names = [query.name for query in selection.versions]
     versions = table.column("version").to_pylist()
     if unknown := sorted(set(versions) - set(names)):
-        raise ReleaseError(f"{path} is damaged: {unknown[0]!r} is no version; they are {', '.join(names)}")
+        raise ReleaseError(f"{path} is damaged: {unknown[0]!r} is not a version; they are {', '.join(names)}")
     chosen = np.array([names.index(version) for version in versions], dtype=np.int64)
-    held, lists = answered(selection, chosen), table.column("value").combine_chunks()
-    if not np.array_equal(np.diff(np.asarray(lists.offsets)), held.sum(axis=1)):
+    mask, lists = answered(selection, chosen), table.column("value").combine_chunks()
+    if not np.array_equal(np.diff(np.asarray(lists.offsets)), mask.sum(axis=1)):
         raise ReleaseError(f"{path} is damaged: not every row has the answers of the version chosen")
     if not np.allclose(table.column("variance").to_numpy(), selection.noise.variance, rtol=1e-9, atol=0.0):
         raise ReleaseError(f"{path} is damaged: its variances are not {selection.noise.variance}")
-    values = np.zeros(held.shape, dtype=np.int64)
-    values[held] = lists.flatten().to_numpy()
+    values = np.zeros(mask.shape, dtype=np.int64)
+    values[mask] = lists.flatten().to_numpy()
     return Selected(np.asarray(table.column("geocode").to_numpy(), dtype=np.str_), chosen, values)

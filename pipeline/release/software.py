@@ -26,6 +26,8 @@ PACKAGES = (
 
 
 class Software(Stated):
+    """The versions that a release was made with: of this program, of Python and of the packages it uses."""
+
     name: str
     version: str
     python: str

@@ -71,7 +71,7 @@ def check_labels(table: str, labels: Sequence[str]) -> None:
     """Refuse labels that cannot be columns side by side.
 
     Raises:
-        InputError: a label is "geocode", ends like a margin's column, or stands twice.
+        InputError: a label is "geocode", ends like a margin's column, or occurs twice.
     """
     for label, times in Counter(labels).items():
         if label == "geocode" or label.endswith(MARGIN_SUFFIX) or times > 1:
@@ -101,7 +101,7 @@ def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> 
 
     Raises:
         ReleaseError: it cannot be written.
-        ValueError: there is no part, or one of another size than it should have.
+        ValueError: there is no part, or a part has the wrong size.
     """
     rest = iter(parts)
     first = next(rest, None)

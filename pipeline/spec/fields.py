@@ -37,7 +37,7 @@ _EXACT_PATTERN = r"^\s*[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*$|^
 
 
 class Misfit(ValueError):  # noqa: N818 - a note for the one SpecError that is made of all of them
-    """Problems that a validator found: (key below the validated place, what is wrong); "" is the place itself."""
+    """Problems that a validator found: (key below the validated place, message); "" is the place itself."""
 
     def __init__(self, *problems: tuple[str, str]) -> None:
         super().__init__("; ".join(text for _, text in problems))
@@ -51,7 +51,7 @@ class Section(BaseModel):
 
 
 def describe(value: object) -> str:
-    """What was found, in words: "the number 2.56", "'abc'", "a table"."""
+    """A description of the value: "the number 2.56", "'abc'", "a table"."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | float):

@@ -55,8 +55,12 @@ class InputSpec(Section):
         values = section.get("values") if isinstance(section, dict) else None
         if not isinstance(values, dict) or section.get("form") == "wide":
             return section
-        texts = {name: one for name, one in values.items() if isinstance(one, dict) and all(map(_is_text, one.items()))}
-        return {**section, "values": {**values, **{name: expand_numbers(one) for name, one in texts.items()}}}
+        texts = {
+            name: mapping
+            for name, mapping in values.items()
+            if isinstance(mapping, dict) and all(map(_is_text, mapping.items()))
+        }
+        return {**section, "values": {**values, **{name: expand_numbers(mapping) for name, mapping in texts.items()}}}
 
     @model_validator(mode="before")
     @classmethod

@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 
 from pipeline.errors import SpecError
-from pipeline.model.exact import parse_exact, tell_sum
+from pipeline.model.exact import parse_exact, sum_text
 from pipeline.model.schema import Attribute, Recode
 from pipeline.spec.problems import unknown
 
@@ -55,12 +55,12 @@ class Preset:
     aliases: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        for what, shares in (
+        for subject, shares in (
             ("levels", {level.name: level.share for level in self.levels}),
             *((f"queries of {level.name}", dict(level.queries)) for level in self.levels),
         ):
             if sum(shares.values()) != 1:
-                raise SpecError(f"preset {self.name}: the shares of its {what} add up to {tell_sum(shares)}")
+                raise SpecError(f"preset {self.name}: the shares of its {subject} add up to {sum_text(shares)}")
 
     def match_levels(self, names: Sequence[str]) -> dict[str, PresetLevel]:
         """The preset's level of each of the spec's level `names` that it knows.
@@ -83,22 +83,23 @@ class Preset:
             matched[name] = level
         return matched
 
-    def recodes_for(self, attributes: Sequence[Attribute], taken: Sequence[str]) -> tuple[Recode, ...]:
+    def recodes_for(self, attributes: Sequence[Attribute], names_in_use: Sequence[str]) -> tuple[Recode, ...]:
         """The preset's recodes that can be made of the spec's `attributes`, stated in their own values.
 
-        Values are matched as level names are. Left out are recodes whose name is `taken` or whose values do not match.
+        Values are matched as level names are. A recode is left out if its name is among
+        `names_in_use` or its values do not match.
         """
         by_name = {attribute.name: attribute for attribute in attributes}
-        made: list[Recode] = []
+        recodes: list[Recode] = []
         for recode in self.recodes:
-            if recode.name in taken or recode.attribute not in by_name:
+            if recode.name in names_in_use or recode.attribute not in by_name:
                 continue
             value_of = {fold(value): value for value in by_name[recode.attribute].values}
-            wanted = [fold(value) for _, values in recode.groups for value in values]
-            if sorted(wanted) == sorted(map(fold, by_name[recode.attribute].values)):
+            grouped = [fold(value) for _, values in recode.groups for value in values]
+            if sorted(grouped) == sorted(map(fold, by_name[recode.attribute].values)):
                 groups = tuple((label, tuple(value_of[fold(v)] for v in values)) for label, values in recode.groups)
-                made.append(Recode(recode.name, recode.attribute, groups))
-        return tuple(made)
+                recodes.append(Recode(recode.name, recode.attribute, groups))
+        return tuple(recodes)
 
 
 def preset_names() -> tuple[str, ...]:

@@ -29,7 +29,7 @@ _NEEDED = {
 
 
 class Problems:
-    """Collects what is wrong with one spec, to tell it all at once.
+    """Collects the problems of one spec, so that all are reported at once.
 
     Attributes:
         source: the spec, as messages name it.
@@ -73,13 +73,17 @@ class Problems:
             raise SpecError("\n".join(f"{self.source}: {line}" for line in dict.fromkeys(self.lines)))
 
 
-def unknown(kind: str, found: str, allowed: Sequence[str], *, are: str = "allowed are") -> str:
-    """ "'stat' is no level; did you mean 'state'? allowed are state, county"."""
-    return f"{found!r} is no {kind};{_hint(found, allowed)} {are} {', '.join(allowed) or 'none'}"
+def unknown(kind: str, name: str, allowed: Sequence[str], *, are: str = "allowed are") -> str:
+    """The message of an unknown name: "'stat' is not a level; did you mean 'state'? allowed are state, county"."""
+    return f"{name!r} is not {_with_article(kind)};{_hint(name, allowed)} {are} {', '.join(allowed) or 'none'}"
 
 
-def _hint(found: str, allowed: Sequence[str]) -> str:
-    close = difflib.get_close_matches(found, allowed, n=1, cutoff=0.65)
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
+
+
+def _hint(name: str, allowed: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, allowed, n=1, cutoff=0.65)
     return f" did you mean {close[0]!r}?" if close else ""
 
 
@@ -101,9 +105,9 @@ def note_validation_error(error: ValidationError, model: type[BaseModel], proble
     """Note each problem that pydantic found in a spec of type `model`."""
     for detail in error.errors(include_url=False):
         location = detail["loc"]
-        kind, found, context = detail["type"], detail["input"], detail.get("ctx", {})
-        if kind == "too_short" and found:
-            continue  # pydantic counts only the valid entries; what is wrong with the others is told already
+        kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
+        if kind == "too_short" and value:
+            continue  # pydantic counts only the valid entries; what is wrong with the others is already reported
         cause = context.get("error")
         if isinstance(cause, Misfit):
             for key, text in cause.problems:
@@ -111,7 +115,7 @@ def note_validation_error(error: ValidationError, model: type[BaseModel], proble
                 problems.add(f"{dotted(location)}{key}" if key.startswith("[") else dotted(_below(location, key)), text)
         else:
             secret = location[:2] == ("privacy", "key")
-            problems.add(dotted(location), _in_words(kind, found, context, model, location, secret=secret))
+            problems.add(dotted(location), _in_words(kind, value, context, model, location, secret=secret))
 
 
 def _below(location: Sequence[int | str], key: str) -> tuple[int | str, ...]:
@@ -120,14 +124,14 @@ def _below(location: Sequence[int | str], key: str) -> tuple[int | str, ...]:
 
 def _in_words(
     kind: str,
-    found: object,
+    value: object,
     context: Mapping[str, Any],
     model: type[BaseModel],
     location: Sequence[int | str],
     *,
     secret: bool,
 ) -> str:
-    """What is wrong, without a library's words; `secret` keeps the value out of the message."""
+    """The problem in our own wording, not a library's; `secret` keeps the value out of the message."""
     if kind == "missing":
         return f"missing; needed is {_description(model, location)}"
     if kind == "extra_forbidden":
@@ -143,18 +147,18 @@ def _in_words(
     if kind == "value_error":
         return str(context["error"])
     if kind == "literal_error":
-        return f"found {describe(found)}; allowed is {context['expected']}"
+        return f"found {describe(value)}; allowed is {context['expected']}"
     if secret:
         return f"found no text; needed is {_description(model, location)}"
-    if kind == "string_type" and isinstance(found, int | float) and not isinstance(found, bool):
-        return as_text_advice(found)
+    if kind == "string_type" and isinstance(value, int | float) and not isinstance(value, bool):
+        return as_text_advice(value)
     if kind in _NEEDED:
-        return f"found {describe(found)}; {_NEEDED[kind]} is needed"
+        return f"found {describe(value)}; {_NEEDED[kind]} is needed"
     if kind == "greater_than_equal":
-        return f"found {describe(found)}; at least {context['ge']} is needed"
+        return f"found {describe(value)}; at least {context['ge']} is needed"
     if kind in ("too_short", "string_too_short"):
-        return f"found an empty {describe(found).removeprefix('a ')}; at least one entry is needed"
-    return f"found {describe(found)}; {_description(model, location)} is needed"
+        return f"found an empty {describe(value).removeprefix('a ')}; at least one entry is needed"
+    return f"found {describe(value)}; {_description(model, location)} is needed"
 
 
 def _tables_with(model: type[BaseModel], key: str) -> list[str]:

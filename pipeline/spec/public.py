@@ -26,7 +26,7 @@ def encode(value: object, *, without: tuple[str, ...] = ()) -> Any:
         fields = (
             (name, field.alias or name) for name, field in type(value).model_fields.items() if name not in without
         )
-        return {key: encode(found) for name, key in fields if (found := getattr(value, name)) is not None}
+        return {key: encode(content) for name, key in fields if (content := getattr(value, name)) is not None}
     if isinstance(value, Mapping):
         return [[key, encode(item)] for key, item in value.items()]
     if isinstance(value, tuple | list):

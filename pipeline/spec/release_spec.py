@@ -68,13 +68,13 @@ class ReleaseSpec(UniverseSections):
             SpecError: something in the spec does not fit together; one line for each problem.
         """
         problems = Problems(self._source)
-        found = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
+        resolved = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
         folded: dict[str, str] = {}
         for name, companion in self.companions.items():
-            here = problems.at(f"companions.{name}")
+            companion_problems = problems.at(f"companions.{name}")
             if (other := folded.setdefault(name.casefold(), name)) != name:
-                here.add("", f"differs from {other!r} in capital letters only")
-            found.append(self._resolved(companion, name, companion.privacy, companion.passes, here))
+                companion_problems.add("", f"differs from {other!r} in capital letters only")
+            resolved.append(self._resolved(companion, name, companion.privacy, companion.passes, companion_problems))
         for level in self.report.polygons:
             if level not in self.geography.level_names:
                 allowed = self.geography.level_names
@@ -82,7 +82,7 @@ class ReleaseSpec(UniverseSections):
                     dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
                 )
         problems.raise_if_any()
-        return tuple(universe for universe in found if universe is not None)
+        return tuple(universe for universe in resolved if universe is not None)
 
     def _resolved(
         self,
@@ -132,7 +132,7 @@ class ReleaseSpec(UniverseSections):
         """The spec of a `public_dict`: it resolves to the same universes, without input and key.
 
         Raises:
-            SpecError: the dictionary is no such spec.
+            SpecError: the dictionary is not the public form of a spec.
         """
         return _validated(content, source, PUBLIC)
 
@@ -164,15 +164,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     return _parsed(text, str(path))
 
 
-def as_spec(stated: Path | str | ReleaseSpec) -> ReleaseSpec:
+def as_spec(spec: Path | str | ReleaseSpec) -> ReleaseSpec:
     """The spec itself, or that of the file at a path; errors as `load_spec`."""
-    return stated if isinstance(stated, ReleaseSpec) else load_spec(stated)
+    return spec if isinstance(spec, ReleaseSpec) else load_spec(spec)
 
 
 def parse_spec(text: str, source_name: str = "spec", folder: Path | str = ".") -> ReleaseSpec:
     """The spec of a TOML text, checked as `load_spec` does.
 
     Args:
+        text: the spec, in TOML.
         source_name: what messages call it.
         folder: what file names in it are relative to.
 
@@ -214,7 +215,7 @@ def _validated(content: Mapping[str, Any], source: str, context: Any) -> Release
 
 
 def _toml_problem(text: str) -> str:
-    """ "Invalid value (at line 3, column 5)" -> "line 3, column 5: not valid TOML: Invalid value"."""
+    """The place first: "Invalid value (at line 3, column 5)" -> "line 3, column 5: not valid TOML: Invalid value"."""
     text = _TOML_KEYS.sub(lambda match: "[" + match[1].replace("', '", ".") + "]", text)
     text = text.replace("Cannot overwrite a value", "Cannot overwrite a value (the key is given twice)")
     if (match := _TOML_PLACE.fullmatch(text)) is None:

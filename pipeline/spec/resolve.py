@@ -85,7 +85,7 @@ class UniverseResolver:
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
         budget = self._budget(preset, strategy)
-        stated = self._stated(schema, strategy, budget)
+        stated_values = self._stated(schema, strategy, budget)
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
         privacy = context.privacy
@@ -101,7 +101,7 @@ class UniverseResolver:
             preset=sections.strategy.preset or sections.strategy.derived_from or "",
             dataset=context.own_privacy.dataset or "",
             bypass=context.bypass,
-            **stated,
+            **stated_values,
         )
 
     def _stated(self, schema: Schema, strategy: Strategy | None, budget: Fraction | None) -> _Stated:
@@ -156,10 +156,10 @@ class UniverseResolver:
         if budget is None and preset is not None and framework == "zcdp" and strategy is not None:
             budget = preset_rho(preset, self.context.level_names) or None
         if budget is None and (strategy is not None or preset is None):
-            which, example = ("rho", "2.56") if framework == "zcdp" else ("epsilon", "1")
+            parameter, example = ("rho", "2.56") if framework == "zcdp" else ("epsilon", "1")
             self.problems.add(
-                f"privacy.{which}",
-                f'missing; framework "{framework}" needs the total budget as text, such as {which} = "{example}"',
+                f"privacy.{parameter}",
+                f'missing; framework "{framework}" needs the total budget as text, such as {parameter} = "{example}"',
             )
         return budget
 
@@ -194,8 +194,8 @@ def _schema(section: SchemaSection, preset: Preset | None) -> Schema:
                 f"schema.attributes.{attribute.name}: the release's files have a column of that name; call it otherwise"
             )
     if preset is not None:
-        taken = [a.name for a in attributes] + [r.name for r in recodes]
-        recodes += preset.recodes_for(attributes, taken)
+        names_in_use = [a.name for a in attributes] + [r.name for r in recodes]
+        recodes += preset.recodes_for(attributes, names_in_use)
     schema = Schema(attributes, recodes)
     if schema.n_cells > MOST_CELLS:
         raise SpecError(f"schema.attributes: they span {schema.n_cells:,} cells; at most {MOST_CELLS:,} are allowed")
@@ -203,23 +203,23 @@ def _schema(section: SchemaSection, preset: Preset | None) -> Schema:
 
 
 def _groups(name: str, recode: RecodeSection, values: Sequence[str] | None) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The groups, with ranges written out; an attribute that is not there is told of elsewhere."""
+    """The groups, with ranges written out; an unknown attribute is reported elsewhere."""
     if values is None:
         return tuple(recode.groups.items())
     key = dotted(["schema", "recodes", name, "groups"])
-    return tuple((label, expand_values(named, values, f"{key}.{label}")) for label, named in recode.groups.items())
+    return tuple((label, expand_values(members, values, f"{key}.{label}")) for label, members in recode.groups.items())
 
 
 def _queries(texts: Sequence[str], schema: Schema, problems: Problems) -> tuple[Query, ...]:
-    """The queries of a list; a query that is there twice is a problem."""
-    found: dict[tuple[str, ...], Query] = {}
+    """The queries of a list; a query that occurs twice is a problem."""
+    queries: dict[tuple[str, ...], Query] = {}
     for number, text in enumerate(texts):
         with problems.noted():
             query = Query.parse(text, schema, where=problems.full_key(f"[{number}]"))
-            if (other := found.setdefault(query.terms, query)) is not query:
-                same = "is there twice" if other.name == query.name else f"is the same query as {other.name!r}"
+            if (other := queries.setdefault(query.terms, query)) is not query:
+                same = "occurs twice" if other.name == query.name else f"is the same query as {other.name!r}"
                 problems.add(f"[{number}]", f"{text!r} {same}; name it once")
-    return tuple(found.values())
+    return tuple(queries.values())
 
 
 def _invariants(
@@ -241,7 +241,7 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
     impossible = np.zeros(schema.n_cells, dtype=np.bool_)
     terms = [*schema.names, *(recode.name for recode in schema.recodes)]
     for number, combination in enumerate(sections.structural_zeros):
-        here = np.ones(schema.n_cells, dtype=np.bool_)
+        cells = np.ones(schema.n_cells, dtype=np.bool_)
         for term, values in combination.items():
             key = f"[{number}].{dotted([term])}"
             if term not in terms:
@@ -252,8 +252,8 @@ def _structural_zeros(sections: UniverseSections, schema: Schema, problems: Prob
             for value in values:
                 if value not in labels:
                     problems.add(key, unknown(f"value of {term}", value, labels))
-            here &= np.isin(query.cell_answer, [labels.index(value) for value in values if value in labels])
-        impossible |= here
+            cells &= np.isin(query.cell_answer, [labels.index(value) for value in values if value in labels])
+        impossible |= cells
     if impossible.all() and len(problems.lines) == before:
         problems.add("", "every cell is impossible; at least one must be possible")
     return impossible
@@ -293,35 +293,35 @@ def _tables(
     tables: list[Table] = []
     names: dict[str, str] = {}
     for name, section in sections.tables.items():
-        here = problems.at(dotted(["tables", name]))
+        table_problems = problems.at(dotted(["tables", name]))
         if (other := names.setdefault(name.casefold(), name)) != name:
-            here.add("", f"differs from {other!r} in capital letters only; names must differ by more")
+            table_problems.add("", f"differs from {other!r} in capital letters only; names must differ by more")
         levels = level_names if section.levels is None else section.levels
         if not levels:
-            here.add("levels", "no level is named; leave it out for all levels")
+            table_problems.add("levels", "no level is named; leave it out for all levels")
         for level in levels:
             if level not in level_names:
-                here.add("levels", unknown("level", level, level_names, are="the levels are"))
+                table_problems.add("levels", unknown("level", level, level_names, are="the levels are"))
         with problems.noted():
-            query = Query.parse(section.query, schema, where=here.full_key("query"))
+            query = Query.parse(section.query, schema, where=table_problems.full_key("query"))
             tables.append(Table(name, query, tuple(level for level in level_names if level in levels)))
     return tuple(tables)
 
 
 def _check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
     """Note what in [input] does not fit the schema; `problems` are the universe's."""
-    here, before = problems.at("input"), len(problems.lines)
+    input_problems, before = problems.at("input"), len(problems.lines)
     for name in section.columns:
         if name not in schema.names:
-            here.add(dotted(["columns", name]), unknown("attribute", name, schema.names))
+            input_problems.add(dotted(["columns", name]), unknown("attribute", name, schema.names))
     for name, values in section.values.items():
         if name not in schema.names:
-            here.add(dotted(["values", name]), unknown("attribute", name, schema.names))
+            input_problems.add(dotted(["values", name]), unknown("attribute", name, schema.names))
             continue
         allowed = schema.attribute(name).values
         for text, value in values.items():
             if value not in allowed:
-                here.add(dotted(["values", name, text]), unknown(f"value of {name}", value, allowed))
+                input_problems.add(dotted(["values", name, text]), unknown(f"value of {name}", value, allowed))
     if section.form == "wide" and len(problems.lines) == before:
         with problems.noted(below=True):
             expand_cells(section.cells, schema, coded=section.coded, values=section.values)

@@ -30,40 +30,45 @@ def resolve_selections(
     """The selections that a universe's sections state; everything that does not fit is noted with its key.
 
     Args:
+        sections: the section `select`, by name of the selection.
+        schema: that the versions are queries of.
+        level_names: of the spine, top first.
+        framework: of the universe.
         budget: the universe's; None where it is not known, which is noted already.
+        neighbours: of the universe.
         problems: of the section `select`.
     """
-    found = []
+    selections = []
     names: dict[str, str] = {}
     for name, section in sections.items():
-        here = problems.at(dotted([name]))
+        entry_problems = problems.at(dotted([name]))
         before = len(problems.lines)
         if not name.isidentifier():
-            here.add("", f"found the name {name!r}; allowed are letters, digits and _, a letter first")
+            entry_problems.add("", f"found the name {name!r}; allowed are letters, digits and _, a letter first")
         if (other := names.setdefault(name.casefold(), name)) != name:
-            here.add("", f"differs from {other!r} in capital letters only; names must differ by more")
+            entry_problems.add("", f"differs from {other!r} in capital letters only; names must differ by more")
         if section.level not in level_names:
-            here.add("level", unknown("level", section.level, level_names, are="the levels are"))
-        versions = _versions(section, schema, here)
-        _check_thresholds(section, here)
+            entry_problems.add("level", unknown("level", section.level, level_names, are="the levels are"))
+        versions = _versions(section, schema, entry_problems)
+        _check_thresholds(section, entry_problems)
         if budget is None or len(problems.lines) > before:
             continue
-        stated = StatedSelection(
+        selection = StatedSelection(
             name, section.level, tuple(versions), section.thresholds, section.share, section.choice_share
         )
         try:
-            stated.bought(framework, budget, neighbours)
+            selection.bought(framework, budget, neighbours)
         except InputError as error:
-            here.add("", str(error))
-        found.append(stated)
+            entry_problems.add("", str(error))
+        selections.append(selection)
     total = sum((section.share for section in sections.values()), Fraction(0))
     if total >= 1:
-        told = ", ".join(f"{name} {section.share}" for name, section in sections.items())
+        shares = ", ".join(f"{name} {section.share}" for name, section in sections.items())
         problems.add(
             "",
-            f"the shares add up to {total} ({told}); it must be less than 1: the strategy has the rest",
+            f"the shares add up to {total} ({shares}); it must be less than 1: the strategy has the rest",
         )
-    return tuple(found)
+    return tuple(selections)
 
 
 def _versions(section: SelectSection, schema: Schema, problems: Problems) -> list[Query]:

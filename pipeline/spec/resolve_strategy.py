@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from pipeline.model.exact import tell_sum
+from pipeline.model.exact import sum_text
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -38,11 +38,14 @@ def resolve_strategy(
 ) -> Strategy | None:
     """The strategy that `section` states for the levels of the spine, top first.
 
-    Levels that a preset has and the spine has not are dropped, the other shares keep their proportions. What the
+    Levels of a preset that the spine lacks are dropped; the other shares keep their proportions. What the
     section states for a level replaces what the preset has there.
 
     Args:
+        section: the section `strategy`.
         preset: the one that the section names.
+        schema: that the strategy's queries are stated over.
+        level_names: of the spine, top first.
         problems: of the section.
 
     Returns:
@@ -58,7 +61,7 @@ def resolve_strategy(
             matched = preset.match_levels(level_names)
     used = sum((level.share for level in matched.values()), Fraction(0))
     shares: dict[str, Fraction] = {}
-    stated: dict[str, QueryShares] = {}
+    shares_of: dict[str, QueryShares] = {}
     for name in level_names:
         own, base = section.levels.get(name, LevelSection()), matched.get(name)
         if own.share is None and base is None:
@@ -66,19 +69,21 @@ def resolve_strategy(
             continue
         shares[name] = own.share if own.share is not None else base.share / used if base else Fraction(0)
         if shares[name]:
-            stated[name] = _queries_of(name, own, section, base, preset)
+            shares_of[name] = _queries_of(name, own, section, base, preset)
         elif own.queries:
             problems.add(f"levels.{name}", "has queries and the share 0; give it a share, or no queries")
     measured = {
-        source: _measure(source, [name for name in stated if stated[name] == source], schema, preset, problems)
-        for source in dict.fromkeys(stated.values())
+        source: _measure(source, [name for name in shares_of if shares_of[name] == source], schema, preset, problems)
+        for source in dict.fromkeys(shares_of.values())
     }
     if len(shares) == len(level_names) and sum(shares.values()) != 1:
-        problems.add("levels", f"the shares add up to {tell_sum(shares)}; they must add up to 1")
+        problems.add("levels", f"the shares add up to {sum_text(shares)}; they must add up to 1")
     if len(problems.lines) > before:
         return None
     return Strategy(
-        tuple(LevelStrategy(name, shares[name], measured[stated[name]] if shares[name] else ()) for name in level_names)
+        tuple(
+            LevelStrategy(name, shares[name], measured[shares_of[name]] if shares[name] else ()) for name in level_names
+        )
     )
 
 
@@ -138,20 +143,20 @@ def _measure(
     shares = dict(source.shares)
     if sum(shares.values()) != 1:
         at = "" if len(levels) == 1 and f".{levels[0]}." in source.key else f" at the levels {', '.join(levels)}"
-        problems.add(source.key, f"the shares add up to {tell_sum(shares)}{at}; they must add up to 1")
+        problems.add(source.key, f"the shares add up to {sum_text(shares)}{at}; they must add up to 1")
     return tuple(measured)
 
 
 def _lacking(preset: Preset, schema: Schema) -> str:
     """What the preset's queries name and the schema does not have; "" where there is nothing."""
-    known = {*schema.names, *(recode.name for recode in schema.recodes)}
-    if missing := [name for name in preset.attributes if name not in known]:
+    names = {*schema.names, *(recode.name for recode in schema.recodes)}
+    if missing := [name for name in preset.attributes if name not in names]:
         return (
             f"{preset.name} measures queries over {', '.join(preset.attributes)}; the schema lacks the "
             f"attribute{'s' if len(missing) > 1 else ''} {', '.join(missing)} (it has {', '.join(schema.names)})"
         )
     for recode in preset.recodes:
-        if recode.name not in known:
+        if recode.name not in names:
             values = [value for _, group in recode.groups for value in group]
             return (
                 f"{preset.name} measures the recode {recode.name!r}, which can be made for the values "

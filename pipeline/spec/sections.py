@@ -153,6 +153,7 @@ class GeographySection(Section):
 
     @property
     def level_names(self) -> tuple[str, ...]:
+        """The levels' names, top first."""
         return tuple(self.levels)
 
     @property

@@ -1,4 +1,4 @@
-"""Ranges of values, `"0..4"`, so that nobody has to list 91 ages."""
+"""Ranges of values, `"0..4"`, so that no spec must list 91 ages."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ _BETWEEN = ".."
 _SHOWN = 12
 
 
-def expand_values(named: Sequence[str], values: Sequence[str], where: str) -> tuple[str, ...]:
+def expand_values(members: Sequence[str], values: Sequence[str], where: str) -> tuple[str, ...]:
     """The values that a group names, `first..last` standing for all from the first to the last in `values`' order.
 
-    A text that is a value itself is that value, whatever stands in it.
+    A text that is itself a value is that value, whatever it contains.
 
     Raises:
-        SpecError: a range begins or ends with what is no value, or its end stands before its beginning.
+        SpecError: a range begins or ends with something that is not a value, or ends before it begins.
     """
     expanded: list[str] = []
-    for text in named:
+    for text in members:
         first, between, last = (part.strip() for part in text.partition(_BETWEEN))
         if text in values or not between:
             expanded.append(text)
             continue
         for end in (first, last):
             if end not in values:
-                raise SpecError(f"{where}: the range {text!r}: {end!r} is no value; the values are {_some(values)}")
+                raise SpecError(f"{where}: the range {text!r}: {end!r} is not a value; the values are {_some(values)}")
         start, stop = values.index(first), values.index(last)
         if stop < start:
-            raise SpecError(f"{where}: the range {text!r}: {last!r} stands before {first!r} among the values")
+            raise SpecError(f"{where}: the range {text!r}: {last!r} comes before {first!r} among the values")
         expanded += values[start : stop + 1]
     return tuple(expanded)
 
@@ -40,7 +40,7 @@ def _some(values: Sequence[str]) -> str:
 
 
 def expand_numbers(mapped: Mapping[str, str]) -> dict[str, str]:
-    """A table from what stands in a file to values, `"0..4"` standing for the whole numbers from 0 to 4, too.
+    """A table from the texts of a file to values, `"0..4"` standing for the whole numbers from 0 to 4, too.
 
     Numbers that have an entry of their own keep it.
     """

@@ -1,4 +1,4 @@
-"""Files whose names survive a crash of the machine: the folder's own entry has to reach the disk too."""
+"""Files whose names survive a crash of the machine: the folder's own entry must reach the disk too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there, and whose bytes depend on their content alone.
+"""Files that are either complete or absent, and whose bytes depend on their content alone.
 
 A file is written in a staging folder of the same filesystem, flushed to the disk, and moved into place; a process that
 is killed leaves nothing half-written under its final name. Parquet files are cut into row groups of a number of rows
@@ -40,7 +40,7 @@ _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def write_problem(error: OSError, path: Path) -> str:
-    """A sentence that says why `path` could not be written."""
+    """The reason, as a sentence, why `path` could not be written."""
     if error.errno in _NO_SPACE:
         free = ""
         with suppress(OSError):
@@ -70,7 +70,7 @@ def make_restricted(path: Path) -> None:
     """Create the folder `path` with mode 0700, or close an existing one to all but its owner.
 
     Raises:
-        ReleaseError: `path` is something else than a folder, belongs to somebody else, or cannot be closed.
+        ReleaseError: `path` is not a folder, belongs to another user, or cannot be closed to others.
     """
     try:
         make_folder(path, mode=0o700)
@@ -82,13 +82,13 @@ def make_restricted(path: Path) -> None:
                 f"{path} belongs to user {status.st_uid} and not to user {os.geteuid()}, who runs this; "
                 "confidential files are only written to a folder of one's own"
             )
-        if (found := stat.S_IMODE(status.st_mode)) != 0o700:
-            if found & 0o077:
-                logger.warning("%s had mode %04o, which lets others in; it is set to 0700", path, found)
+        if (mode := stat.S_IMODE(status.st_mode)) != 0o700:
+            if mode & 0o077:
+                logger.warning("%s had mode %04o, which gives others access; it is set to 0700", path, mode)
             path.chmod(0o700)
-            if (found := stat.S_IMODE(path.lstat().st_mode)) != 0o700:
+            if (mode := stat.S_IMODE(path.lstat().st_mode)) != 0o700:
                 raise ReleaseError(
-                    f"{path} has mode {found:04o} and the file system does not let it be 0700; confidential files "
+                    f"{path} has mode {mode:04o} and the file system does not let it be 0700; confidential files "
                     "need a file system with permissions"
                 )
     except OSError as error:
@@ -162,8 +162,8 @@ def rows_per_group(values_per_row: int, values: int = VALUES_PER_ROW_GROUP) -> i
 
 def strings(values: NDArray[Any]) -> pa.StringArray:
     """An array without chunks; from 16 megabytes on Arrow would make several."""
-    found = pa.array(values, type=pa.string())
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    column = pa.array(values, type=pa.string())
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 class RowGroups:
@@ -229,6 +229,7 @@ class ParquetSink:
         self._writer.write_table(pa.Table.from_batches([batch]), row_group_size=max(1, batch.num_rows))
 
     def close(self) -> None:
+        """Finish the file."""
         self._writer.close()
 
 
@@ -273,23 +274,23 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     with reading(path):
         file = pq.ParquetFile(path, page_checksum_verification=True)
     with file:
-        stated = file.metadata
-        if stated.num_rows != sum(stated.row_group(group).num_rows for group in range(stated.num_row_groups)):
+        metadata = file.metadata
+        if metadata.num_rows != sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)):
             raise ReleaseError(f"{path} is damaged: the numbers of rows that it states do not add up")
         yield file
 
 
 def read_row_groups(file: pq.ParquetFile, path: Path) -> Iterator[pa.Table]:
-    """The row groups one after the other; ReleaseError where one has not the rows that the file states."""
+    """The row groups in order; ReleaseError where one does not have the number of rows that the file states."""
     for group in range(file.num_row_groups):
         yield read_row_group(file, group, path)
 
 
 def read_row_group(file: pq.ParquetFile, group: int, path: Path) -> pa.Table:
-    """One row group; ReleaseError where it has not the rows that the file states."""
+    """One row group; ReleaseError where it does not have the number of rows that the file states."""
     table = file.read_row_group(group, use_threads=False)
     if table.num_rows != file.metadata.row_group(group).num_rows:
-        raise ReleaseError(f"{path} is damaged: a part of it has not the number of rows that the file states")
+        raise ReleaseError(f"{path} is damaged: a part of it does not have the number of rows that the file states")
     return table
 
 
@@ -309,8 +310,8 @@ def check_new(out: Path) -> None:
     try:
         if out.is_symlink() or (out.exists() and not out.is_dir()):
             raise InputError(f"--out {out}: is not a folder; give one that is new or empty")
-        if out.is_dir() and (there := min((item.name for item in out.iterdir()), default="")):
-            raise InputError(f"--out {out}: the folder holds {there} already; give one that is new or empty")
+        if out.is_dir() and (entry := min((item.name for item in out.iterdir()), default="")):
+            raise InputError(f"--out {out}: the folder holds {entry} already; give one that is new or empty")
     except OSError as error:
         raise InputError(f"--out {out}: cannot be read ({error.strerror or error})") from None
 

@@ -79,7 +79,12 @@ def counted(frame: Any, *, form: Form = "microdata", cells: Any = ()) -> np.ndar
             r"column 'sex': a value outside the schema in 1 row \(row 4\): found 'x'; allowed are",
         ),
         ("sex", 0, None, r"column 'sex': a missing value in 1 row \(row 1\); allowed are 'female', 'male'"),
-        ("block", 5, "A09", r"column 'block': a geocode that is no leaf of the spine in 1 row \(row 6\): found 'A09'"),
+        (
+            "block",
+            5,
+            "A09",
+            r"column 'block': a geocode that is not a leaf of the spine in 1 row \(row 6\): found 'A09'",
+        ),
         ("block", 5, None, r"column 'block': a missing geocode in 1 row \(row 6\)"),
         ("sex", 2, 7, r"column 'sex': found values of the types int, str; write all of them as text, such as frame\["),
     ],
@@ -120,7 +125,7 @@ def test_whole_tables_that_cannot_be_read() -> None:
     for frame, message in (
         (good.drop(columns="age"), "no column 'age'; the table's columns are 'block', 'sex'"),
         (good.set_axis(["block", "sex", "sex"], axis=1), "no column 'age'"),
-        (pd.concat([good, good["age"]], axis=1), "several columns are named 'age'; each may be there once"),
+        (pd.concat([good, good["age"]], axis=1), "several columns are named 'age'; each may occur once"),
         (good[:0], "the table has no rows; at least one is needed"),
         (pa.table({**good.to_dict("list"), "age": [["old"]]}), "found values of type list<.*>; allowed are text and"),
     ):

@@ -53,7 +53,7 @@ def test_arrays_and_exact_numbers_are_taken(changed: Changed) -> None:
         ({"geography": {"levels": {"county": 2}}}, "^Spec: geography.column: missing"),
         ({"input": {"form": "microdat", "geocode": "block"}}, "^Spec: input.form: found 'microdat'; allowed is"),
         ({"input": {"form": "microdata"}}, "^Spec: input.geocode: missing; needed is the column of leaf codes"),
-        ({"invariants": {"stat": ["total"]}}, "^Spec: invariants.stat: 'stat' is no level"),
+        ({"invariants": {"stat": ["total"]}}, "^Spec: invariants.stat: 'stat' is not a level"),
     ],
 )
 def test_what_is_wrong_is_named(sections: dict[str, Any], message: str, changed: Changed) -> None:

@@ -44,13 +44,13 @@ class Mismatches:
 
 def check_summary(summary: SummaryFile) -> list[Mismatches]:
     """All mismatches: within the tables, between them, with the header, and of blocks with the areas above."""
-    found = []
+    mismatches = []
     for kind, rule, left, right, at_most in _rules(summary):
-        wrong = left > right if at_most else left != right
-        for level in np.unique(summary.level[wrong]):
-            rows = np.flatnonzero(wrong & (summary.level == level))
-            found.append(Mismatches(str(level), rule, rows, left[rows], right[rows], kind))
-    return [*found, *_sums_of_blocks(summary)]
+        broken = left > right if at_most else left != right
+        for level in np.unique(summary.level[broken]):
+            rows = np.flatnonzero(broken & (summary.level == level))
+            mismatches.append(Mismatches(str(level), rule, rows, left[rows], right[rows], kind))
+    return [*mismatches, *_sums_of_blocks(summary)]
 
 
 def _rules(summary: SummaryFile) -> Iterator[tuple[str, str, NDArray[np.int64], NDArray[np.int64], bool]]:
@@ -69,11 +69,11 @@ def _rules(summary: SummaryFile) -> Iterator[tuple[str, str, NDArray[np.int64], 
     rule = f"{line_name('P4', _HISPANIC)} <= {line_name('P2', _HISPANIC)}"
     yield "tables", rule, _line(summary, "P4", _HISPANIC), _line(summary, "P2", _HISPANIC), True
     for line in range(LINES["P1"]):
-        one, other = (line_name(table, line) for table in ("P3", "P1"))
+        lesser_line, other = (line_name(table, line) for table in ("P3", "P1"))
         less, lesser = (line_name(table, line + _ALL_RACES[table]) for table in ("P4", "P2"))
         adults = _line(summary, "P3", line) - _line(summary, "P4", line + 2)
         everybody = _line(summary, "P1", line) - _line(summary, "P2", line + 2)
-        yield "tables", f"{one} - {less} <= {other} - {lesser}", adults, everybody, True
+        yield "tables", f"{lesser_line} - {less} <= {other} - {lesser}", adults, everybody, True
     if "P5" in tables:
         yield "header", "P5_001 <= P1_001", _line(summary, "P5", 0), _line(summary, "P1", 0), True
     yield "header", "POP100 = P1_001", summary.population, _line(summary, "P1", 0), False
@@ -97,9 +97,9 @@ def _at_most(
 ) -> Iterator[tuple[str, str, NDArray[np.int64], NDArray[np.int64], bool]]:
     """Each line of races of one table is at most that of the other."""
     for line in range(LINES["P1"]):
-        one, other = line + _ALL_RACES[small], line + _ALL_RACES[large]
-        rule = f"{line_name(small, one)} <= {line_name(large, other)}"
-        yield "tables", rule, _line(summary, small, one), _line(summary, large, other), True
+        lesser_line, other = line + _ALL_RACES[small], line + _ALL_RACES[large]
+        rule = f"{line_name(small, lesser_line)} <= {line_name(large, other)}"
+        yield "tables", rule, _line(summary, small, lesser_line), _line(summary, large, other), True
 
 
 def _line(summary: SummaryFile, table: str, line: int) -> NDArray[np.int64]:
@@ -131,15 +131,17 @@ def _sums_of_blocks(summary: SummaryFile) -> Iterator[Mismatches]:
         order = np.argsort(above, kind="stable")
         codes, starts = np.unique(above[order], return_index=True)
         at = np.minimum(np.searchsorted(codes, summary.geocode[rows]), codes.size - 1)
-        known = codes[at] == summary.geocode[rows]
+        matched = codes[at] == summary.geocode[rows]
         for table, counts in summary.tables.items():
             sums = np.add.reduceat(counts[blocks[order]], starts, axis=0, dtype=np.int64)
-            expected = np.where(known[:, None], sums[at], 0)
-            found = counts[rows].astype(np.int64)
-            for line in np.flatnonzero((found != expected).any(axis=0)):
-                wrong = np.flatnonzero(found[:, line] != expected[:, line])
+            expected = np.where(matched[:, None], sums[at], 0)
+            published = counts[rows].astype(np.int64)
+            for line in np.flatnonzero((published != expected).any(axis=0)):
+                differing = np.flatnonzero(published[:, line] != expected[:, line])
                 rule = f"{line_name(table, int(line))}{_OVER_BLOCKS}"
-                yield Mismatches(level, rule, rows[wrong], found[wrong, line], expected[wrong, line], "blocks")
+                yield Mismatches(
+                    level, rule, rows[differing], published[differing, line], expected[differing, line], "blocks"
+                )
     for name in ("county", "tract", "block_group"):
         yield from _without_record(summary, name)
 
@@ -156,23 +158,25 @@ def _without_record(summary: SummaryFile, name: str) -> Iterator[Mismatches]:
         yield Mismatches(BLOCK, f"the {name} above has a record", orphans, 0 * ones, ones, "blocks")
 
 
-def tell_mismatches(summary: SummaryFile, mismatches: Sequence[Mismatches], *, shown: int = 12) -> list[str]:
+def mismatch_messages(summary: SummaryFile, mismatches: Sequence[Mismatches], *, most: int = 12) -> list[str]:
     """A line for each kind of mismatch and level, with its number and the first; then how many more there are."""
-    told = []
+    messages = []
     sums: dict[str, list[Mismatches]] = {}
-    for one in mismatches:
-        if one.kind == "blocks" and one.rule.endswith(_OVER_BLOCKS):
-            sums.setdefault(one.level, []).append(one)
+    for mismatch in mismatches:
+        if mismatch.kind == "blocks" and mismatch.rule.endswith(_OVER_BLOCKS):
+            sums.setdefault(mismatch.level, []).append(mismatch)
         else:
-            told.append(f"{_areas(one.level, one.rows)}: {one.rule} does not hold, {_first(summary, one)}")
+            messages.append(
+                f"{_areas(mismatch.level, mismatch.rows)}: {mismatch.rule} does not hold, {_first(summary, mismatch)}"
+            )
     for level, several in sums.items():
-        areas = _areas(level, np.unique(np.concatenate([one.rows for one in several])))
+        areas = _areas(level, np.unique(np.concatenate([mismatch.rows for mismatch in several])))
         lines = f"{len(several):,} line{'s' if len(several) > 1 else ''} of their tables"
         first = several[0].rule.removesuffix(_OVER_BLOCKS)
-        told.append(
+        messages.append(
             f"{areas}: {lines} are not the sums over their blocks, such as {first}, {_first(summary, several[0])}"
         )
-    return [*told[:shown], f"... and {len(told) - shown:,} more rules"] if len(told) > shown else told
+    return [*messages[:most], f"... and {len(messages) - most:,} more rules"] if len(messages) > most else messages
 
 
 def _areas(level: str, rows: NDArray[np.int64]) -> str:
@@ -181,5 +185,5 @@ def _areas(level: str, rows: NDArray[np.int64]) -> str:
     return f"{rows.size:,} {name if rows.size == 1 else plural}"
 
 
-def _first(summary: SummaryFile, one: Mismatches) -> str:
-    return f"first in {summary.geocode[one.rows[0]]}: {one.found[0]:,} and {one.expected[0]:,}"
+def _first(summary: SummaryFile, mismatch: Mismatches) -> str:
+    return f"first in {summary.geocode[mismatch.rows[0]]}: {mismatch.found[0]:,} and {mismatch.expected[0]:,}"

@@ -67,18 +67,20 @@ def find_files(path: Path) -> SummaryFiles:
     Raises:
         InputError: `path` is neither, or does not hold the files of exactly one state and year.
     """
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
+    summaries: dict[tuple[str, str], dict[str, list[str]]] = {}
     for member in _members(path):
         if (match := _NAME.fullmatch(member.rsplit("/", 1)[-1])) is None:
             continue
-        of_state = found.setdefault((match["state"].lower(), match["year"]), {})
+        of_state = summaries.setdefault((match["state"].lower(), match["year"]), {})
         of_state.setdefault(match["part"].lower(), []).append(member)
-    if not found:
-        raise InputError(f"{path}: no file of a P.L. 94-171 summary file is there; needed are files {_WANTED}")
-    if len(found) > 1:
-        told = ", ".join(f"{state} {year}" for state, year in sorted(found))
-        raise InputError(f"{path}: files of several summary files are there ({told}); give those of one state and year")
-    (((state, year), parts),) = found.items()
+    if not summaries:
+        raise InputError(f"{path}: no file of a P.L. 94-171 summary file was found; needed are files {_WANTED}")
+    if len(summaries) > 1:
+        listing = ", ".join(f"{state} {year}" for state, year in sorted(summaries))
+        raise InputError(
+            f"{path}: files of several summary files were found ({listing}); give those of one state and year"
+        )
+    (((state, year), parts),) = summaries.items()
     for part, members in parts.items():
         if len(members) > 1:
             raise InputError(f"{path}: {' and '.join(sorted(members))} are both the part {part}; one is allowed")
@@ -88,7 +90,7 @@ def find_files(path: Path) -> SummaryFiles:
     numbers = sorted(part for part in parts if part != "geo")
     if numbers[2:] not in ([], ["00003"]):
         raise InputError(
-            f"{path}: {parts[numbers[-1]][0]} is no segment of a P.L. 94-171 summary file; allowed are 1 to 3"
+            f"{path}: {parts[numbers[-1]][0]} is not a segment of a P.L. 94-171 summary file; allowed are 1 to 3"
         )
     geo = _part(path, parts["geo"][0], "columns")
     return SummaryFiles(state, year, geo, tuple(_part(path, parts[number][0], "commas") for number in numbers))
@@ -100,8 +102,8 @@ def _members(path: Path) -> list[str]:
         if stat.S_ISDIR(mode):
             return sorted(item.name for item in path.iterdir() if item.is_file())
     except OSError as error:
-        found = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
-        raise InputError(f"{path}: {found}; a folder or zip file with {_WANTED} is needed") from None
+        problem = "does not exist" if isinstance(error, FileNotFoundError) else f"cannot be read ({error.strerror})"
+        raise InputError(f"{path}: {problem}; a folder or zip file with {_WANTED} is needed") from None
     if not stat.S_ISREG(mode) or not zipfile.is_zipfile(path):
         raise InputError(f"{path}: neither a folder nor a zip file; one with files {_WANTED} is needed")
     with _readable(str(path)), zipfile.ZipFile(path) as archive:

@@ -32,19 +32,20 @@ _LINES_AT_ONCE = 50_000
 
 def read_header(part: SummaryPart) -> dict[str, NDArray[Any]]:
     """The fields of every record, `(n,)` bytes each without blanks around them, and its line from 1."""
-    found: dict[str, list[NDArray[np.bytes_]]] = {name: [] for name in GEO_FIELDS}
+    chunks: dict[str, list[NDArray[np.bytes_]]] = {name: [] for name in GEO_FIELDS}
     n_lines = 0
     for lines in file_lines(part):
         cut = _cut_pipes if part.layout == "pipes" else _cut_columns
         for name, column in cut(lines, n_lines, part).items():
-            found[name].append(np.strings.strip(column))
+            chunks[name].append(np.strings.strip(column))
         n_lines += len(lines)
-    header: dict[str, NDArray[Any]] = {name: np.concatenate(columns) for name, columns in found.items()}
+    header: dict[str, NDArray[Any]] = {name: np.concatenate(columns) for name, columns in chunks.items()}
     header["line"] = np.arange(1, n_lines + 1)
     return header
 
 
 def file_lines(part: SummaryPart) -> Iterator[list[bytes]]:
+    """The lines of a part without their line ends, in batches."""
     with part.open() as file:
         while lines := [line.rstrip(b"\r\n") for line in islice(file, _LINES_AT_ONCE)]:
             yield lines
@@ -88,55 +89,57 @@ def whole_numbers(
     """The values as whole numbers; InputError where one is none, or too large."""
     right = np.strings.isdigit(values) & (np.strings.str_len(values) <= 9)
     if not right.all():
-        wrong = int(np.flatnonzero(~right)[0])
+        row = int(np.flatnonzero(~right)[0])
         raise InputError(
-            f"{part.place}, line {lines[wrong]:,}: {field} is {shown(values[wrong])}; at most 9 digits are needed"
+            f"{part.place}, line {lines[row]:,}: {field} is {shown(values[row])}; at most 9 digits are needed"
         )
     return values.astype(np.int64)
 
 
 def shown(value: bytes) -> str:
+    """A field's bytes in quotes, for a message."""
     return quote(value.decode("latin-1"))
 
 
-def geocodes_of(kept: Header, part: SummaryPart) -> NDArray[np.str_]:
-    """The geocode of each record, by the parts of its summary level; InputError where a part is no code."""
-    geocodes = np.full(len(kept["line"]), "", dtype="<U15")
+def geocodes_of(header: Header, part: SummaryPart) -> NDArray[np.str_]:
+    """The geocode of each record, by the parts of its summary level; InputError where a part is not a code."""
+    geocodes = np.full(len(header["line"]), "", dtype="<U15")
     for level, described in GEO_LEVELS.items():
-        rows = np.flatnonzero(kept["SUMLEV"] == level.encode())
+        rows = np.flatnonzero(header["SUMLEV"] == level.encode())
         code = np.full(rows.size, "", dtype="<U15")
         for name in described.parts:
-            value, width = kept[name][rows], PART_DIGITS[name]
+            value, width = header[name][rows], PART_DIGITS[name]
             right = np.strings.isdigit(value) & (np.strings.str_len(value) == width)
             if not right.all():
-                wrong = int(np.flatnonzero(~right)[0])
+                bad_row = int(np.flatnonzero(~right)[0])
                 raise InputError(
-                    f"{part.place}, line {kept['line'][rows[wrong]]:,}: {name} of a record of summary level {level} "
-                    f"({described.name}) is {shown(value[wrong])}; a code of {width} digits is needed"
+                    f"{part.place}, line {header['line'][rows[bad_row]]:,}: {name} of a record "
+                    f"of summary level {level} "
+                    f"({described.name}) is {shown(value[bad_row])}; a code of {width} digits is needed"
                 )
             code = np.strings.add(code, value.astype(f"<U{width}"))
         unique, first, count = np.unique(code, return_index=True, return_counts=True)
         if (twice := np.flatnonzero(count > 1)).size:
             second = rows[np.flatnonzero(code == unique[twice[0]])[1]]
             raise InputError(
-                f"{part.place}, line {kept['line'][second]:,}: the {described.name} {unique[twice[0]]} has a record "
-                f"already, in line {kept['line'][rows[first[twice[0]]]]:,}; each has one"
+                f"{part.place}, line {header['line'][second]:,}: the {described.name} {unique[twice[0]]} has a record "
+                f"already, in line {header['line'][rows[first[twice[0]]]]:,}; each has one"
             )
         geocodes[rows] = code
     return geocodes
 
 
-def areas_of(kept: Header, field: str, part: SummaryPart) -> NDArray[np.str_]:
+def areas_of(header: Header, field: str, part: SummaryPart) -> NDArray[np.str_]:
     """The code of the off-spine area that each block is in, "" where it is in none."""
-    value = kept[field]
-    is_block = kept["SUMLEV"] == BLOCK.encode()
+    value = header[field]
+    is_block = header["SUMLEV"] == BLOCK.encode()
     none = np.isin(value, [code.encode() for code in NO_AREA[field]])
-    wrong = np.flatnonzero(
+    bad_rows = np.flatnonzero(
         is_block & ~none & ~(np.strings.isdigit(value) & (np.strings.str_len(value) == PART_DIGITS[field]))
     )
-    if wrong.size:
+    if bad_rows.size:
         raise InputError(
-            f"{part.place}, line {kept['line'][wrong[0]]:,}: {field} is {shown(value[wrong[0]])}; a code of "
+            f"{part.place}, line {header['line'][bad_rows[0]]:,}: {field} is {shown(value[bad_rows[0]])}; a code of "
             f"{PART_DIGITS[field]} digits is needed"
         )
     return np.where(is_block & ~none, value, b"").astype(np.str_)

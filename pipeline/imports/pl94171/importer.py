@@ -15,7 +15,7 @@ from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.imports.folder import ImportFolder, import_folder
 from pipeline.imports.pl94171 import histogram
-from pipeline.imports.pl94171.check import Mismatches, check_summary, tell_mismatches
+from pipeline.imports.pl94171.check import Mismatches, check_summary, mismatch_messages
 from pipeline.imports.pl94171.files import find_files
 from pipeline.imports.pl94171.layout import GEO_LEVELS
 from pipeline.imports.pl94171.read import SummaryFile, read_summary
@@ -31,12 +31,12 @@ class Imported:
 
     Attributes:
         spec: the path of release.toml.
-        told: sentences for the person at the keyboard, without counts of single areas.
+        messages: sentences for the user, without counts of single areas.
         mismatches: a line for each rule that does not hold somewhere; they show published counts.
     """
 
     spec: Path
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
     mismatches: tuple[str, ...]
 
 
@@ -56,12 +56,12 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
     files = find_files(path)
     summary = read_summary(files)
     mismatches = check_summary(summary)
-    fatal = [one for one in mismatches if strict or one.fatal]
+    fatal = [mismatch for mismatch in mismatches if strict or mismatch.fatal]
     if fatal:
-        told = "\n".join(f"  {line}" for line in tell_mismatches(summary, fatal))
+        listing = "\n".join(f"  {line}" for line in mismatch_messages(summary, fatal))
         raise InputError(
             f"{path}: tables contradict each other"
-            f"{'' if strict else ' in blocks, so that the persons cannot be told apart'}\n{told}"
+            f"{'' if strict else ' in blocks, so that the persons cannot be told apart'}\n{listing}"
         )
     geocodes = histogram.block_geocodes(summary)
     states = np.unique(geocodes.astype("<U2"))
@@ -89,17 +89,17 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
         )
         folder.text("release.toml", text)
     listed = Counter(kind for kind, _ in set(zip(areas["kind"].to_pylist(), areas["code"].to_pylist(), strict=True)))
-    found = (
+    contents = (
         f"{geocodes.size:,} blocks, {pc.sum(persons['count']).as_py():,} persons, {int(units.sum()):,} housing units"
     )
     if with_quarters:
-        found += f", {int(histogram.quarters(summary).sum()):,} persons in group quarters"
-    lines = [found]
+        contents += f", {int(histogram.quarters(summary).sum()):,} persons in group quarters"
+    lines = [contents]
     if not with_quarters and files.geo.layout == "pipes":
         name = f"{files.state}00003{files.year}.pl"
         lines.append(f"segment 3 ({name}) is not there: persons in group quarters by type (table P5) are not imported")
     off = f"off the spine: {counted(listed['place'], 'place')}, {counted(listed['aian'], 'American Indian area')}"
-    return Imported(out / "release.toml", (*lines, off), tuple(tell_mismatches(summary, mismatches)))
+    return Imported(out / "release.toml", (*lines, off), tuple(mismatch_messages(summary, mismatches)))
 
 
 def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Sequence[Mismatches]) -> None:
@@ -107,9 +107,9 @@ def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Se
 
     def lines() -> Iterator[str]:
         yield ",".join(_MISMATCH_COLUMNS)
-        for one in mismatches:
-            name = GEO_LEVELS[one.level].name
-            for row, found, expected in zip(one.rows, one.found, one.expected, strict=True):
-                yield f"{name},{summary.geocode[row]},{one.rule},{found},{expected}"
+        for mismatch in mismatches:
+            name = GEO_LEVELS[mismatch.level].name
+            for row, found, expected in zip(mismatch.rows, mismatch.found, mismatch.expected, strict=True):
+                yield f"{name},{summary.geocode[row]},{mismatch.rule},{found},{expected}"
 
     folder.text("mismatches.csv", "".join(f"{line}\n" for line in lines()), private=True)

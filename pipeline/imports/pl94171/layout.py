@@ -1,4 +1,4 @@
-"""The layout of P.L. 94-171 legacy-format summary files: which line of which table stands where.
+"""The layout of P.L. 94-171 legacy-format summary files: the position of each line of each table.
 
 Source: US Census Bureau, 2020 and 2010 Census Redistricting Data (P.L. 94-171) Summary File technical documentation.
 """
@@ -15,7 +15,7 @@ SEGMENT_START = ("FILEID", "STUSAB", "CHARITER", "CIFSN", "LOGRECNO")
 
 
 def line_name(table: str, line: int) -> str:
-    """ "P2_003" for line 2 (from 0) of P2."""
+    """The name of a line of a table: "P2_003" for line 2 (from 0) of P2."""
     return f"{table}_{line + 1:03d}"
 
 

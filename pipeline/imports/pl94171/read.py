@@ -54,25 +54,25 @@ def read_summary(files: SummaryFiles) -> SummaryFile:
     if (again := np.flatnonzero(numbers[order][1:] == numbers[order][:-1])).size:
         line = int(header["line"][order[again[0] + 1]])
         raise InputError(
-            f"{files.geo.place}, line {line:,}: LOGRECNO {numbers[order[again[0]]]} is there twice; each record "
+            f"{files.geo.place}, line {line:,}: LOGRECNO {numbers[order[again[0]]]} occurs twice; each record "
             "has its own"
         )
     used = np.isin(header["SUMLEV"], [level.encode() for level in GEO_LEVELS]) & (header["GEOCOMP"] == b"00")
-    kept = {name: column[used] for name, column in header.items()}
-    if not (kept["SUMLEV"] == BLOCK.encode()).any():
+    used_header = {name: column[used] for name, column in header.items()}
+    if not (used_header["SUMLEV"] == BLOCK.encode()).any():
         raise InputError(f"{files.geo.place}: no record of summary level {BLOCK} (block); blocks are needed")
     row_of = np.full(numbers.size, -1, dtype=np.int64)
     row_of[np.flatnonzero(used)] = np.arange(int(used.sum()))
     tables: dict[str, NDArray[np.int32]] = {}
     for number, segment in enumerate(files.segments):
-        tables.update(read_segment(segment, number, numbers[order], row_of[order], kept["line"], files.geo))
+        tables.update(read_segment(segment, number, numbers[order], row_of[order], used_header["line"], files.geo))
     return SummaryFile(
-        level=kept["SUMLEV"].astype(np.str_),
-        geocode=geocodes_of(kept, files.geo),
-        name=np.array([decoded(name) for name in kept["NAME"]], dtype=np.str_),
-        place=areas_of(kept, "PLACE", files.geo),
-        area=areas_of(kept, "AIANHH", files.geo),
-        population=whole_numbers(kept["POP100"], files.geo, "POP100", kept["line"]),
-        units=whole_numbers(kept["HU100"], files.geo, "HU100", kept["line"]),
+        level=used_header["SUMLEV"].astype(np.str_),
+        geocode=geocodes_of(used_header, files.geo),
+        name=np.array([decoded(name) for name in used_header["NAME"]], dtype=np.str_),
+        place=areas_of(used_header, "PLACE", files.geo),
+        area=areas_of(used_header, "AIANHH", files.geo),
+        population=whole_numbers(used_header["POP100"], files.geo, "POP100", used_header["line"]),
+        units=whole_numbers(used_header["HU100"], files.geo, "HU100", used_header["line"]),
         tables=tables,
     )

@@ -32,19 +32,23 @@ def read_segment(
     """The tables of segment `number` (from 0).
 
     Args:
-        numbers: the LOGRECNOs of the header, in order; `row_of` the row of the result of each, -1 where there is none.
-        lines: the line in the header `geo` of each row of the result.
+        part: the segment's file.
+        number: of the segment, from 0.
+        numbers: the LOGRECNOs of the header, in order.
+        row_of: the row of the result for each of `numbers`, -1 where there is none.
+        lines: the line in the header of each row of the result.
+        geo: the header's file, for messages.
     """
     columns = [line_name(table, line) for table in SEGMENTS[number] for line in range(LINES[table])]
     counts = np.zeros((lines.size, len(columns)), dtype=np.int32)
     seen = np.zeros(numbers.size, dtype=np.bool_)
     first = 0
     for batch in _batches(part, columns):
-        found = batch.column(0).to_numpy()
-        at = np.minimum(np.searchsorted(numbers, found), numbers.size - 1)
-        if (unknown := np.flatnonzero(numbers[at] != found)).size:
+        read_numbers = batch.column(0).to_numpy()
+        at = np.minimum(np.searchsorted(numbers, read_numbers), numbers.size - 1)
+        if (unknown := np.flatnonzero(numbers[at] != read_numbers)).size:
             raise InputError(
-                f"{part.place}, line {first + unknown[0] + 1:,}: LOGRECNO {found[unknown[0]]} has no record in "
+                f"{part.place}, line {first + unknown[0] + 1:,}: LOGRECNO {read_numbers[unknown[0]]} has no record in "
                 f"{geo.member}; each record belongs to one there"
             )
         repeated = seen[at]
@@ -54,7 +58,7 @@ def read_segment(
             ends[np.unique(at, return_index=True)[1]] = False
             again = int(np.flatnonzero(ends | repeated)[0])
             raise InputError(
-                f"{part.place}, line {first + again + 1:,}: LOGRECNO {found[again]} is there twice; each record "
+                f"{part.place}, line {first + again + 1:,}: LOGRECNO {read_numbers[again]} occurs twice; each record "
                 "has its own"
             )
         rows = row_of[at]
@@ -62,9 +66,9 @@ def read_segment(
         for place in range(len(columns)):
             values = batch.column(place + 1).to_numpy()
             if values.size and (values.min() < 0 or values.max() > LARGEST):
-                wrong = int(np.flatnonzero((values < 0) | (values > LARGEST))[0])
+                bad_row = int(np.flatnonzero((values < 0) | (values > LARGEST))[0])
                 raise InputError(
-                    f"{part.place}, line {first + wrong + 1:,}: {columns[place]} is {values[wrong]}; {_ALLOWED}"
+                    f"{part.place}, line {first + bad_row + 1:,}: {columns[place]} is {values[bad_row]}; {_ALLOWED}"
                 )
             counts[rows[used], place] = values[used]
         first += batch.num_rows
@@ -82,7 +86,7 @@ def _batches(part: SummaryPart, columns: Sequence[str]) -> Iterator[pa.RecordBat
     """LOGRECNO and the lines of the tables, as int64."""
     separator = "|" if part.layout == "pipes" else ","
     names = [*SEGMENT_START, *columns]
-    wanted = ["LOGRECNO", *columns]
+    needed = ["LOGRECNO", *columns]
     try:
         with (
             part.open() as file,
@@ -91,8 +95,8 @@ def _batches(part: SummaryPart, columns: Sequence[str]) -> Iterator[pa.RecordBat
                 read_options=pa_csv.ReadOptions(column_names=names, block_size=_CSV_BLOCK_BYTES),
                 parse_options=pa_csv.ParseOptions(delimiter=separator, quote_char=False, ignore_empty_lines=False),
                 convert_options=pa_csv.ConvertOptions(
-                    include_columns=wanted,
-                    column_types=dict.fromkeys(wanted, pa.int64()),
+                    include_columns=needed,
+                    column_types=dict.fromkeys(needed, pa.int64()),
                     null_values=[],
                     strings_can_be_null=False,
                 ),

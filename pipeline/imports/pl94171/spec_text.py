@@ -17,7 +17,7 @@ What is measured, and with what noise, is the 2020 production strategy ({preset}
 same exact rho for every query at every level that is here.
 """
 _QUARTERS_NOTE = """
-Persons in group quarters by type (P5). The tables do not say who of the histogram above they are, so this is a
+Persons in group quarters by type (P5). The tables do not link them to the histogram above, so this is a
 histogram of its own, with what the production spends on its queries of group quarters alone: together with privacy.rho
 above it is the production's budget at these levels. A person in group quarters is in both histograms; their rhos add
 up. The noise is large below the county. For better totals give this more, and the persons less.
@@ -28,13 +28,13 @@ Housing units (H1), with the strategy of the production. Their number in each bl
 
 
 def spec_text(*, state: str, state_code: str, year: str, n_blocks: int, with_quarters: bool) -> str:
-    """The text of release.toml, which stands beside blocks, persons, units and quarters, all .parquet."""
+    """The text of release.toml, which is written beside blocks, persons, units and quarters, all .parquet."""
     preset = preset_name(state_code)
     persons, quarters = divide(preset, tuple(SPINE_LEVELS))
     others = (
         "Persons in group quarters by type (P5) and housing units (H1) are histograms of their own, further down.\n"
         if with_quarters
-        else "Housing units (H1) are a histogram of their own, further down; group quarters were first told in 2020.\n"
+        else "Housing units (H1) are a histogram of their own, further down; group quarters were new in 2020.\n"
     )
     head = _HEAD.format(state=state.upper(), year=year, n_blocks=n_blocks, preset=preset, others=others.rstrip())
     lines = [
@@ -43,9 +43,9 @@ def spec_text(*, state: str, state_code: str, year: str, n_blocks: int, with_qua
         assigned("name", quoted(f"{state}-{year}-pl94"), "names the release's folder"),
         "",
         "[privacy]",
-        assigned("rho", exact(persons.rho), f"about {float(persons.rho):.4f}; exact numbers stand in quotes"),
+        assigned("rho", exact(persons.rho), f"about {float(persons.rho):.4f}; exact numbers are written in quotes"),
         assigned("delta", quoted("1e-10"), "for the (epsilon, delta) statement"),
-        assigned("neighbours", quoted("change-one"), "protected: what one person's record says"),
+        assigned("neighbours", quoted("change-one"), "protected: the content of one person's record"),
         commented('dataset = "..."   the ledger\'s name for these persons; then the run is charged to it'),
         "",
         "[geography]                                 # every block of the file, also the empty ones",
@@ -113,11 +113,14 @@ def _input(file: str) -> list[str]:
 
 def _quarters_lines(division: Shares) -> list[str]:
     section = "companions.quarters"
-    named = {"hhinstlevels": "institution", "hhgq": "detailed"}
+    attribute_of = {"hhinstlevels": "institution", "hhgq": "detailed"}
     renamed = Shares(
         division.rho,
         division.levels,
-        {level: {named[query]: share for query, share in own.items()} for level, own in division.queries.items()},
+        {
+            level: {attribute_of[query]: share for query, share in own.items()}
+            for level, own in division.queries.items()
+        },
     )
     return [
         commented(_QUARTERS_NOTE),

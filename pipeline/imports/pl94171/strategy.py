@@ -44,8 +44,8 @@ def divide(preset: str, level_names: tuple[str, ...]) -> tuple[Shares, Shares]:
             if query in QUARTERS_QUERIES:
                 quarters[name][query] = rho
             else:
-                here = "detailed" if query in _DETAILED else query
-                persons[name][here] = persons[name].get(here, Fraction(0)) + rho
+                own_query = "detailed" if query in _DETAILED else query
+                persons[name][own_query] = persons[name].get(own_query, Fraction(0)) + rho
     return _shares(persons), _shares(quarters)
 
 

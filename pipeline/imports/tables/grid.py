@@ -18,7 +18,7 @@ _MOST_LEVELS = 16
 
 @dataclass(frozen=True)
 class GridRequest:
-    """What the user says: one column of INSPIRE codes, or columns of x and y and the size of a cell in their units."""
+    """The user's grid: one column of INSPIRE codes, or columns of x and y and the size of a cell in their units."""
 
     columns: tuple[str, ...]
     size: int | None = None
@@ -66,6 +66,7 @@ class Grid:
 
 
 def size_text(size: int) -> str:
+    """The side of a cell, in metres, as codes have it: "1km", "100m"."""
     return f"{size // 1000}km" if size % 1000 == 0 else f"{size}m"
 
 
@@ -88,31 +89,32 @@ def cells_of_codes(codes: Sequence[str], place: str) -> tuple[int, list[tuple[in
         InputError: a code is none, or the sizes differ.
     """
     matches = [_INSPIRE.fullmatch(code) for code in codes]
-    if wrong := [code for code, match in zip(codes, matches, strict=True) if match is None]:
+    if unreadable := [code for code, match in zip(codes, matches, strict=True) if match is None]:
         raise InputError(
-            f"{place}: {counted(len(wrong), 'code')} that {'is' if len(wrong) == 1 else 'are'} no INSPIRE cell: "
-            f"{first_few(wrong)}; allowed are such as 1kmN2599E4695 or CRS3035RES1000mN2599000E4695000"
+            f"{place}: {counted(len(unreadable), 'code')} that "
+            f"{'is' if len(unreadable) == 1 else 'are'} not an INSPIRE cell: "
+            f"{first_few(unreadable)}; allowed are such as 1kmN2599E4695 or CRS3035RES1000mN2599000E4695000"
         )
-    found = [match for match in matches if match is not None]
-    sizes = {int(match["size"]) * (1000 if match["unit"].lower() == "km" else 1) for match in found}
+    matched = [match for match in matches if match is not None]
+    sizes = {int(match["size"]) * (1000 if match["unit"].lower() == "km" else 1) for match in matched}
     if len(sizes) != 1:
         raise InputError(f"{place}: cells of several sizes ({', '.join(map(size_text, sorted(sizes)))}); one is needed")
     (size,) = sizes
     zeros = _zeros(size)
-    numbers = [(int(match["north"]), int(match["east"])) for match in found]
+    numbers = [(int(match["north"]), int(match["east"])) for match in matched]
     full = all(north % size == 0 and east % size == 0 for north, east in numbers) and any(
-        "RES" in match[0].upper() or max(len(match["north"]), len(match["east"])) > 7 - zeros for match in found
+        "RES" in match[0].upper() or max(len(match["north"]), len(match["east"])) > 7 - zeros for match in matched
     )
     if full:
         return size, [(north // size, east // size) for north, east in numbers]
     step = size // 10**zeros
-    if wrong_step := [match[0] for match, (n, e) in zip(found, numbers, strict=True) if n % step or e % step]:
+    if wrong_step := [match[0] for match, (n, e) in zip(matched, numbers, strict=True) if n % step or e % step]:
         raise InputError(f"{place}: {first_few(wrong_step)}: no corner of a cell of {size_text(size)}")
     return size, [(north // step, east // step) for north, east in numbers]
 
 
 def cell_of_point(x: str, y: str, size: int) -> tuple[int, int] | None:
-    """Row and column of the cell in which a point lies; None where a coordinate is no number."""
+    """Row and column of the cell in which a point lies; None where a coordinate is not a number."""
     if not _NUMBER.fullmatch(x) or not _NUMBER.fullmatch(y):
         return None
     return _floored(y, size), _floored(x, size)

@@ -1,4 +1,4 @@
-"""Guesses how a text file is written: its encoding, what stands between its fields, its decimal mark."""
+"""Guesses how a text file is written: its encoding, its separator, its decimal mark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NAMES = {";": "semicolons", "\t": "tabs", "|": "bars", ",": "commas"}
 
 @dataclass(frozen=True)
 class AskedFormat:
-    """What the user says; None where it is to be guessed."""
+    """What the user states; None where it must be guessed."""
 
     separator: str | None = None
     encoding: str | None = None
@@ -37,7 +37,7 @@ class AskedFormat:
         """The options as they are typed; a tab may be called tab.
 
         Raises:
-            InputError: one of them is no separator, or no encoding.
+            InputError: one of them is not a separator, or no encoding.
         """
         separator = "\t" if separator in ("tab", "\\t") else separator
         for option, value, check in (
@@ -56,12 +56,12 @@ def guess_format(path: Path, asked: AskedFormat) -> tuple[TextFormat, tuple[str,
     """How the file is written, and what of it was guessed and is not as usual.
 
     Raises:
-        InputError: the file cannot be read, or is not in the encoding that the user says.
+        InputError: the file cannot be read, or is not in the encoding that the user states.
     """
     if not is_text_file(path) or not path.is_file():
         return PLAIN, ()
     try:
-        encoding, told = (asked.encoding, "") if asked.encoding else _encoding(path)
+        encoding, message = (asked.encoding, "") if asked.encoding else _encoding(path)
         with _opened(path) as raw:
             sample = codecs.getincrementaldecoder(encoding)("strict").decode(raw.read(_SAMPLE_BYTES))
     except (LookupError, UnicodeError):
@@ -73,7 +73,7 @@ def guess_format(path: Path, asked: AskedFormat) -> tuple[TextFormat, tuple[str,
     sample = sample.removeprefix("\ufeff")
     separator = asked.separator or _separator(sample)
     decimal = asked.decimal or _decimal(sample, separator)
-    lines = [told] if told else []
+    lines = [message] if message else []
     if separator != "," and not asked.separator:
         lines.append(f"{path}: {_NAMES[separator]} stand between the fields")
     if decimal == "," and not asked.decimal:
@@ -90,7 +90,7 @@ def _encoding(path: Path) -> tuple[str, str]:
     with _opened(path) as file:
         start = file.read(4)
         if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16", f"{path}: the file is in UTF-16, as its byte order mark says"
+            return "utf-16", f"{path}: the file is in UTF-16, as its byte order mark shows"
         decoder = codecs.getincrementaldecoder("utf-8")("strict")
         try:
             decoder.decode(start)

@@ -62,23 +62,23 @@ def guess_schema(columns: Mapping[str, Column], used: Iterable[str]) -> GuessedS
 
     A column with more values than fit, ages apart, is left out with the reason.
     """
-    found: list[GuessedAttribute] = []
+    attributes: list[GuessedAttribute] = []
     left_out: list[str] = []
     n_cells = 1
     skipped = set(used)
     for name, column in columns.items():
         if name in skipped:
             continue
-        attribute = _attribute(column, [other.name for other in found])
+        attribute = _attribute(column, [other.name for other in attributes])
         if isinstance(attribute, str):
             left_out.append(f"column {name!r}: {attribute}")
         elif n_cells * len(attribute.values) > MOST_CELLS:
             cells = f"{n_cells * len(attribute.values):,} cells in all, more than {MOST_CELLS:,}"
             left_out.append(f"column {name!r}: its {len(attribute.values)} values would make {cells}")
         else:
-            found.append(attribute)
+            attributes.append(attribute)
             n_cells *= len(attribute.values)
-    return GuessedSchema(tuple(found), tuple(left_out))
+    return GuessedSchema(tuple(attributes), tuple(left_out))
 
 
 def _attribute(column: Column, taken: Sequence[str]) -> GuessedAttribute | str:
@@ -123,7 +123,7 @@ def _age(text: str) -> int | None:
 
 
 def _ages(name: str, column: Column) -> GuessedAttribute:
-    """Ages in years, in groups; every age is mapped, also those that nobody here has."""
+    """Ages in years, in groups; every age is mapped, including those that no record here has."""
     bounds = [*_AGE_GROUPS, _OLDEST + 1]
     labels = [*(f"{low}-{high - 1}" for low, high in pairwise(_AGE_GROUPS)), f"{_AGE_GROUPS[-1]}+"]
     mapped: dict[str, str] = {}
@@ -142,10 +142,10 @@ def attribute_name(column: str, taken: Collection[str]) -> str:
     name = re.sub(r"\W+", "_", column.strip(), flags=re.ASCII).strip("_")[:60] or "attribute"
     if not name.isidentifier() or keyword.iskeyword(name):
         name = f"a_{name}"
-    wanted, number = name, 2
+    stem, number = name, 2
     folded = {other.casefold() for other in (*taken, *RESERVED_NAMES, *TAKEN_COLUMNS)}
     while name.casefold() in folded:
-        name = f"{wanted}_{number}"
+        name = f"{stem}_{number}"
         number += 1
     return name
 
@@ -163,8 +163,8 @@ def value_label(text: str, taken: Collection[str]) -> str:
     label = " ".join(text.split()).replace(" * ", " x ").strip()[:80] or "blank"
     if label == "geocode" or label.endswith(MARGIN_SUFFIX):
         label += "_"
-    wanted, number = label, 2
+    stem, number = label, 2
     while label in taken:
-        label = f"{wanted} ({number})"
+        label = f"{stem} ({number})"
         number += 1
     return label

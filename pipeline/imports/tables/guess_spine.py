@@ -41,16 +41,16 @@ class GuessedSpine:
         names: the levels' names, top first.
         prefixes: level -> length of its part of the one column's codes; empty where each level has a column.
         width: what codes are filled up to with zeros, where they were lost; 0 where they were not.
-        told: what was guessed, a sentence each.
+        messages: what was guessed, a sentence each.
         joined: column to be made -> the columns whose codes are joined in it, where codes are used again elsewhere.
-        beside: other columns that say where.
+        beside: other columns that describe the location.
     """
 
     columns: tuple[str, ...]
     names: tuple[str, ...]
     prefixes: Mapping[str, int]
     width: int
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
     joined: Mapping[str, tuple[str, ...]] | None = None
     beside: tuple[str, ...] = ()
 
@@ -61,7 +61,7 @@ class GuessedSpine:
 
     @property
     def used(self) -> tuple[str, ...]:
-        """All columns that say where."""
+        """All columns that describe the location."""
         parts = [part for joined in (self.joined or {}).values() for part in joined]
         return tuple(dict.fromkeys([*self.columns, *parts, *self.beside]))
 
@@ -73,34 +73,39 @@ def level_name(name: str) -> str:
 
 
 def guess_spine(
-    file: TableFile, columns: Mapping[str, Column], stated: Sequence[str] = (), lengths: Mapping[str, int] | None = None
+    file: TableFile,
+    columns: Mapping[str, Column],
+    geography: Sequence[str] = (),
+    lengths: Mapping[str, int] | None = None,
 ) -> GuessedSpine:
     """The spine of a table.
 
     Args:
-        stated: the columns that the user names, top first; one column is one of nested codes, or the only level.
+        file: the table.
+        columns: the columns that may state a geography, by name.
+        geography: the columns that the user names, top first; one column is one of nested codes, or the only level.
         lengths: the levels' prefix lengths that the user gives, for one column of codes.
 
     Raises:
-        InputError: a stated column is not there, nothing in the table looks like a geography, or levels contradict
+        InputError: a stated column is missing, nothing in the table looks like a geography, or levels contradict
             each other.
     """
     by_name = sorted((rank(name), i, name) for i, name in enumerate(columns) if rank(name) is not None)
     ranked = [name for _, _, name in by_name]
     if lengths:
-        return _beside(_prefixed(file, columns, stated or ranked[-1:], lengths), columns)
-    if stated:
-        return _beside(_stated(file, columns, stated), columns)
+        return _beside(_prefixed(file, columns, geography or ranked[-1:], lengths), columns)
+    if geography:
+        return _beside(_stated(file, columns, geography), columns)
     for name in reversed(ranked):
-        if (nested := _nested(columns[name], named=True)) is not None:
+        if (nested := _nested(columns[name], by_name=True)) is not None:
             return _beside(nested, columns)
     for name, column in columns.items():
-        if plain(name) in _NESTED and (nested := _nested(column, named=True)) is not None:
+        if plain(name) in _NESTED and (nested := _nested(column, by_name=True)) is not None:
             return _beside(nested, columns)
     if ranked:
         return _beside(nested_levels(file, columns, ranked), columns)
     for column in columns.values():
-        if (nested := _nested(column, named=False)) is not None:
+        if (nested := _nested(column, by_name=False)) is not None:
             return nested
     raise InputError(
         f"{file}: no column looks like a geography; name the columns from the top level down, such as "
@@ -110,91 +115,95 @@ def guess_spine(
 
 
 def _beside(spine: GuessedSpine, columns: Mapping[str, Column]) -> GuessedSpine:
-    """The spine, which knows of the columns that say where in other words."""
+    """The spine, with the columns that describe the location in another way."""
     beside = tuple(name for name in columns if (rank(name) is not None or is_label(name)) and name not in spine.used)
     if not beside:
         return spine
-    told = f"columns {', '.join(beside)} say where in other words, and are not needed"
+    message = f"columns {', '.join(beside)} describe the location in another way, and are not needed"
     return GuessedSpine(
-        spine.columns, spine.names, spine.prefixes, spine.width, (*spine.told, told), spine.joined, beside
+        spine.columns, spine.names, spine.prefixes, spine.width, (*spine.messages, message), spine.joined, beside
     )
 
 
-def check_stated(file: TableFile, columns: Mapping[str, Column], stated: Sequence[str]) -> None:
+def check_stated(file: TableFile, columns: Mapping[str, Column], geography: Sequence[str]) -> None:
     """InputError unless the columns that --geography names are there, each once."""
-    if missing := [name for name in stated if name not in columns]:
+    if missing := [name for name in geography if name not in columns]:
         raise InputError(
             f"{file}: --geography: no column {missing[0]!r}; the columns are {', '.join(list(columns)[:20])}"
         )
-    if len(set(stated)) != len(stated):
-        raise InputError(f"{file}: --geography: a column stands twice in {', '.join(stated)}; each level has its own")
+    if len(set(geography)) != len(geography):
+        raise InputError(
+            f"{file}: --geography: a column occurs twice in {', '.join(geography)}; each level has its own"
+        )
 
 
-def _stated(file: TableFile, columns: Mapping[str, Column], stated: Sequence[str]) -> GuessedSpine:
-    check_stated(file, columns, stated)
-    if len(stated) == 1 and (nested := _nested(columns[stated[0]], named=True)) is not None:
+def _stated(file: TableFile, columns: Mapping[str, Column], geography: Sequence[str]) -> GuessedSpine:
+    check_stated(file, columns, geography)
+    if len(geography) == 1 and (nested := _nested(columns[geography[0]], by_name=True)) is not None:
         return nested
-    return GuessedSpine(tuple(stated), distinct_names(stated), {}, 0, (f"levels, as you said: {' > '.join(stated)}",))
+    return GuessedSpine(
+        tuple(geography), distinct_names(geography), {}, 0, (f"levels, as you stated: {' > '.join(geography)}",)
+    )
 
 
 def _prefixed(
-    file: TableFile, columns: Mapping[str, Column], stated: Sequence[str], lengths: Mapping[str, int]
+    file: TableFile, columns: Mapping[str, Column], geography: Sequence[str], lengths: Mapping[str, int]
 ) -> GuessedSpine:
     """A column of codes, with the lengths that the user gives."""
-    if len(stated) != 1:
-        found = ", ".join(stated) or "none"
-        raise InputError(f"{file}: --levels need one column of codes; give it as --geocode (found {found})")
-    check_stated(file, columns, stated)
-    column, width = columns[stated[0]], list(lengths.values())[-1]
+    if len(geography) != 1:
+        listing = ", ".join(geography) or "none"
+        raise InputError(f"{file}: --levels need one column of codes; give it as --geocode (found {listing})")
+    check_stated(file, columns, geography)
+    column, width = columns[geography[0]], list(lengths.values())[-1]
     found_widths = {len(text) for text in column.values}
     if found_widths - {width} and not (column.digits and found_widths <= {width, width - 1}):
         lengths_found = ", ".join(map(str, sorted(found_widths)[:6]))
         raise InputError(
-            f"{file}: --levels: codes of column {stated[0]!r} have {lengths_found} characters; the last length is "
+            f"{file}: --levels: codes of column {geography[0]!r} have {lengths_found} characters; the last length is "
             f"{width}"
         )
-    told = [f"levels, as you said: {' > '.join(lengths)}, by the first characters of column {stated[0]!r}"]
+    messages = [f"levels, as you stated: {' > '.join(lengths)}, by the first characters of column {geography[0]!r}"]
     if filled := bool(found_widths - {width}):
-        told.append(f"column {stated[0]!r}: leading zeros were lost, and have been put back")
-    return GuessedSpine((stated[0],), tuple(lengths), dict(lengths), width if filled else 0, tuple(told))
+        messages.append(f"column {geography[0]!r}: leading zeros were lost and have been restored")
+    return GuessedSpine((geography[0],), tuple(lengths), dict(lengths), width if filled else 0, tuple(messages))
 
 
 def distinct_names(columns: Sequence[str]) -> tuple[str, ...]:
     """A level's name for each column, all different."""
     names: list[str] = []
     for column in columns:
-        name = wanted = level_name(column)
+        name = stem = level_name(column)
         number = 2
         while name.casefold() in (other.casefold() for other in names):
-            name = f"{wanted}_{number}"
+            name = f"{stem}_{number}"
             number += 1
         names.append(name)
     return tuple(names)
 
 
-def _nested(column: Column, *, named: bool) -> GuessedSpine | None:
+def _nested(column: Column, *, by_name: bool) -> GuessedSpine | None:
     """The spine of codes of a known system, as those of a census are: state 2, county 5, block 15 digits.
 
-    Where the name says so, codes that have lost the zero of states 01 to 09 are filled up.
+    Where the name calls for it, codes that have lost the zero of states 01 to 09 are filled up.
     """
     if column.n_distinct < 2:
         return None
-    system = _CODE_SYSTEMS.get(plain(column.name)) if named else None
+    system = _CODE_SYSTEMS.get(plain(column.name)) if by_name else None
     if system is not None and {len(text) for text in column.values} == {list(system.values())[-1]}:
-        told = f"column {column.name!r} holds nested codes; levels: {' > '.join(system)}, by the first characters"
-        return GuessedSpine((column.name,), tuple(system), system, 0, (told,))
+        message = f"column {column.name!r} holds nested codes; levels: {' > '.join(system)}, by the first characters"
+        return GuessedSpine((column.name,), tuple(system), system, 0, (message,))
     widths = sorted(column.digits)
     if not widths:
         return None
-    width = SPINE_LEVELS.get(plain(column.name), 0) if named else 0
+    width = SPINE_LEVELS.get(plain(column.name), 0) if by_name else 0
     if not width or not set(widths) <= {width, width - 1}:
         width = widths[-1]
-    if width not in SPINE_LEVELS.values() or width < 11 or not set(widths) <= {width, width - 1 if named else width}:
+    if width not in SPINE_LEVELS.values() or width < 11 or not set(widths) <= {width, width - 1 if by_name else width}:
         return None
     levels = {name: length for name, length in SPINE_LEVELS.items() if length <= width}
     lines = [f"column {column.name!r} holds census codes; levels: {' > '.join(levels)}, by the first digits"]
     if widths != [width]:
-        lines.append(f"column {column.name!r}: leading zeros were lost, and have been put back")
+        lines.append(f"column {column.name!r}: leading zeros were lost and have been restored")
     return GuessedSpine((column.name,), tuple(levels), levels, width if widths != [width] else 0, tuple(lines))
 
 
@@ -202,23 +211,27 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
     """The candidates as levels, in the order in which they nest; codes that are used again are joined with those above.
 
     Args:
-        candidates: from the top down, as far as their names say.
+        file: the table.
+        columns: its columns, by name.
+        candidates: from the top down, as far as their names show.
 
     Raises:
-        InputError: two candidates cross each other, so that one of them is no level of this spine.
+        InputError: two candidates cross each other, so that one of them is not a level of this spine.
     """
     rows = file.distinct_rows(candidates)
     rows = rows[(rows != "").all(axis=1)]
-    told: list[str] = []
-    kept: list[str] = []
+    messages: list[str] = []
+    levels: list[str] = []
     for name in candidates:
-        same = next((one for one in kept if not _crossing(rows, one, name) and not _crossing(rows, name, one)), None)
+        same = next(
+            (level for level in levels if not _crossing(rows, level, name) and not _crossing(rows, name, level)), None
+        )
         if same is not None and rows[name].nunique() > 1:
-            told.append(f"column {name!r} says the same as {same!r}")
+            messages.append(f"column {name!r} means the same as {same!r}")
         else:
-            kept.append(name)
+            levels.append(name)
     place = {name: i for i, name in enumerate(candidates)}
-    order = sorted(kept, key=lambda name: (rows[name].nunique(), place[name]))
+    order = sorted(levels, key=lambda name: (rows[name].nunique(), place[name]))
     crossing = [(above, below, n) for above, below in itertools.pairwise(order) if (n := _crossing(rows, below, above))]
     if not crossing:
         if columns[order[-1]].n_distinct < 2 and len(order) == 1:
@@ -227,11 +240,11 @@ def nested_levels(file: TableFile, columns: Mapping[str, Column], candidates: Se
                 "the top level down with --geography"
             )
         reason = "by the columns' names; each value belongs to one of the level above"
-        told.insert(0, f"levels: {' > '.join(order)}, {reason}")
-        return GuessedSpine(tuple(order), distinct_names(order), {}, 0, tuple(told))
-    local = sorted(kept, key=place.__getitem__)
+        messages.insert(0, f"levels: {' > '.join(order)}, {reason}")
+        return GuessedSpine(tuple(order), distinct_names(order), {}, 0, tuple(messages))
+    local = sorted(levels, key=place.__getitem__)
     if _used_again(rows, columns, local):
-        return _joined(rows, local, told)
+        return _joined(rows, local, messages)
     above, below, n = crossing[0]
     example = _first_crossing(rows, below, above)
     raise InputError(
@@ -266,7 +279,7 @@ def _used_again(rows: pd.DataFrame, columns: Mapping[str, Column], levels: Seque
     return True
 
 
-def _joined(rows: pd.DataFrame, levels: Sequence[str], told: list[str]) -> GuessedSpine:
+def _joined(rows: pd.DataFrame, levels: Sequence[str], messages: list[str]) -> GuessedSpine:
     """Levels whose codes are made of theirs and those above, where they are used again elsewhere."""
     joined: dict[str, tuple[str, ...]] = {}
     columns: list[str] = []
@@ -274,20 +287,20 @@ def _joined(rows: pd.DataFrame, levels: Sequence[str], told: list[str]) -> Guess
     for number, name in enumerate(levels):
         if any(_crossing(rows, name, above) for above in levels[:number]):
             parts = (*parts, name)
-            made = f"{name}_whole"
-            while made in rows.columns:
-                made += "_"
-            joined[made] = parts
-            columns.append(made)
-            told.append(
+            joined_name = f"{name}_whole"
+            while joined_name in rows.columns:
+                joined_name += "_"
+            joined[joined_name] = parts
+            columns.append(joined_name)
+            messages.append(
                 f"codes of {name!r} are used again in other areas: the code of a {name} is that of {', '.join(parts)} "
                 "joined"
             )
         else:
             parts = (name,)
             columns.append(name)
-    told.insert(0, f"levels: {' > '.join(levels)}, by the columns' names")
-    return GuessedSpine(tuple(columns), distinct_names(levels), {}, 0, tuple(told), joined)
+    messages.insert(0, f"levels: {' > '.join(levels)}, by the columns' names")
+    return GuessedSpine(tuple(columns), distinct_names(levels), {}, 0, tuple(messages), joined)
 
 
 def join_codes(rows: Mapping[str, Sequence[str]], parts: Sequence[str], widths: Mapping[str, int]) -> list[str]:

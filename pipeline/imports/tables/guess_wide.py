@@ -23,12 +23,12 @@ class WideCells:
     Attributes:
         attributes: name -> values as the columns' names have them.
         cells: entries of [input] cells.
-        told: what was guessed.
+        messages: what was guessed.
     """
 
     attributes: Mapping[str, tuple[str, ...]]
     cells: tuple[Mapping[str, str], ...]
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 def families_of(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
@@ -72,35 +72,35 @@ def guess_wide(file: TableFile, counts: Sequence[str]) -> WideCells:
     families = families_of(counts)
     if families:
         return _families(file, families)
-    told = f"columns {', '.join(counts[:6])}{' ...' if len(counts) > 6 else ''} are counts, one cell each"
-    return WideCells({"group": tuple(counts)}, ({"counts": "{group}"},), (told,))
+    message = f"columns {', '.join(counts[:6])}{' ...' if len(counts) > 6 else ''} are counts, one cell each"
+    return WideCells({"group": tuple(counts)}, ({"counts": "{group}"},), (message,))
 
 
 def _families(file: TableFile, families: Mapping[str, Sequence[str]]) -> WideCells:
     prefixes = list(families)
     endings = tuple(families[prefixes[0]])
     group = "race" if len(_RACES & {e.lower() for e in endings}) >= 3 else "group"
-    told = [f"columns {prefix}_... are counts by {group}: {', '.join(endings)}" for prefix in prefixes]
+    messages = [f"columns {prefix}_... are counts by {group}: {', '.join(endings)}" for prefix in prefixes]
     less = _less_or_equal(file, prefixes, endings)
     if less is not None:
         part, whole = less
         adults = (part.lower(), whole.lower()) == ("vap", "pop")
         name = "votingage" if adults else attribute_name(f"in_{part}", [group])
         inside, outside = ("18plus", "under18") if adults else ("yes", "no")
-        told.append(f"no {part}_... is more than its {whole}_..., so they are a part of it: attribute {name}")
+        messages.append(f"no {part}_... is more than its {whole}_..., so they are a part of it: attribute {name}")
         return WideCells(
             {name: (outside, inside), group: endings},
             (
                 {"counts": f"{part}_{{{group}}}", name: inside},
                 {"counts": f"{whole}_{{{group}}} - {part}_{{{group}}}", name: outside},
             ),
-            tuple(told),
+            tuple(messages),
         )
     if len(prefixes) == 1:
         cells: tuple[Mapping[str, str], ...] = ({"counts": f"{prefixes[0]}_{{{group}}}"},)
-        return WideCells({group: endings}, cells, tuple(told))
+        return WideCells({group: endings}, cells, tuple(messages))
     cells = ({"counts": f"{{kind}}_{{{group}}}"},)
-    return WideCells({"kind": tuple(prefixes), group: endings}, cells, tuple(told))
+    return WideCells({"kind": tuple(prefixes), group: endings}, cells, tuple(messages))
 
 
 def _less_or_equal(file: TableFile, prefixes: Sequence[str], endings: Sequence[str]) -> tuple[str, str] | None:

@@ -37,7 +37,7 @@ class Households:
     """A table of households made from one of persons: a row each, with the key's other columns as text."""
 
     table: pd.DataFrame
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 def households_of(
@@ -73,6 +73,7 @@ def households_of(
 
 
 def size_label(persons: int) -> str:
+    """The label of a household size: "1", "2", and the largest open at the top."""
     return str(persons) if persons < _LARGEST else f"{_LARGEST}+"
 
 
@@ -120,7 +121,7 @@ def place_persons(persons: TableFile, households: TableFile, key: str, leaf: str
             writer.close()
     if n_homeless:
         raise InputError(
-            f"{persons}: column {key!r}: {counted(n_homeless, 'person')} of households that {households} has not: "
+            f"{persons}: column {key!r}: {counted(n_homeless, 'person')} of households that are not in {households}: "
             f"{first_few(list(homeless))}; each needs a row there"
         )
     return len(empty)

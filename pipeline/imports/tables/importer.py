@@ -35,7 +35,7 @@ class ImportedTable:
     """What was written, and what was guessed."""
 
     spec: Path
-    told: tuple[str, ...]
+    messages: tuple[str, ...]
 
 
 def import_table(request: TableRequest, out: Path) -> ImportedTable:
@@ -72,11 +72,11 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             areas_given=request.areas is not None,
             persons=persons,
             households=households,
-            told=parts.told,
+            messages=parts.messages,
         )
         parse_spec(text, f"{out / 'release.toml'} (not written)", out)
         folder.text("release.toml", text)
-    return ImportedTable(out / "release.toml", tuple(parts.told))
+    return ImportedTable(out / "release.toml", tuple(parts.messages))
 
 
 def _own_key(placed: Placed, request: TableRequest) -> str | None:
@@ -92,7 +92,7 @@ def _records_reading(placed: Placed, request: TableRequest) -> Reading:
     n_rows = placed.columns[placed.leaf].n_rows
     if request.asked.people not in (None, n_rows):
         raise InputError(
-            f"{placed.file}: --people says {request.asked.people:,}; the table has {n_rows:,}, one a row: households "
+            f"{placed.file}: --people states {request.asked.people:,}; the table has {n_rows:,}, one a row: households "
             "were found"
         )
     return Reading("microdata", (), n_rows, "a row is a person of a household")
@@ -106,14 +106,14 @@ def _name_of(source: str) -> str:
 def _persons(
     parts: Parts, placed: Placed, reading: Reading, key: str | None, households: GuessedUniverse | None
 ) -> GuessedUniverse:
-    """The release's own histogram, and the sentence that says how many people it counts."""
+    """The release's own histogram, and the sentence that states how many people it counts."""
     request = parts.request
     if reading.form == "wide":
         universe = _wide(parts, placed, reading)
     else:
         own = households.attributes if households is not None and request.households is None else ()
         universe = _rows(parts, placed, reading, key, [attribute.column for attribute in own])
-    parts.told.append(f"{counted(reading.people, 'person', 'people')} are counted: {reading.reason}")
+    parts.messages.append(f"{counted(reading.people, 'person', 'people')} are counted: {reading.reason}")
     return universe
 
 
@@ -136,9 +136,9 @@ def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, Guesse
     homes = place_records(parts, household_file, household_columns, "households.parquet")
     with parts.folder.file("located.parquet", private=True) as target:
         n_empty = place_persons(file, homes.file, key, homes.leaf, target)
-    parts.told.append(f"column {key!r} leads from persons to households; persons have the {homes.leaf!r} of theirs")
+    parts.messages.append(f"column {key!r} leads from persons to households; persons have the {homes.leaf!r} of theirs")
     if n_empty:
-        parts.told.append(f"{counted(n_empty, 'household')} without persons")
+        parts.messages.append(f"{counted(n_empty, 'household')} without persons")
     if file.path.parent == parts.folder.path:
         file.path.unlink()
     located = TableFile(target.rename(target.with_name("persons.parquet")))
@@ -160,9 +160,11 @@ def _is_key(column: Column) -> bool:
 
 def _own_households(parts: Parts, placed: Placed, key: str) -> GuessedUniverse:
     """The households of a table of persons, written to households.parquet."""
-    found = households_of(placed.file, placed.columns, key, placed.leaf, placed.where)
-    parts.told += [f"column {key!r} is the key of households", *found.told]
-    table = pa.table({name: pa.array(found.table[name].tolist(), pa.string()) for name in found.table.columns})
+    households = households_of(placed.file, placed.columns, key, placed.leaf, placed.where)
+    parts.messages += [f"column {key!r} is the key of households", *households.messages]
+    table = pa.table(
+        {name: pa.array(households.table[name].tolist(), pa.string()) for name in households.table.columns}
+    )
     parts.folder.parquet("households.parquet", table, private=True)
     target = TableFile(parts.folder.path / "households.parquet")
     schema = guess_schema(profile(target), [placed.leaf, key])
@@ -184,8 +186,8 @@ def _rows(
         raise InputError(
             f"{file}: no column can be an attribute: {'; '.join(schema.left_out) or 'all of them are the geography'}"
         )
-    parts.told.append("attributes: " + ", ".join(f"{a.name} ({len(a.values)} values)" for a in schema.attributes))
-    parts.told += [f"left out: {text}" for text in schema.left_out]
+    parts.messages.append("attributes: " + ", ".join(f"{a.name} ({len(a.values)} values)" for a in schema.attributes))
+    parts.messages += [f"left out: {text}" for text in schema.left_out]
     count = reading.counts[0] if reading.form == "long" else None
     repeated = False
     if count is not None:
@@ -195,7 +197,7 @@ def _rows(
         repeated = _repeated(parts, file, cells, [name for name in columns if name != count])
     else:
         numbers = find_person_numbers(file.path, _possible_numbers(columns, used), text=file.text)
-        parts.told += [_person_number(one) for one in numbers]
+        parts.messages += [_person_number(number) for number in numbers]
     return GuessedUniverse(
         schema.attributes,
         parts.shown(file),
@@ -213,39 +215,39 @@ def _possible_numbers(columns: Mapping[str, Column], used: Sequence[str]) -> lis
 
 
 def _person_number(number: PersonNumber) -> str:
-    return f"Warning: {number.told}"
+    return f"Warning: {number.warning}"
 
 
 def _repeated(parts: Parts, file: TableFile, cells: Sequence[str], everything: Sequence[str]) -> bool:
-    """Whether rows are to be added up, because what tells them apart is left out."""
+    """Whether rows are to be added up, because the columns that distinguish them are left out."""
     if stand_once(file, cells):
         return False
     if parts.request.repeated:
-        parts.told.append("rows of the same cell are added up, as you said")
+        parts.messages.append("rows of the same cell are added up, as you asked")
         return True
     if stand_once(file, everything):
-        parts.told.append("rows that differ only in columns that are left out are added up")
+        parts.messages.append("rows that differ only in columns that are left out are added up")
         return True
     raise InputError(
-        f"{file}: the same cell stands in several rows, which are alike but for their counts; give --repeated add "
+        f"{file}: the same cell occurs in several rows, which differ only in their counts; give --repeated add "
         "where they are to be added up, or correct the table"
     )
 
 
 def _wide(parts: Parts, placed: Placed, reading: Reading) -> GuessedUniverse:
-    found = guess_wide(placed.file, reading.counts)
+    cells = guess_wide(placed.file, reading.counts)
     reasons = dict(reading.left)
     others = [name for name in placed.columns if name not in placed.where and name not in reading.counts]
     left_out = tuple(f"column {name!r}: {reasons.get(name, 'not one of the counts')}" for name in others)
-    parts.told += found.told
-    parts.told += [f"left out: {text}" for text in left_out]
-    attributes = tuple(_named(name, values) for name, values in found.attributes.items())
+    parts.messages += cells.messages
+    parts.messages += [f"left out: {text}" for text in left_out]
+    attributes = tuple(_named(name, values) for name, values in cells.attributes.items())
     return GuessedUniverse(
         attributes,
         parts.shown(placed.file),
         placed.leaf,
         "wide",
-        cells=found.cells,
+        cells=cells.cells,
         left_out=left_out,
         text=placed.file.text,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-#: Names of levels, from the top down; those in a line stand about as high.
+#: Names of levels, from the top down; those in a line are about equally high.
 _LINES = (
     "world continent earth",
     "nation country us ctry nuts0 land_iso",
@@ -60,7 +60,7 @@ def plain(name: str) -> str:
 
 
 def rank(name: str) -> int | None:
-    """How far from the top a level of this name stands; None where the name is none of a level, or of its label."""
+    """How far from the top a level of this name is; None where the name is none of a level, or of its label."""
     return None if is_label(name) else _RANKS.get(plain(name))
 
 
@@ -74,6 +74,6 @@ def is_label(name: str) -> bool:
 
 
 def says_code(name: str) -> bool:
-    """Whether the name says that the column holds codes or numbers of things."""
+    """Whether the name shows that the column holds codes or numbers of things."""
     text = folded(name)
     return bool(_ENDING.search(text)) or text.split("_")[0] in ("code", "id", "fid", "objectid", "gid", "fips", "geoid")

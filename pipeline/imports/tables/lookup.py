@@ -19,32 +19,35 @@ def levels_of_lookup(
     areas: Mapping[str, Column],
     file: TableFile,
     columns: Mapping[str, Column],
-    stated: Sequence[str],
+    geography: Sequence[str],
     geocode: str | None,
 ) -> tuple[GuessedSpine, str] | None:
     """The levels, as columns of the lookup table, and the records' column of leaf codes.
 
     Args:
-        areas, columns: the columns of the lookup table and of the records.
-        stated: the columns that the user names, top first.
+        lookup: the lookup table.
+        areas: the columns of the lookup table, by name.
+        file: the records.
+        columns: the columns of the records, by name.
+        geography: the columns that the user names, top first.
         geocode: the records' column of leaf codes, where the user names it.
 
     Returns:
-        None where the table has one level only, so that the records say what is above.
+        None where the table has one level only, so that the records state what is above.
 
     Raises:
-        InputError: a column is not there, levels cross each other, or it cannot be told which column the leaf is.
+        InputError: a column is not there, levels cross each other, or it is unclear which column holds the leaf codes.
     """
-    if stated:
-        missing = [name for name in stated if name not in areas]
-        if missing and all(name in columns for name in stated):
+    if geography:
+        missing = [name for name in geography if name not in areas]
+        if missing and all(name in columns for name in geography):
             raise InputError(
                 f"{lookup}: --areas: no column {missing[0]!r}, which the records have; its columns are "
                 f"{', '.join(list(areas)[:20])}"
             )
-        check_stated(lookup, areas, stated)
+        check_stated(lookup, areas, geography)
         spine = GuessedSpine(
-            tuple(stated), distinct_names(stated), {}, 0, (f"levels, as you said: {' > '.join(stated)}",)
+            tuple(geography), distinct_names(geography), {}, 0, (f"levels, as you stated: {' > '.join(geography)}",)
         )
     else:
         candidates = _candidates(areas)
@@ -60,8 +63,10 @@ def levels_of_lookup(
             )
         unused = [name for name in areas if name not in spine.used and name not in candidates]
         if unused:
-            told = f"columns of {lookup} that are no levels: {', '.join(unused)}"
-            spine = GuessedSpine(spine.columns, spine.names, {}, 0, (*spine.told, told), spine.joined, spine.beside)
+            message = f"columns of {lookup} that are not levels: {', '.join(unused)}"
+            spine = GuessedSpine(
+                spine.columns, spine.names, {}, 0, (*spine.messages, message), spine.joined, spine.beside
+            )
     if geocode is not None:
         if geocode not in columns:
             raise InputError(
@@ -72,17 +77,19 @@ def levels_of_lookup(
 
 
 def _candidates(areas: Mapping[str, Column]) -> list[str]:
-    """The columns that can be levels, from the top down as far as their names say."""
-    ranked = sorted((found, i, name) for i, name in enumerate(areas) if (found := rank(name)) is not None)
+    """The columns that can be levels, from the top down as far as their names show."""
+    ranked = sorted((order, i, name) for i, name in enumerate(areas) if (order := rank(name)) is not None)
     others = [
         name
         for name, column in areas.items()
         if rank(name) is None and not is_label(name) and column.numbers is None and says_code(name)
     ]
-    # Names of nothing known stand where their number of values puts them.
+    # Unknown names go where their number of values puts them.
     names = [name for _, _, name in ranked]
     for name in others:
-        at = next((i for i, one in enumerate(names) if areas[one].n_distinct > areas[name].n_distinct), len(names))
+        at = next(
+            (i for i, candidate in enumerate(names) if areas[candidate].n_distinct > areas[name].n_distinct), len(names)
+        )
         names.insert(at, name)
     return names
 
@@ -124,14 +131,14 @@ def _same_codes(leaf: Column, lookup: TableFile, file: TableFile, columns: Mappi
     ]
     if len(fitting) == 1:
         return fitting[0]
-    found = f"columns {', '.join(fitting)} have" if fitting else "no column has"
-    raise InputError(f"{file}: {found} the codes of {leaf.name!r} in {lookup}; name the records' column as --geocode")
+    subject = f"columns {', '.join(fitting)} have" if fitting else "no column has"
+    raise InputError(f"{file}: {subject} the codes of {leaf.name!r} in {lookup}; name the records' column as --geocode")
 
 
 def check_known(file: TableFile, column: Column, leaf: Column, lookup: TableFile) -> None:
     """InputError unless every code of the records is in the list of areas, also where zeros were lost on one side."""
-    known = set(leaf.values)
-    unknown = [code for code in column.values if code not in known] if not leaf.too_many else []
+    listed = set(leaf.values)
+    unknown = [code for code in column.values if code not in listed] if not leaf.too_many else []
     if unknown:
         n_rows = sum(column.values[code] for code in unknown)
         raise InputError(

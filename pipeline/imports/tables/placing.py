@@ -29,30 +29,30 @@ Texts = dict[str, list[str]]
 
 @dataclass
 class Parts:
-    """The new folder, and what there is to tell."""
+    """The new folder, and the messages for the user."""
 
     request: TableRequest
     folder: ImportFolder
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def table(self, source: TableSource, name: str) -> TableFile:
         """The table's file; what a query or a workbook gives is written to the folder."""
         if is_workbook(source.source):
             with self.folder.file(name, private=True) as path:
                 n_rows, sheet = fetch_sheet(source.source, source.sheet, path)
-            self.told.append(f"{n_rows:,} rows of sheet {sheet!r} of {source.source} are in {name}")
+            self.messages.append(f"{n_rows:,} rows of sheet {sheet!r} of {source.source} are in {name}")
             return TableFile(path)
         if source.query is None:
             return self.file(Path(source.source))
         with self.folder.file(name, private=True) as path:
             n_rows = fetch(source.source, source.query, path)
-        self.told.append(f"{n_rows:,} rows of {describe_source(source.source)} are in {name}")
+        self.messages.append(f"{n_rows:,} rows of {describe_source(source.source)} are in {name}")
         return TableFile(path)
 
     def file(self, path: Path) -> TableFile:
-        """A file as it stands, with how it is written."""
-        text, told = guess_format(path, self.request.text)
-        self.told += told
+        """A file in its own format, with that format."""
+        text, messages = guess_format(path, self.request.text)
+        self.messages += messages
         return TableFile(path, text)
 
     def shown(self, file: TableFile) -> str:
@@ -87,7 +87,7 @@ class Placed:
         columns: those that may be used.
         spine: the levels.
         leaf: the records' column of leaf codes.
-        where: all columns of the records that say where.
+        where: all columns of the records that describe the location.
     """
 
     file: TableFile
@@ -111,22 +111,24 @@ def place_records(parts: Parts, file: TableFile, columns: Mapping[str, Column], 
         InputError: no geography is found, or records and list of areas do not fit.
     """
     request = parts.request
-    if missing := [one for one in request.attributes if one not in columns]:
+    if missing := [attribute for attribute in request.attributes if attribute not in columns]:
         raise InputError(
             f"{file}: --attribute: no column {missing[0]!r}; the columns are {', '.join(list(columns)[:20])}"
         )
-    places = {one: column for one, column in columns.items() if one not in request.attributes}
+    places = {attribute: column for attribute, column in columns.items() if attribute not in request.attributes}
     if request.grid is not None:
         return _on_grid(parts, file, columns, name)
     if request.areas is not None:
         lookup = parts.file(request.areas)
         areas = profile(lookup)
         if not request.levels:
-            found = levels_of_lookup(lookup, areas, file, places, request.geography, request.geocode)
-            if found is not None:
-                return _looked_up(parts, file, columns, name, lookup, areas, *found)
+            levels = levels_of_lookup(lookup, areas, file, places, request.geography, request.geocode)
+            if levels is not None:
+                return _looked_up(parts, file, columns, name, lookup, areas, *levels)
         spine = guess_spine(file, places, request.geography or _leaf_of(request), request.levels)
-        if missing := [one for one in spine.columns if one not in areas and one not in (spine.joined or {})]:
+        if missing := [
+            attribute for attribute in spine.columns if attribute not in areas and attribute not in (spine.joined or {})
+        ]:
             raise InputError(
                 f"{lookup}: --areas: no column {missing[0]!r}, which the records have; its columns are "
                 f"{', '.join(list(areas)[:20])}"
@@ -135,9 +137,9 @@ def place_records(parts: Parts, file: TableFile, columns: Mapping[str, Column], 
     else:
         spine = guess_spine(file, places, request.geography or _leaf_of(request), request.levels)
         source = file
-    parts.told += spine.told
+    parts.messages += spine.messages
     if source is file:
-        parts.told.append("areas.parquet was made from the records; put the public list of all areas in its place")
+        parts.messages.append("areas.parquet was made from the records; put the public list of all areas in its place")
     changed = bool(spine.width) or spine.leaf in (spine.joined or {})
     _write_areas(parts, source, spine)
     if changed:
@@ -175,11 +177,11 @@ def _looked_up(
     geocode: str,
 ) -> Placed:
     """The records' codes are those of the lookup's leaf."""
-    parts.told += [f"{line}" for line in spine.told]
-    parts.told.append(f"column {geocode!r} has the codes of {spine.leaf!r} in {lookup}")
+    parts.messages += [f"{line}" for line in spine.messages]
+    parts.messages.append(f"column {geocode!r} has the codes of {spine.leaf!r} in {lookup}")
     if spine.leaf in (spine.joined or {}):
         raise InputError(
-            f"{lookup}: codes of the lowest level are used again in other areas, so that the records' codes do not say "
+            f"{lookup}: codes of the lowest level are used again in other areas, so the records' codes do not show "
             "which is meant; the list needs codes of its own for each area"
         )
     leaf = areas[spine.leaf]
@@ -187,15 +189,15 @@ def _looked_up(
     width = max(widths)
     short = [code for code in columns[geocode].values if code not in leaf.values]
     if short and len(widths) == 1 and all(code.zfill(width) in leaf.values for code in short):
-        parts.told.append(f"column {geocode!r}: leading zeros were lost, and have been put back")
+        parts.messages.append(f"column {geocode!r}: leading zeros were lost and have been restored")
         file = parts.rewritten(
             file, name, lambda chunk: {**chunk, geocode: [code.zfill(width) if code else "" for code in chunk[geocode]]}
         )
         columns = usable(file, profile(file), parts.request.ignore)
     check_known(file, columns[geocode], leaf, lookup)
     _write_areas(parts, lookup, spine)
-    # Columns of the records with the lookup's names say where, too.
-    where = [one for one in columns if one in spine.used]
+    # Columns of the records with the lookup's names describe the location, too.
+    where = [column for column in columns if column in spine.used]
     return Placed(file, columns, spine, geocode, (*where, geocode))
 
 
@@ -210,13 +212,13 @@ def _write_areas(parts: Parts, file: TableFile, spine: GuessedSpine) -> None:
         if len(lengths) == 1 and rows[name][rows[name] != ""].str.isdecimal().all():
             widths[name] = lengths.pop()
     for name, columns in joined.items():
-        rows[name] = join_codes({one: rows[one].tolist() for one in columns}, columns, widths)
+        rows[name] = join_codes({code_column: rows[code_column].tolist() for code_column in columns}, columns, widths)
     rows = rows[list(spine.columns)].drop_duplicates()
     incomplete = (rows == "").any(axis=1)
     if incomplete.all():
         raise InputError(f"{file}: no row has a code in every column of {', '.join(spine.columns)}")
     if incomplete.any():
-        parts.told.append("Warning: rows without a code in every column of the geography are in no area")
+        parts.messages.append("Warning: rows without a code in every column of the geography are in no area")
     rows = rows[~incomplete]
     if spine.width:
         rows = rows.apply(
@@ -247,9 +249,11 @@ def _on_grid(parts: Parts, file: TableFile, columns: Mapping[str, Column], name:
     grid = parts.request.grid
     assert grid is not None
     source = file if parts.request.areas is None else parts.file(parts.request.areas)
-    for one in {file, source}:
-        if missing := [column for column in grid.columns if column not in one.names()]:
-            raise InputError(f"{one}: --grid: no column {missing[0]!r}; the columns are {', '.join(one.names()[:20])}")
+    for table in {file, source}:
+        if missing := [column for column in grid.columns if column not in table.names()]:
+            raise InputError(
+                f"{table}: --grid: no column {missing[0]!r}; the columns are {', '.join(table.names()[:20])}"
+            )
     rows = source.distinct_rows(grid.columns)
     rows = rows[(rows != "").all(axis=1)]
     if grid.size is None:
@@ -267,19 +271,19 @@ def _on_grid(parts: Parts, file: TableFile, columns: Mapping[str, Column], name:
     names = tree.level_names
     spine = GuessedSpine(names, names, {}, 0, (), None, ())
     store_areas(parts, source, pd.DataFrame(paths, columns=list(names)), spine)
-    parts.told.append(f"levels: {' > '.join(names)}, squares of a grid, four of which make one of the level above")
-    parts.told.append(f"{counted(len(paths), 'cell')} of the grid are in areas.parquet")
+    parts.messages.append(f"levels: {' > '.join(names)}, squares of a grid, four of which make one of the level above")
+    parts.messages.append(f"{counted(len(paths), 'cell')} of the grid are in areas.parquet")
     if source is file:
-        parts.told.append("areas.parquet was made from the records; put the public list of all cells in its place")
+        parts.messages.append("areas.parquet was made from the records; put the public list of all cells in its place")
     if not codes:
         x, y = grid.columns
 
         def located(chunk: Texts) -> Texts:
-            made = [
+            leaf_cells = [
                 tree.codes(*_cell(file, *point, size))[-1] if all(point) else ""
                 for point in zip(chunk[x], chunk[y], strict=True)
             ]
-            return {leaf: made, **chunk}
+            return {leaf: leaf_cells, **chunk}
 
         file = parts.rewritten(file, name, located)
         columns = usable(file, profile(file), parts.request.ignore)

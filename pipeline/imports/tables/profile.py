@@ -1,4 +1,4 @@
-"""What stands in the columns of a table: distinct values, missing ones, whether they are numbers; in one pass."""
+"""The content of a table's columns: distinct values, missing ones, whether they are numbers; in one pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from pipeline.imports.tables.table_file import TableFile
 from pipeline.records.columns import Distinct
 
-#: Distinct values of a column that are kept; a column with more of them is no attribute.
+#: Distinct values of a column that are kept; a column with more of them is not an attribute.
 MOST_VALUES = 300_000
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 _COUNT = re.compile(r"[0-9]{1,11}([.,]0*)?")
@@ -39,6 +39,7 @@ class Column:
 
     @property
     def n_distinct(self) -> int:
+        """The number of distinct values."""
         return len(self.values)
 
     @cached_property
@@ -79,6 +80,7 @@ class Column:
         return present > 20 and self.n_distinct > 0.9 * present
 
     def add(self, texts: Sequence[str], counts: Sequence[int]) -> None:
+        """Note texts with their numbers of rows; the empty text is a missing value."""
         for text, count in zip(texts, counts, strict=True):
             self.n_rows += count
             if text == "":

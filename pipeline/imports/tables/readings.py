@@ -1,6 +1,6 @@
 """What a row of a table is, and which columns count people: every reading, with the number of people it gives.
 
-Where two readings differ in people nobody but the user can decide: the import stops and asks.
+Where two readings differ in people, only the user can decide: the import stops and asks.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user says about the reading: nothing, or some of it."""
+    """What the user states about the reading: nothing, or some of it."""
 
     form: Form | None = None
     count: str | None = None
@@ -88,8 +88,11 @@ def choose_reading(
     """The reading that the user asks for, or the only one that there is.
 
     Args:
+        file: the table.
         columns: the columns that may be used.
-        geography: those that say where; `leaf` says it by itself.
+        geography: the columns that state the place.
+        leaf: the one of them that states it by itself.
+        asked: what the user asks for.
 
     Raises:
         InputError: readings differ in people and none is asked for, or what is asked for is not there.
@@ -102,12 +105,12 @@ def choose_reading(
     others = [name for name in columns if name not in geography and rank(name) is None and not is_label(name)]
     one_row_each = not columns[leaf].n_missing and columns[leaf].unique
     if asked.count is not None:
-        readings = [_long(file, asked.count, "you say so")]
+        readings = [_long(file, asked.count, "you asked for it")]
     elif asked.form == "microdata":
-        readings = [_microdata(columns[leaf], "you say so")]
+        readings = [_microdata(columns[leaf], "you asked for it")]
     elif asked.counts or asked.form == "wide" or (asked.form is None and one_row_each):
         counts = list(asked.counts) or _count_columns(columns, others, geography)
-        readings = _wide(file, counts, stated=bool(asked.counts)) if counts else []
+        readings = _wide(file, counts, by_user=bool(asked.counts)) if counts else []
         readings = readings or [_microdata(columns[leaf], "no column holds counts")]
     else:
         readings = _of_rows(file, columns, others, leaf)
@@ -120,13 +123,13 @@ def choose_reading(
 
 def _decided(file: TableFile, readings: Sequence[Reading], people: int | None) -> Reading:
     if people is not None:
-        fitting = [one for one in readings if one.people == people]
+        fitting = [reading for reading in readings if reading.people == people]
         if not fitting:
             raise InputError(
                 f"{file}: --people says {people:,}, and no reading of the table gives that:\n{_listed(readings)}"
             )
         return fitting[0]
-    if len({one.people for one in readings}) > 1:
+    if len({reading.people for reading in readings}) > 1:
         raise InputError(
             f"{file}: the table can be read in several ways, which differ in people; choose one by its option, or give "
             f"the number of people as --people:\n{_listed(readings)}"
@@ -135,7 +138,7 @@ def _decided(file: TableFile, readings: Sequence[Reading], people: int | None) -
 
 
 def _listed(readings: Sequence[Reading]) -> str:
-    return "\n".join(f"  {one.people:,} people: {one.reason}   ({one.flag})" for one in readings)
+    return "\n".join(f"  {reading.people:,} people: {reading.reason}   ({reading.flag})" for reading in readings)
 
 
 def _microdata(leaf: Column, reason: str) -> Reading:
@@ -152,7 +155,7 @@ def _words(name: str) -> set[str]:
 
 
 def _is_other_number(name: str) -> bool:
-    """Whether a number with this name, in a row of its own, says something else about a person than how many."""
+    """Whether a number with this name, in a row of its own, describes something about a person other than a count."""
     return bool(_words(name) & _OTHER_NUMBERS)
 
 
@@ -162,7 +165,7 @@ def _measures_an_area(name: str) -> bool:
 
 
 def named_count(name: str) -> bool:
-    """Whether a column's name says that it holds counts of people."""
+    """Whether a column's name shows that it holds counts of people."""
     return folded(name) in _COUNT_NAMES or bool(_words(name) & _COUNT_WORDS)
 
 
@@ -171,7 +174,7 @@ def named_count(name: str) -> bool:
 
 def _count_columns(columns: Mapping[str, Column], names: Sequence[str], geography: Collection[str]) -> list[str]:
     """The columns that can hold counts, in a table with a row an area."""
-    found = []
+    count_columns = []
     for name in names:
         column = columns[name]
         if not column.is_counts or column.n_missing or says_code(name) or _measures_an_area(name):
@@ -180,8 +183,8 @@ def _count_columns(columns: Mapping[str, Column], names: Sequence[str], geograph
             continue
         if column.padded or _is_part_of_codes(column, geography, columns):
             continue
-        found.append(name)
-    return found
+        count_columns.append(name)
+    return count_columns
 
 
 def _is_part_of_codes(column: Column, geography: Collection[str], columns: Mapping[str, Column]) -> bool:
@@ -196,13 +199,13 @@ def _is_part_of_codes(column: Column, geography: Collection[str], columns: Mappi
     return False
 
 
-def _wide(file: TableFile, counts: Sequence[str], *, stated: bool) -> list[Reading]:
+def _wide(file: TableFile, counts: Sequence[str], *, by_user: bool) -> list[Reading]:
     """The readings of columns of counts side by side: sums are found by their values."""
     matrix = read_counts(file, counts)
     sums = dict(zip(counts, matrix.sum(axis=0).tolist(), strict=True))
-    found = find_sums(counts, matrix)
-    groups = found.groups
-    left = {total: f"it is {_some(parts, '+')} in every row" for total, parts in found.totals.items()}
+    found_sums = find_sums(counts, matrix)
+    groups = found_sums.groups
+    left = {total: f"it is {_some(parts, '+')} in every row" for total, parts in found_sums.totals.items()}
     rest = [name for name in counts if name not in left]
 
     def reading(names: Sequence[str], reason: str, more: Mapping[str, str]) -> Reading:
@@ -212,7 +215,7 @@ def _wide(file: TableFile, counts: Sequence[str], *, stated: bool) -> list[Readi
             people = sum(sums[name] for name in part)
         return Reading("wide", tuple(names), people, reason, tuple({**left, **more}.items()))
 
-    if families_of(rest) or len(rest) == 1 or (stated and not _doubled(groups)) or _one_vocabulary(rest):
+    if families_of(rest) or len(rest) == 1 or (by_user and not _doubled(groups)) or _one_vocabulary(rest):
         return [reading(rest, _side_by_side(rest), {})]
     readings = []
     for group in groups:
@@ -235,7 +238,7 @@ def _wide(file: TableFile, counts: Sequence[str], *, stated: bool) -> list[Readi
 
 
 def _asking(file: TableFile, readings: list[Reading]) -> list[Reading]:
-    """The readings; one that nothing but its being the only one speaks for is asked about."""
+    """The readings; one whose only merit is that there is no other is left to the user to confirm."""
     if len(readings) == 1 and len(readings[0].counts) > 1:
         raise UnsureError(file, readings)
     return readings
@@ -247,7 +250,7 @@ class UnsureError(InputError):
     def __init__(self, file: TableFile, readings: Sequence[Reading]) -> None:
         self.readings = readings
         super().__init__(
-            f"{file}: nothing says that these columns count different people of one population: no column is their "
+            f"{file}: nothing shows that these columns count different people of one population: no column is their "
             "sum, and their names have nothing in common; confirm by the option, or give --people:\n"
             f"{_listed(readings)}"
         )
@@ -259,7 +262,7 @@ def _doubled(groups: Sequence[SameTotal]) -> bool:
 
 def _sum_reason(group: SameTotal) -> str:
     totals = " = ".join(map(repr, group.totals))
-    parts = " = ".join(_some(one, "+") for one in group.partitions)
+    parts = " = ".join(_some(partition, "+") for partition in group.partitions)
     return f"{totals}{' = ' if totals and parts else ''}{parts} in every row"
 
 
@@ -310,7 +313,7 @@ def _of_rows(file: TableFile, columns: Mapping[str, Column], names: Sequence[str
             candidates.append((name, by_name))
     attributes = [name for name in names if not columns[name].nearly_unique and columns[name].n_distinct > 1]
     record = _microdata(columns[leaf], "no column holds counts")
-    found: list[Reading] = []
+    readings: list[Reading] = []
     sure = False
     for name, by_name in candidates:
         key = [leaf, *(other for other in attributes if other != name)]
@@ -318,17 +321,17 @@ def _of_rows(file: TableFile, columns: Mapping[str, Column], names: Sequence[str
             continue
         once = columns[leaf].n_rows > 20 and stand_once(file, key) if not by_name else stand_once(file, key)
         if by_name and once:
-            found.append(_long(file, name, "its name says so, and each combination of the others has one row"))
+            readings.append(_long(file, name, "its name shows it, and each combination of the others has one row"))
             sure = True
         elif by_name:
-            found.append(_long(file, name, "its name says so, though combinations of the others have several rows"))
+            readings.append(_long(file, name, "its name shows it, though combinations of the others have several rows"))
         elif once:
-            found.append(_long(file, name, "each combination of the others has one row"))
-    if sure and sum(1 for one in found if "its name says so" in one.reason) == 1:
-        return [one for one in found if "its name says so" in one.reason]
-    if not found:
+            readings.append(_long(file, name, "each combination of the others has one row"))
+    if sure and sum(1 for reading in readings if "its name shows it" in reading.reason) == 1:
+        return [reading for reading in readings if "its name shows it" in reading.reason]
+    if not readings:
         return [record]
-    return [_microdata(columns[leaf], "the counts are numbers of each record"), *found]
+    return [_microdata(columns[leaf], "the counts are numbers of each record"), *readings]
 
 
 def stand_once(file: TableFile, names: Sequence[str]) -> bool:
@@ -348,14 +351,14 @@ def read_counts(file: TableFile, names: Sequence[str]) -> NDArray[np.int64]:
     """The columns of counts, `(n_rows, n_names)`.
 
     Raises:
-        RecordsError: a value is no count; all of them are told.
+        RecordsError: a value is not a count; all such values are reported.
     """
     log = MistakeLog(file.path)
     parts = []
     first_row = 0
     for chunk in file.chunks(names):
         readers = (CountReader(name, file.text.decimal) for name in names)
-        parts.append(np.stack([one.read(chunk.column(one.column), first_row, log) for one in readers], axis=1))
+        parts.append(np.stack([reader.read(chunk.column(reader.column), first_row, log) for reader in readers], axis=1))
         first_row += chunk.num_rows
     log.raise_if_any()
     return np.concatenate(parts)

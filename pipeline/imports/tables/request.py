@@ -40,7 +40,7 @@ class TableRequest:
     Attributes:
         persons: the records.
         households: a table of households, with `key` in both.
-        key: the column that says which household a person belongs to; guessed where it is None.
+        key: the column that identifies a person's household; guessed where it is None.
         areas: the public list of all areas, or a lookup table of leaf codes and the levels above.
         geography: the columns of the levels, top first; guessed where it is empty.
         count: the column of counts, where a row is not one record; guessed where it is None.
@@ -75,13 +75,13 @@ class TableRequest:
         if self.grid is not None and (self.geography or self.levels):
             raise InputError("--grid: a grid makes the levels; leave out --geography and --levels")
         if both := [name for name in self.attributes if name in self.ignore]:
-            raise InputError(f"--attribute and --ignore: column {both[0]!r} stands in both; leave it out of one")
+            raise InputError(f"--attribute and --ignore: column {both[0]!r} is in both; leave it out of one")
 
     @property
     def asked(self) -> Asked:
-        """What is said about the reading."""
-        one = self.reading
-        return Asked(one.form, self.count or one.count, one.counts, one.people)
+        """What the user states about the reading."""
+        reading = self.reading
+        return Asked(reading.form, self.count or reading.count, reading.counts, reading.people)
 
 
 def parse_names(text: str | None) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ _SQLITE = (".sqlite", ".sqlite3")
 #: A file of either kind.
 _EITHER = ".db"
 _SQLITE_START = b"SQLite format 3\0"
-#: What a session is told first, so that no query changes anything; PostgreSQL knows it by an option.
+#: The first statement of a session, so that no query changes anything; PostgreSQL knows it by an option.
 _ONLY_READING = {
     "sqlite": "PRAGMA query_only = ON",
     "mysql": "SET SESSION TRANSACTION READ ONLY",
@@ -66,7 +66,7 @@ def fetch_sheet(source: str, sheet: str | None, target: Path) -> tuple[int, str]
     The first row that is not empty holds the names of the columns.
 
     Raises:
-        InputError: the library is not installed, the file is no workbook, or the sheet is not there or empty.
+        InputError: the library is not installed, the file is not a workbook, or the sheet is not there or empty.
     """
     try:
         import openpyxl
@@ -115,7 +115,7 @@ def _write_rows(place: str, rows: Iterator[list[str | None]], target: Path) -> i
 
 
 def fetch(source: str, query: str, target: Path) -> int:
-    """Write the result of a query, without reading it into memory at once; the number of rows.
+    """Write the result of a query, without reading all of it into memory; returns the number of rows.
 
     Args:
         source: a DuckDB or SQLite file, "duckdb:" for queries over files, or a URL that SQLAlchemy knows.
@@ -157,10 +157,10 @@ def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
         raise InputError(f"{source}: no such file; a DuckDB database is needed")
     try:
         with duckdb.connect(":memory:" if in_memory else source, read_only=not in_memory) as connection:
-            found: Any = connection.sql(query)
-            if found is None:
+            relation: Any = connection.sql(query)
+            if relation is None:
                 raise InputError(f"{describe_source(source)}: the query gives no rows; a SELECT is needed")
-            for batch in found.to_arrow_reader(_ROWS_AT_ONCE):
+            for batch in relation.to_arrow_reader(_ROWS_AT_ONCE):
                 yield _plain(batch)
     except (duckdb.OutOfMemoryException, pa.ArrowMemoryError):
         raise MemoryError from None
@@ -220,11 +220,11 @@ def _sql_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
             if (only_reading := _ONLY_READING.get(engine.dialect.name)) is not None:
                 connection.exec_driver_sql(only_reading)
             text = query.replace("%", "%%") if engine.dialect.paramstyle in ("format", "pyformat") else query
-            found = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(text)
-            if not found.returns_rows:
+            result = connection.execution_options(yield_per=_ROWS_AT_ONCE).exec_driver_sql(text)
+            if not result.returns_rows:
                 raise InputError(f"{name}: the query gives no rows; a SELECT is needed")
-            names = list(found.keys())
-            rows = iter(found)
+            names = list(result.keys())
+            rows = iter(result)
             while part := list(islice(rows, _ROWS_AT_ONCE)):
                 columns = [pa.array([_text(row[i]) for row in part], pa.string()) for i in range(len(names))]
                 yield pa.RecordBatch.from_arrays(columns, names=names)

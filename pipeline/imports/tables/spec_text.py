@@ -1,4 +1,4 @@
-"""The spec of a release of a table, with comments for who goes on editing it."""
+"""The spec of a release of a table, with comments for whoever edits it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GuessedUniverse:
         form: "microdata", "long" or "wide".
         count: the column of counts of the long form.
         cells: of the wide form.
-        left_out: columns that are no attributes, and why.
+        left_out: columns that are not attributes, and why.
         text: how the file is written.
         repeated: whether rows of the same cell are added up.
     """
@@ -49,20 +49,20 @@ A release spec for {source},
 written by `spinewise import table`. It runs as it is; read it before it does. What was guessed:
 """
 _AREAS_OF_RECORDS = """
-The list of areas was made from the records, and it is published with the release: that an area is in it says that
-somebody is there, and areas without records are missing. Put a public list of all areas in its place.
+The list of areas was made from the records, and it is published with the release: an area in it reveals that
+someone lives there, and areas without records are missing. Put a public list of all areas in its place.
 """
 _AREAS_GIVEN = "The public list of all areas, also the empty ones."
 _VALUES = """
-The values were found in the records, and they are published. Make them those of a public code list: add what nobody
-happens to have, and take out what gives somebody away. Their order is that of the histogram.
+The values were found in the records, and they are published. Make them those of a public code list: add values that
+no record has, and remove values that identify someone. Their order is that of the histogram.
 """
 _BUDGET = """
 What a release costs, in privacy loss: decide it before you look at any result. 1 is a start; more is more accurate.
 """
 _HOUSEHOLDS = """
 Households are a histogram of their own, measured in the same run with a budget of its own. A person's record and the
-household's are protected each by itself; what both say together costs the two budgets together.
+household's are protected separately; together they cost both budgets.
 """
 
 
@@ -75,16 +75,16 @@ def table_spec(
     areas_given: bool,
     persons: GuessedUniverse,
     households: GuessedUniverse | None,
-    told: Sequence[str],
+    messages: Sequence[str],
 ) -> str:
-    """The text of release.toml, which stands beside areas.parquet."""
-    lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in told)]
+    """The text of release.toml, which is written beside areas.parquet."""
+    lines = [commented(_HEAD.format(source=source)), *(commented(f"- {line}") for line in messages)]
     if query is not None:
         lines += ["# The query:", *(commented(f"    {line}") for line in query.strip().splitlines())]
     lines += ["", assigned("name", quoted(name), "names the release's folder"), ""]
-    lines += [commented(_BUDGET), "[privacy]", assigned("rho", quoted("1"), "exact numbers stand in quotes")]
+    lines += [commented(_BUDGET), "[privacy]", assigned("rho", quoted("1"), "exact numbers are written in quotes")]
     lines += [
-        assigned("neighbours", quoted("change-one"), "protected: what one record says"),
+        assigned("neighbours", quoted("change-one"), "protected: the content of one record"),
         commented('dataset = "..."   the ledger\'s name for these records; then the run is charged to it'),
         "",
         commented(_AREAS_GIVEN if areas_given else _AREAS_OF_RECORDS),
@@ -165,7 +165,7 @@ def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
         if (value := getattr(universe.text, name)) != getattr(PLAIN, name):
             lines.append(assigned(name, quoted(value), "how the file is written"))
     if universe.repeated:
-        lines.append(assigned("repeated", quoted("add"), "a cell may stand in several rows"))
+        lines.append(assigned("repeated", quoted("add"), "a cell may occur in several rows"))
     if universe.cells:
         lines.append("cells = [")
         for cell in universe.cells:
@@ -177,5 +177,5 @@ def _input(prefix: str, universe: GuessedUniverse) -> list[str]:
         if attribute.mapped:
             mapped = attribute.mapped if universe.form == "wide" else collapse_numbers(attribute.mapped)
             lines += ["", f"[{prefix}input.values.{key(attribute.name)}]{'':<6} # in the file = in the schema"]
-            lines += [assigned(found, quoted(value)) for found, value in mapped.items()]
+            lines += [assigned(text, quoted(value)) for text, value in mapped.items()]
     return lines

@@ -89,20 +89,31 @@ def find_sums(names: Sequence[str], counts: NDArray[np.int64]) -> Sums:
     order = {name: i for i, name in enumerate(names)}
     totals: dict[str, tuple[str, ...]] = {}
     for sets in classes:
-        alone = sorted((next(iter(one)) for one in sets if len(one) == 1), key=order.__getitem__)
-        several = sorted((_ordered(one, order) for one in sets if len(one) > 1), key=len, reverse=True)
+        alone = sorted(
+            (next(iter(combination)) for combination in sets if len(combination) == 1), key=order.__getitem__
+        )
+        several = sorted(
+            (_ordered(combination, order) for combination in sets if len(combination) > 1), key=len, reverse=True
+        )
         parts = several[0] if several else tuple(alone[:1])
         totals.update(dict.fromkeys(alone if several else alone[1:], parts))
-    inner = {name for sets in classes for one in sets for name in one if len(one) > 1}
+    inner = {name for sets in classes for combination in sets for name in combination if len(combination) > 1}
     groups = []
     for sets in classes:
-        alone = sorted((next(iter(one)) for one in sets if len(one) == 1), key=order.__getitem__)
+        alone = sorted(
+            (next(iter(combination)) for combination in sets if len(combination) == 1), key=order.__getitem__
+        )
         expanded = _expanded(sets, classes)
-        parts_of = [one for one in expanded if len(one) > 1 and not one & totals.keys()]
-        is_part = any(one < other for one in expanded for group in classes if group is not sets for other in group)
+        parts_of = [combination for combination in expanded if len(combination) > 1 and not combination & totals.keys()]
+        is_part = any(
+            combination < other for combination in expanded for group in classes if group is not sets for other in group
+        )
         if not parts_of or (alone and set(alone) <= inner) or (not alone and is_part):
             continue
-        partitions = sorted({_ordered(one, order) for one in parts_of}, key=lambda one: [order[name] for name in one])
+        partitions = sorted(
+            {_ordered(combination, order) for combination in parts_of},
+            key=lambda combination: [order[name] for name in combination],
+        )
         groups.append(SameTotal(tuple(alone), tuple(partitions)))
     return Sums(tuple(groups), totals)
 
@@ -123,16 +134,16 @@ def _joined(pairs: Sequence[tuple[frozenset[str], frozenset[str]]]) -> list[set[
 
 def _expanded(sets: set[frozenset[str]], classes: Sequence[set[frozenset[str]]]) -> set[frozenset[str]]:
     """The sets, and those with a part replaced by another set of the same sum."""
-    known = set(sets)
+    combinations = set(sets)
     waiting = list(sets)
-    while waiting and len(known) < _MOST_EXPANSIONS:
-        one = waiting.pop()
+    while waiting and len(combinations) < _MOST_EXPANSIONS:
+        combination = waiting.pop()
         for group in classes:
             for part in group:
-                if part < one:
+                if part < combination:
                     for other in group:
-                        new = (one - part) | other
-                        if other != part and not (one - part) & other and new not in known:
-                            known.add(new)
+                        new = (combination - part) | other
+                        if other != part and not (combination - part) & other and new not in combinations:
+                            combinations.add(new)
                             waiting.append(new)
-    return known
+    return combinations

@@ -1,4 +1,4 @@
-"""A table's file and how it is written, so that nobody who reads it has to know."""
+"""A table's file and its format, so that readers need not know the format."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class TableFile:
     def __str__(self) -> str:
         return str(self.path)
 
-    def names(self, what: str = "the file of the records") -> tuple[str, ...]:
+    def names(self, label: str = "the file of the records") -> tuple[str, ...]:
         """The columns, in the file's order."""
-        return column_names(self.path, what=what, text=self.text)
+        return column_names(self.path, label=label, text=self.text)
 
     def chunks(self, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The columns, chunk by chunk.
 
         Raises:
-            RecordsError: the file cannot be read, or a column is not there or there twice.
+            RecordsError: the file cannot be read, or a column is missing or occurs twice.
         """
         yield from open_records(self.path, names, CHUNK_ROWS, text=self.text).chunks()
 

@@ -1,1 +1,1 @@
-"""From mechanisms to the statements that are made of them."""
+"""From mechanisms to privacy statements."""

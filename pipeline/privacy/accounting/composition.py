@@ -1,7 +1,7 @@
 """Other ways to count what several mechanisms cost together, for comparison; and what a budget means for a group.
 
 A release states the least of the bounds that are sound for its mechanisms (`statements`); these show what the others
-would have said. Sequential composition over levels and queries and parallel composition over the disjoint geounits of a
+would state. Sequential composition over levels and queries and parallel composition over the disjoint geounits of a
 level are not here: the first is the sum of rho or epsilon, the second is in `mechanisms.MOVED`.
 """
 
@@ -85,12 +85,12 @@ def gaussian_epsilon(rho: Fraction, delta: Fraction) -> float:
         lower = epsilon + special.log_ndtr(-shift / 2 - epsilon / shift)
         return float(math.inf if lower >= upper else -(upper + math.log1p(-math.exp(lower - upper))))
 
-    low, high, wanted = 0.0, zcdp_epsilon_textbook(rho, delta), _surprise(delta)
-    if surprise(low) >= wanted:
+    low, high, target = 0.0, zcdp_epsilon_textbook(rho, delta), _surprise(delta)
+    if surprise(low) >= target:
         return 0.0
     for _ in range(200):
         middle = (low + high) / 2
-        low, high = (middle, high) if surprise(middle) < wanted else (low, middle)
+        low, high = (middle, high) if surprise(middle) < target else (low, middle)
     return high
 
 

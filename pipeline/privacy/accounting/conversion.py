@@ -54,7 +54,7 @@ def zcdp_epsilon(rho: Fraction | float, delta: Fraction | float) -> float:
 
 
 def zcdp_epsilon_textbook(rho: Fraction | float, delta: Fraction | float) -> float:
-    """rho + 2 sqrt(rho ln(1 / delta)), rounded up (Bun and Steinke 2016, proposition 1.3).
+    """The epsilon rho + 2 sqrt(rho ln(1 / delta)), rounded up (Bun and Steinke 2016, proposition 1.3).
 
     Simpler and larger than `zcdp_epsilon`; for comparison with statements that were computed so.
 

@@ -29,14 +29,18 @@ class Cost(Protocol):
     """What a mechanism costs when `moved` of the numbers that it is used on move by one."""
 
     @property
-    def name(self) -> MechanismName: ...
+    def name(self) -> MechanismName:
+        """What specs and manifests call the mechanism."""
 
     @property
-    def scale(self) -> Fraction: ...
+    def scale(self) -> Fraction:
+        """The parameter of the mechanism, exact."""
 
-    def rho(self, moved: int) -> Fraction: ...
+    def rho(self, moved: int) -> Fraction:
+        """The zCDP loss of one use in which `moved` numbers move by 1."""
 
-    def epsilon(self, moved: int) -> Fraction | None: ...
+    def epsilon(self, moved: int) -> Fraction | None:
+        """The pure loss of one use in which `moved` numbers move by 1; None without a pure guarantee."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +69,11 @@ class DiscreteGaussian:
 
     @property
     def noise(self) -> NoiseSpec:
+        """The noise as files state it."""
         return NoiseSpec("discrete_gaussian", self.scale)
 
     def rho(self, moved: int) -> Fraction:
+        """The loss rho = m / (2 sigma^2) for m numbers that move by 1."""
         return moved / (2 * self.scale)
 
     def epsilon(self, moved: int) -> Fraction | None:  # noqa: ARG002
@@ -103,12 +109,15 @@ class DiscreteLaplace:
 
     @property
     def noise(self) -> NoiseSpec:
+        """The noise as files state it."""
         return NoiseSpec("discrete_laplace", self.scale)
 
     def rho(self, moved: int) -> Fraction:
+        """The loss rho = m / (2 b^2) for m numbers that move by 1 (Bun and Steinke 2016, proposition 1.4)."""
         return moved / (2 * self.scale**2)
 
     def epsilon(self, moved: int) -> Fraction:
+        """The loss epsilon = m / b for m numbers that move by 1."""
         return moved / self.scale
 
     def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
@@ -130,5 +139,5 @@ def mechanism(name: str, scale: Fraction) -> DiscreteGaussian | DiscreteLaplace 
     kind = MECHANISMS.get(name)  # type: ignore[call-overload]
     if kind is None:
         raise InputError(f"mechanism: found {name!r}; allowed are {', '.join(MECHANISMS)}")
-    found: DiscreteGaussian | DiscreteLaplace | Exponential = kind(scale)
-    return found
+    instance: DiscreteGaussian | DiscreteLaplace | Exponential = kind(scale)
+    return instance

@@ -94,11 +94,11 @@ def _counted(uses: Iterable[tuple[Use, int]]) -> tuple[tuple[Use, int], ...]:
 def _epsilon(counts: tuple[tuple[Use, int], ...], step: float, delta: Fraction) -> float:
     composed: PrivacyLossDistribution | None = None
     for use, times in counts:
-        one = _loss(use, step).self_compose(times, tail_mass_truncation=_TRUNCATED)
-        composed = one if composed is None else composed.compose(one, tail_mass_truncation=_TRUNCATED)
+        single = _loss(use, step).self_compose(times, tail_mass_truncation=_TRUNCATED)
+        composed = single if composed is None else composed.compose(single, tail_mass_truncation=_TRUNCATED)
     assert composed is not None, "no uses"
-    found = float(composed.get_epsilon_for_delta(_allowance(delta)))
-    return math.nextafter(found * (1 + 1e-9), math.inf)
+    epsilon = float(composed.get_epsilon_for_delta(_allowance(delta)))
+    return math.nextafter(epsilon * (1 + 1e-9), math.inf)
 
 
 def _allowance(delta: Fraction) -> float:

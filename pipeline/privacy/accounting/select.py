@@ -32,7 +32,7 @@ class Select:
     The loss of a version is how many people the population lacks, or has too many, for that version to be the most
     detailed one supported. One person more or less moves it by at most 1, and moves it in one geounit; a changed record
     that leaves one geounit for another moves it in two. So `mechanisms.MOVED` holds for it as for noise, and a choice
-    costs what `Exponential` says. The chance that one of the k versions whose loss is t or more is chosen is at most
+    costs what `Exponential` states. The chance that one of the k versions whose loss is t or more is chosen is at most
     k exp(-epsilon t / 2).
 
     Attributes:
@@ -41,7 +41,7 @@ class Select:
         epsilon: of the mechanism, exact.
 
     Raises:
-        InputError: a name is not usable or there twice, the populations do not rise from 0, or epsilon is not above 0.
+        InputError: a name is not usable or occurs twice, the populations do not rise from 0, or epsilon is not above 0.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Select:
 
     @property
     def mechanism(self) -> Exponential:
+        """The exponential mechanism that chooses."""
         return Exponential(self.epsilon)
 
     @property
@@ -108,7 +109,9 @@ def affordable_epsilon(framework: Framework, amount: Fraction, neighbours: Neigh
     `amount`. With framework "pure", epsilon = amount / m.
 
     Args:
+        framework: "zcdp" or "pure".
         amount: rho or epsilon, above 0.
+        neighbours: which inputs are neighbours, and so how far losses move.
 
     Raises:
         InputError: with rho, it does not pay for a millionth.

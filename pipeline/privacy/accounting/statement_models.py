@@ -23,7 +23,7 @@ class Statement(_Model):
         zcdp: the bound from rho; None in the pure framework.
         losses: the bound from the distribution of the privacy loss, two numbers moved in each query; None where it is
             not computed (pure framework, groups, and what `pld.pld_epsilon` leaves out).
-        words: the promise in words.
+        words: the guarantee as text.
     """
 
     about: Literal["record", "attribute", "place", "group"]

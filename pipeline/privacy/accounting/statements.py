@@ -1,6 +1,6 @@
 """What a release promises, in figures: about a record, an attribute of it, where in an area it lies, a household.
 
-Each statement bounds what the measurements of one universe, all together, can tell about the difference named. Only
+Each statement bounds what the measurements of one universe, all together, can reveal about the difference named. Only
 those measurements count whose answers that difference can move:
 
 - a record (other values, or there or not, as the neighbours are): all of them;
@@ -138,7 +138,7 @@ def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
     chosen = choices_of(universe)
     shares = [level.share for level in levels]
     names = [level.level for level in levels]
-    seen = {
+    parts_of = {
         name: [
             sum(
                 (m.share for m in level.queries if any(g != m.query.groups[i][0] for g in m.query.groups[i])),
@@ -153,7 +153,7 @@ def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
         attributes={
             name: per_share * _most_on_queries(shares, parts)
             + account.cost((m.use, _MOVES) for m in chosen if name in m.attributes)
-            for name, parts in seen.items()
+            for name, parts in parts_of.items()
         },
         places={
             level: per_share * sum(shares[i + 1 :], Fraction(0))
@@ -164,19 +164,20 @@ def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
     )
 
 
-def _most_on_queries(shares: Sequence[Fraction], seen: Sequence[Fraction]) -> Fraction:
+def _most_on_queries(shares: Sequence[Fraction], moved: Sequence[Fraction]) -> Fraction:
     """The largest part of the budget that any path spends on some queries.
 
     Args:
         shares: of each level, top first.
-        seen: the part of each level's share that goes to these queries.
+        moved: the part of each level's share that goes to these queries.
     """
     levels = [number for number, share in enumerate(shares) if share]
     best = [Fraction(0)] * (len(levels) + 1)
     for first in range(len(levels) - 1, -1, -1):
         chains = range(first + 1, len(levels) + 1)
         best[first] = max(
-            sum((shares[n] for n in levels[first:end]), Fraction(0)) * seen[levels[first]] + best[end] for end in chains
+            sum((shares[n] for n in levels[first:end]), Fraction(0)) * moved[levels[first]] + best[end]
+            for end in chains
         )
     return best[0]
 
@@ -190,27 +191,27 @@ class _Account:
         self.delta = delta if self.zcdp else Fraction(0)
 
     def statement(
-        self, about: Literal["record", "attribute", "place"], of: str, spent: _Spent, words: str
+        self, about: Literal["record", "attribute", "place"], of: str, spent: _Spent, sentence: str
     ) -> Statement:
         """Of uses by the distribution of losses and by rho; of an amount by that alone."""
         uses = None if isinstance(spent, Fraction) else spent
         budget = spent if isinstance(spent, Fraction) else self.cost(spent)
         if not self.zcdp:
-            return self._made(about, of, budget, None, None, words)
+            return self._made(about, of, budget, None, None, sentence)
         losses = None if uses is None else pld_epsilon(uses, self.delta)
-        return self._made(about, of, budget, zcdp_epsilon(budget, self.delta), losses, words)
+        return self._made(about, of, budget, zcdp_epsilon(budget, self.delta), losses, sentence)
 
     def cost(self, uses: Iterable[tuple[Use, int]]) -> Fraction:
-        """rho or epsilon of uses on so many numbers (or geounits) that move."""
+        """The cost, rho or epsilon, of uses on so many numbers (or geounits) that move."""
         if self.zcdp:
             return sum((use.rho(moved) for use, moved in uses), Fraction(0))
         return sum((use.epsilon(moved) or Fraction(0) for use, moved in uses), Fraction(0))
 
-    def group(self, budget: Fraction, size: int, words: str) -> Statement:
+    def group(self, budget: Fraction, size: int, sentence: str) -> Statement:
         """From rho alone: which of the group's possible shifts has the worst distribution of losses is not known."""
         enlarged = group_budget(self.framework, budget, size)
         zcdp = zcdp_epsilon(enlarged, self.delta) if self.zcdp else None
-        return self._made("group", str(size), enlarged, zcdp, None, words)
+        return self._made("group", str(size), enlarged, zcdp, None, sentence)
 
     def comparison(self, uses: Sequence[Use], moved: int) -> Comparison | None:
         if not self.zcdp:
@@ -219,12 +220,12 @@ class _Account:
         rhos = [use.rho(moved) for use in uses]
         rho = sum(rhos, Fraction(0))
         all_gaussian = len(gaussians) == len(uses)
-        one = one_number_epsilon([(use, moved) for use in gaussians], self.delta) if all_gaussian else None
+        epsilon = one_number_epsilon([(use, moved) for use in gaussians], self.delta) if all_gaussian else None
         return Comparison(
             basic=_up(basic_epsilon(rhos, self.delta)),
             advanced=_up(advanced_epsilon(rhos, self.delta)),
             moments=_up(moments_epsilon(rho, self.delta)),
-            one_number=None if one is None else _up(one),
+            one_number=None if epsilon is None else _up(epsilon),
             gaussian=_up(gaussian_epsilon(rho, self.delta)),
         )
 
@@ -235,7 +236,7 @@ class _Account:
         budget: Fraction,
         zcdp: float | None,
         losses: float | None,
-        words: str,
+        sentence: str,
     ) -> Statement:
         bounds = [bound for bound in (zcdp, losses) if bound is not None]
         epsilon = _up(min(bounds) if bounds else budget)
@@ -247,7 +248,7 @@ class _Account:
             epsilon=epsilon,
             zcdp=None if zcdp is None else _up(zcdp),
             losses=None if losses is None else _up(losses),
-            words=f"{words}: epsilon = {epsilon}{at}",
+            words=f"{sentence}: epsilon = {epsilon}{at}",
         )
 
 

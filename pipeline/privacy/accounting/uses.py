@@ -1,6 +1,7 @@
 """Which mechanisms a universe uses: every query at every level with its noise.
 
-The privacy code imports nothing of the pipeline: what is needed of a `pipeline.model.universe.Universe` stands here.
+The privacy code imports nothing of the pipeline: it declares here what it needs of a
+`pipeline.model.universe.Universe`.
 """
 
 from __future__ import annotations
@@ -72,29 +73,50 @@ class _Schema(Protocol):
 
 
 class UniverseLike(Protocol):
-    """A universe, as far as its privacy goes."""
+    """The part of a universe that its privacy depends on."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The companion's name; "" for the release's own universe."""
+
     @property
-    def schema(self) -> _Schema: ...
+    def schema(self) -> _Schema:
+        """The attributes of a record."""
+
     @property
-    def strategy(self) -> _Strategy: ...
+    def strategy(self) -> _Strategy:
+        """What is measured at each level, with what share."""
+
     @property
-    def framework(self) -> Framework: ...
+    def framework(self) -> Framework:
+        """Which loss adds up: "zcdp" or "pure"."""
+
     @property
-    def budget(self) -> Fraction: ...
+    def budget(self) -> Fraction:
+        """The whole budget, rho or epsilon, exact."""
+
     @property
-    def strategy_budget(self) -> Fraction: ...
+    def strategy_budget(self) -> Fraction:
+        """The budget without that of the selections, exact."""
+
     @property
-    def selections(self) -> Sequence[_Selection]: ...
+    def selections(self) -> Sequence[_Selection]:
+        """The tables whose detail is chosen privately."""
+
     @property
-    def delta(self) -> Fraction: ...
+    def delta(self) -> Fraction:
+        """The delta of the (epsilon, delta) statement; 0 with framework "pure"."""
+
     @property
-    def neighbours(self) -> Neighbours: ...
+    def neighbours(self) -> Neighbours:
+        """Which inputs are neighbours: "change-one" or "add-remove"."""
+
     @property
-    def bypass(self) -> bool: ...
-    def privacy_fingerprint(self) -> str: ...
+    def bypass(self) -> bool:
+        """Whether geounits without siblings are measured by the geounit above."""
+
+    def privacy_fingerprint(self) -> str:
+        """SHA-256 over all that the distribution of the noise depends on."""
 
 
 @dataclass(frozen=True)
@@ -118,27 +140,33 @@ class Measurement:
 
 def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
     """Every query at every level with its noise, computed from the budget and the shares as measuring does."""
-    found = []
+    measurements = []
     budget = universe.strategy_budget
     for level in universe.strategy.levels:
         for measured in level.queries:
             noise = noise_for(universe.framework, budget, level.share, measured.share, universe.neighbours)
             use = mechanism(noise.mechanism, noise.scale)
             attributes = _attributes(universe, measured.query)
-            found.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))
-    return tuple(found)
+            measurements.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))
+    return tuple(measurements)
 
 
 def choices_of(universe: UniverseLike) -> tuple[Measurement, ...]:
     """Every private choice, and after each the noise on what was chosen."""
-    found = []
-    for one in universe.selections:
-        select, finest, use = one.select, one.versions[-1], mechanism(one.noise.mechanism, one.noise.scale)
-        found.append(Measurement(one.level, select.stream_name, frozenset(), 1, select.mechanism))
-        found.append(Measurement(one.level, select.measured_name, _attributes(universe, finest), finest.size, use))
-    return tuple(found)
+    measurements = []
+    for selection in universe.selections:
+        select, finest, use = (
+            selection.select,
+            selection.versions[-1],
+            mechanism(selection.noise.mechanism, selection.noise.scale),
+        )
+        measurements.append(Measurement(selection.level, select.stream_name, frozenset(), 1, select.mechanism))
+        measurements.append(
+            Measurement(selection.level, select.measured_name, _attributes(universe, finest), finest.size, use)
+        )
+    return tuple(measurements)
 
 
 def _attributes(universe: UniverseLike, query: _Query) -> frozenset[str]:
-    kept = zip(universe.schema.names, query.groups, strict=True)
-    return frozenset(name for name, groups in kept if any(g != groups[0] for g in groups))
+    groupings = zip(universe.schema.names, query.groups, strict=True)
+    return frozenset(name for name, groups in groupings if any(g != groups[0] for g in groups))

@@ -21,12 +21,15 @@ def charge_for(
     level_sizes: Mapping[str, int],
     choosing: Mapping[str, int] | None = None,
 ) -> Charge:
-    """What a ledger is to be asked for before anything of the universe is measured.
+    """The charge that a ledger must accept before anything of the universe is measured.
 
     Args:
+        universe: what is measured.
         dataset: the ledger's name for what the universe's records are about.
+        release: the release's name.
         key: the run's master key.
         input_fingerprint: of the universe's confidential histogram, keyed with it.
+        spine_fingerprint: of the public spine.
         level_sizes: number of geounits of each level that are measured. Where others are bypassed, their share of the
             budget is spent above, and what is charged is the cost of a path on which none is: all cost the same.
         choosing: number of all geounits of each level, since none is bypassed by a choice; default: `level_sizes`.

@@ -1,7 +1,7 @@
 """What the ledger holds: frozen events, each sealed with the hash of the one before, and the budgets they add up to.
 
 The events are all there is; what a dataset has spent is found by going through them (`replay`), which checks every one
-on the way. So nothing is charged in a ledger that was tampered with, and an exported ledger can be checked by anybody.
+on the way. So nothing is charged in a ledger that was tampered with, and an exported ledger can be checked by anyone.
 
 A chain of hashes shows any change to an event, and any event left out, put in or moved. It does not show that the
 last events are missing, nor that all of it was written anew: the note that each run's directory keeps (`ledger_notes`)
@@ -33,7 +33,7 @@ _SEAL: Final = "spinewise ledger event 1"
 
 
 class LedgerError(SpinewiseError):
-    """The ledger cannot be used, or is not what it should be."""
+    """The ledger cannot be used, or is damaged."""
 
 
 @dataclass(frozen=True, order=True)
@@ -63,7 +63,7 @@ class Event:
         kind: `open` or `close` a dataset; `charge` it for one mechanism group of a run, before anything is drawn;
             `commit`: the run has drawn all that it was charged for.
         time: of the event, UTC, ISO 8601.
-        population: in words, who the dataset is about.
+        population: a description of the people in the dataset.
         framework: the budget is rho ("zcdp") or epsilon ("pure").
         budget: of an `open`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
         run: fingerprint of what determines the noise; see `ledger.RunFingerprint`.
@@ -92,15 +92,17 @@ class Event:
     hash: str = ""
 
     def computed_hash(self) -> str:
+        """The SHA-256 in hexadecimal that the event should have, over all its other fields."""
         content = [_SEAL, *(getattr(self, f.name) for f in fields(self) if f.name != "hash")]
         return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
 
     def group(self) -> Group:
-        """What a `charge` is for; LedgerError if it does not say so properly."""
-        made = mechanism(self.mechanism, _exact(self.scale, "scale"))
-        return Group(self.level, self.query, made.name, made.scale, self.count)
+        """What a `charge` is for; LedgerError if its fields do not state that properly."""
+        drawn = mechanism(self.mechanism, _exact(self.scale, "scale"))
+        return Group(self.level, self.query, drawn.name, drawn.scale, self.count)
 
     def as_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
         return asdict(self)
 
 
@@ -132,10 +134,12 @@ class DatasetState:
 
     @property
     def left(self) -> Fraction:
+        """The budget that is not spent, rho or epsilon, exact."""
         return self.budget - self.spent
 
     @property
     def unit(self) -> str:
+        """What the budget is measured in: "rho" or "epsilon"."""
         return "rho" if self.framework == "zcdp" else "epsilon"
 
 
@@ -157,10 +161,11 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:
-    """The datasets as the events leave them, by name; and what is wrong with the events, a sentence each.
+    """The datasets as the events leave them, by name; and the problems of the events, a sentence each.
 
     Args:
         ledger: the ledger's id, with which the chain begins.
+        events: all events of the ledger, in order.
     """
     datasets: dict[str, DatasetState] = {}
     problems: list[str] = []
@@ -178,8 +183,8 @@ def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState
         try:
             _APPLY[event.kind](datasets, event)
         except (KeyError, ValueError, TypeError, SpinewiseError) as error:
-            what = f"{event.kind!r} is no kind of event" if event.kind not in _KINDS else str(error)
-            problems.append(f"event {event.number}: {what}")
+            problem = f"{event.kind!r} is not a kind of event" if event.kind not in _KINDS else str(error)
+            problems.append(f"event {event.number}: {problem}")
     return datasets, problems
 
 
@@ -240,14 +245,14 @@ def exact_text(value: Fraction) -> str:
     return str(value)
 
 
-def _exact(text: str, what: str) -> Fraction:
+def _exact(text: str, label: str) -> Fraction:
     """The fraction of a text as `exact_text` writes it; LedgerError for any other."""
     try:
         value = Fraction(text)
     except (ValueError, ZeroDivisionError):
         value = None
     if value is None or exact_text(value) != text:
-        raise LedgerError(f"has the {what} {text!r}, which is no exact fraction in lowest terms")
+        raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
     return value
 
 

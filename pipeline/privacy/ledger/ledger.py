@@ -57,6 +57,7 @@ class OverspentError(BudgetRefusedError):
 
     @property
     def left(self) -> Fraction:
+        """The budget that is not spent, rho or epsilon, exact."""
         return self.total - self.spent
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -84,10 +85,12 @@ class RunFingerprint:
         Args:
             key: the run's master key; its commitment goes in.
             input_fingerprint: of the confidential histogram, keyed with the master key.
-            spine_fingerprint, privacy_fingerprint: these three are the context that its stream keys are derived from.
+            spine_fingerprint: of the public spine.
+            privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
+                the stream keys are derived from.
 
         Raises:
-            InputError: the key is a test key, whose noise anybody can compute.
+            InputError: the key is a test key, whose noise anyone can compute.
         """
         if key.insecure:
             raise InputError(
@@ -157,6 +160,7 @@ class Ledger:
         return cls(Store.open(url, create=create))
 
     def close(self) -> None:
+        """Close the connection to the ledger's store."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -190,12 +194,14 @@ class Ledger:
         return "\n".join(lines if len(lines) > 1 else [*lines, "  no dataset yet"])
 
     def open_dataset(self, name: str, *, population: str, framework: str, budget: Fraction, neighbours: str) -> Head:
-        """Give a dataset its budget, once and for all.
+        """Give a dataset its budget, which never changes.
 
         Args:
-            population: in words, who is in it and as of when.
+            name: what specs call the dataset.
+            population: a description of the people in it, and the date.
             framework: "zcdp" (the budget is rho) or "pure" (epsilon).
             budget: above 0, exact.
+            neighbours: "change-one" or "add-remove".
 
         Raises:
             InputError: a value is not allowed, or there is a dataset of that name.
@@ -203,7 +209,7 @@ class Ledger:
         if not _NAME.fullmatch(name):
             raise InputError(f"ledger: {name!r} cannot name a dataset; allowed are letters, digits, _ - and . (to 100)")
         if not population.strip():
-            raise InputError(f"ledger: the dataset {name!r} needs its population in words")
+            raise InputError(f"ledger: the dataset {name!r} needs a description of its population")
         if framework not in FRAMEWORKS or neighbours not in NEIGHBOURS:
             raise InputError(
                 f"ledger: found the framework {framework!r} and the neighbours {neighbours!r}; allowed are "
@@ -225,7 +231,7 @@ class Ledger:
             return self._head([writing.add(opened)])
 
     def reserve(self, *charges: Charge, noted: Iterable[Head] = ()) -> Reservation:
-        """Charge a run for all that it is going to draw, all or nothing; nothing may be drawn before this returns.
+        """Charge a run for everything that it will draw, all or nothing; nothing may be drawn before this returns.
 
         A charge to a run that was charged for the same before costs nothing, in a closed dataset too.
 
@@ -234,7 +240,7 @@ class Ledger:
             noted: what run directories remember of the ledger (`read_notes`); it must be in it.
 
         Raises:
-            OverspentError: a dataset has not enough left.
+            OverspentError: a dataset does not have enough left.
             BudgetRefusedError: a dataset is closed.
             InputError: there is no such dataset, its neighbours are others, or a mechanism has no cost in its unit.
             LedgerError: the ledger is damaged or was put back, or the run was charged for something else before.
@@ -314,22 +320,22 @@ class Ledger:
                 f"ledger: the dataset {state.name!r} is for neighbours {state.neighbours!r}, the run for "
                 f"{charge.neighbours!r}; they must be the same"
             )
-        if known := state.runs.get(charge.run.text):
-            if not same_groups(known, charge.groups):
+        if recorded := state.runs.get(charge.run.text):
+            if not same_groups(recorded, charge.groups):
                 raise LedgerError(
                     f"ledger {self.place}: this run was charged to {state.name!r} before, for other measurements than "
                     "these; the same fingerprint cannot stand for both"
                 )
             return
         costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in charge.groups]
-        asked = sum((cost for _, cost in costs), Fraction(0))
+        cost_of_run = sum((cost for _, cost in costs), Fraction(0))
         if state.closed:
             raise BudgetRefusedError(
                 f"ledger: the dataset {state.name!r} is closed: asked for {state.unit} = "
-                f"{amount_text(asked, up=True)}, refused; nothing was charged or drawn"
+                f"{amount_text(cost_of_run, up=True)}, refused; nothing was charged or drawn"
             )
-        if state.spent + asked > state.budget:
-            raise OverspentError(state.name, state.unit, state.budget, state.spent, asked)
+        if state.spent + cost_of_run > state.budget:
+            raise OverspentError(state.name, state.unit, state.budget, state.spent, cost_of_run)
         for group, cost in costs:
             event = writing.add(
                 _event(
@@ -347,7 +353,7 @@ class Ledger:
                 )
             )
             state.runs.setdefault(charge.run.text, []).append(event)
-        state.spent += asked
+        state.spent += cost_of_run
 
     def _checked(self, writing: Writing) -> dict[str, DatasetState]:
         return self._replayed(writing.events)
@@ -361,9 +367,9 @@ class Ledger:
 
     def _dataset(self, datasets: dict[str, DatasetState], name: str) -> DatasetState:
         if name not in datasets:
-            known = ", ".join(sorted(datasets)) or "none"
+            names = ", ".join(sorted(datasets)) or "none"
             raise InputError(
-                f"ledger {self.place}: there is no dataset {name!r}; it has {known}: `spinewise ledger open` makes one"
+                f"ledger {self.place}: there is no dataset {name!r}; it has {names}: `spinewise ledger open` makes one"
             )
         return datasets[name]
 

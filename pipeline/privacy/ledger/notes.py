@@ -45,10 +45,10 @@ def note_event(folder: Path, head: Head) -> None:
     Raises:
         LedgerError: the note cannot be written, or one of another ledger is there.
     """
-    found = read_note(folder)
-    if found is not None and found.ledger != head.ledger:
-        raise LedgerError(_other_ledger(folder, found, head.ledger))
-    if found is not None and found.number >= head.number:
+    note = read_note(folder)
+    if note is not None and note.ledger != head.ledger:
+        raise LedgerError(_other_ledger(folder, note, head.ledger))
+    if note is not None and note.number >= head.number:
         return
     path = folder / NOTE_NAME
     try:
@@ -83,25 +83,26 @@ def read_note(folder: Path) -> Head | None:
         raise LedgerError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError):
         pass
-    raise LedgerError(f"{path} is damaged: it does not say which event of the ledger was the last")
+    raise LedgerError(f"{path} is damaged: it does not state which event of the ledger was the last")
 
 
 def read_notes(root: Path, ledger: str = "") -> dict[Path, Head]:
     """The notes of all runs below `root`: of itself and of the folders in it, by the run's folder.
 
-    Folders of other people's runs, which cannot be read, are passed over.
+    Folders of other people's runs, which cannot be read, are skipped.
 
     Args:
+        root: a folder of runs, or a run's own folder.
         ledger: only notes of this one; of every ledger if empty.
     """
     folders = [root, *sorted(child for child in root.iterdir() if child.is_dir())] if root.is_dir() else []
     readable = [folder for folder in folders if os.access(folder / "restricted", os.R_OK | os.X_OK)]
-    found = {folder: read_note(folder / "restricted") for folder in readable}
-    return {folder: head for folder, head in found.items() if head is not None and ledger in ("", head.ledger)}
+    notes = {folder: read_note(folder / "restricted") for folder in readable}
+    return {folder: head for folder, head in notes.items() if head is not None and ledger in ("", head.ledger)}
 
 
 def check_noted(ledger: str, events: Sequence[Event], noted: Iterable[Head]) -> None:
-    """Check that the events are those that were noted, or go on from them.
+    """Check that the events are those that were noted, or continue them.
 
     Raises:
         LedgerError: they do not: the ledger was put back, or is another one.

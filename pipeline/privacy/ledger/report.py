@@ -1,4 +1,4 @@
-"""What a dataset has spent, told: exact amounts, what they mean as epsilon, and the runs; and the ledger as a file."""
+"""What a dataset has spent: exact amounts, the epsilon that they imply, and the runs; and the ledger as a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
 
     The least of the bound from rho and that from the distribution of the privacy loss; in the pure framework the sum of
     the epsilons, which holds at delta = 0 already. Where a run bypassed geounits, the bound from rho: the distribution
-    depends on how the budget of a path is cut, and its charges tell that of one path only.
+    depends on how the budget of a path is cut, and its charges describe that of one path only.
     """
     if state.framework == "pure":
         return float(state.spent)
@@ -89,7 +89,7 @@ def check_export(path: Path) -> tuple[int, list[str]]:
     """How many events an exported ledger has, and what is wrong with it, a sentence each.
 
     Raises:
-        InputError: the file is no exported ledger.
+        InputError: the file is not an exported ledger.
     """
     names = {field.name for field in fields(Event)}
     try:
@@ -104,4 +104,4 @@ def check_export(path: Path) -> tuple[int, list[str]]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is no exported ledger: {error}") from error
+        raise InputError(f"{path} is not an exported ledger: {error}") from error

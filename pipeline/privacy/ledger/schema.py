@@ -2,7 +2,7 @@
 
 Version n is made from version n - 1 by the n-th of `MIGRATIONS`, plain statements that are never edited once released;
 version 1 is made from nothing. All that are needed run in one transaction (both databases can roll back a change of
-tables), so that a ledger is at one version or another and never between. Events are never rewritten: their hashes
+tables), so that a ledger is at one version or another and never in between. Events are never rewritten: their hashes
 would not fit.
 """
 
@@ -73,14 +73,14 @@ def version(connection: sa.Connection) -> int:
     """Of the tables there; 0 where there are none. LedgerError if it is newer than this software."""
     if not sa.inspect(connection).has_table("ledger_about"):
         return 0
-    found = connection.execute(sa.text("SELECT version FROM ledger_about")).scalars().all()
-    if len(found) != 1:
-        raise LedgerError(f"the ledger is damaged: ledger_about has {len(found)} rows, one is needed")
-    if found[0] > newest():
+    versions = connection.execute(sa.text("SELECT version FROM ledger_about")).scalars().all()
+    if len(versions) != 1:
+        raise LedgerError(f"the ledger is damaged: ledger_about has {len(versions)} rows, one is needed")
+    if versions[0] > newest():
         raise LedgerError(
-            f"the ledger has version {found[0]}; this software knows versions up to {newest()}: use a newer one"
+            f"the ledger has version {versions[0]}; this software knows versions up to {newest()}: use a newer one"
         )
-    return int(found[0])
+    return int(versions[0])
 
 
 def identity(connection: sa.Connection) -> str:
@@ -92,6 +92,8 @@ def migrate(connection: sa.Connection, old: int, ledger: str) -> None:
     """Bring the tables from version `old` to the newest.
 
     Args:
+        connection: within a transaction.
+        old: the version of the tables, 0 if there are none.
         ledger: the id, if the ledger is made now.
     """
     for number in range(old, newest()):
@@ -102,7 +104,7 @@ def migrate(connection: sa.Connection, old: int, ledger: str) -> None:
 
 
 def guards(connection: sa.Connection) -> set[str]:
-    """The guards that are there and on."""
+    """The guards that exist and are enabled."""
     if connection.dialect.name == "sqlite":
         query = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'ledger_events'"
     else:

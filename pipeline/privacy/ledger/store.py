@@ -34,8 +34,8 @@ _EVENTS: Final = sa.table("ledger_events", *(sa.column(name) for name in _COLUMN
 
 def default_url() -> str:
     """`SPINEWISE_LEDGER` if it is set, else a file of the user's state directory (XDG base directory specification)."""
-    if given := os.environ.get(ENVIRONMENT):
-        return given
+    if url := os.environ.get(ENVIRONMENT):
+        return url
     folder = os.environ.get("XDG_STATE_HOME", "")
     state = Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state"
     return str(state / "spinewise" / "ledger.sqlite")
@@ -81,6 +81,7 @@ class Store:
         """The ledger at `url`; see `ledger_url` and `default_url`. One of an older version is brought up to date.
 
         Args:
+            url: of the database, or the path of a SQLite file; None for the default.
             create: make it if there is none.
 
         Raises:
@@ -106,6 +107,7 @@ class Store:
         return store
 
     def close(self) -> None:
+        """Close the connections to the database."""
         self._engine.dispose()
 
     def read(self) -> list[Event]:
@@ -115,24 +117,24 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[Writing]:
-        """One transaction with all events in view and nobody else writing; an error in the block undoes it."""
+        """One transaction with all events in view and no other writer; an error in the block undoes it."""
         with self._connected(writes=True) as connection:
             yield Writing(connection, _read(connection), self.ledger)
 
     def guards_missing(self) -> list[str]:
         """What should keep the table from being changed and is not there, a sentence each."""
         with self._connected(writes=False) as connection:
-            found = ledger_schema.guards(connection)
+            present = ledger_schema.guards(connection)
         return [
             f"the table has lost its guard {name!r}, which keeps events from being changed or removed"
             for name in ledger_schema.GUARDS
-            if name not in found
+            if name not in present
         ]
 
     def _migrate(self) -> None:
         """To the newest version, in one transaction that keeps every event, or fails and changes nothing."""
         with self._connected(writes=True) as connection:
-            old = ledger_schema.version(connection)  # again, now that nobody else is at it
+            old = ledger_schema.version(connection)  # again, now that no other process is writing
             before = _read(connection) if old else []
             ledger_schema.migrate(connection, old, secrets.token_hex(32))
             after = _read(connection)
@@ -204,7 +206,7 @@ def _engine(url: sa.URL, *, create: bool) -> sa.Engine:
 
 
 def _prepare_file(path: Path, *, create: bool) -> None:
-    """Make the file, mode 0600, or see that it is there: SQLite would make it for whoever asks."""
+    """Make the file, mode 0600, or verify that it exists: SQLite would create it with the default mode."""
     try:
         if create:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

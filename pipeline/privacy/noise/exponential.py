@@ -2,7 +2,7 @@
 
 The probabilities are exp(-epsilon loss / 2) over their sum, for whole-number losses. As in `noise`, a choice is the
 inverse of the cumulative distribution at a uniform from a keyed stream: its first 64-bit word decides unless it falls
-on a word that the enclosures of the cumulative probabilities cannot tell, of which there are one or two a candidate. In
+on a word that the enclosures of the cumulative probabilities do not decide, one or two for each candidate. In
 that case further words of the stream follow, at higher precision. No float takes part, so there is no softmax whose
 rounding could give a candidate away (Mironov 2012; Ilvento 2020, arXiv 1912.04222).
 """
@@ -64,9 +64,11 @@ class Exponential:
             raise InputError(f"exponential mechanism: found epsilon = {self.scale}; it must be above 0")
 
     def rho(self, moved: int) -> Fraction:
+        """The loss rho = m epsilon^2 / 8 where losses move by at most m (Cesar and Rogers 2021)."""
         return moved * self.scale**2 / 8
 
     def epsilon(self, moved: int) -> Fraction:
+        """The parameter epsilon times m, where losses move by at most m."""
         return moved * self.scale
 
     def probabilities(self, losses: Sequence[int]) -> tuple[float, ...]:
@@ -81,6 +83,7 @@ class Exponential:
         It is a function of the key, the position and the losses there: batches do not matter.
 
         Args:
+            stream_key: 32 bytes; see `MasterKey.stream_key`.
             losses: `(n_geounits, n_candidates)`; only differences within a row count.
             start: position of the first geounit in the stream.
 
@@ -96,11 +99,11 @@ class Exponential:
         words = Stream(draws_key(stream_key)).words(start, len(losses))
         if len(losses) == 0:
             return np.empty(0, dtype=np.int64)
-        rows, which = np.unique(losses - losses.min(axis=1, keepdims=True), axis=0, return_inverse=True)
-        which = which.reshape(-1)
+        rows, row_of = np.unique(losses - losses.min(axis=1, keepdims=True), axis=0, return_inverse=True)
+        row_of = row_of.reshape(-1)
         chosen = np.empty(len(losses), dtype=np.int64)
-        order = np.argsort(which, kind="stable")
-        ends = np.searchsorted(which[order], np.arange(len(rows)), side="right")
+        order = np.argsort(row_of, kind="stable")
+        ends = np.searchsorted(row_of[order], np.arange(len(rows)), side="right")
         for row, members in zip(rows.tolist(), np.split(order, ends[:-1]), strict=True):
             first, last = _undecided(self.scale, tuple(row))
             drawn = words[members]
@@ -118,9 +121,9 @@ class Exponential:
         for i in range(_MOST_WORDS):
             digits = digits << _WORD_BITS | int(further.words(position * _REFINEMENT_WORDS + i, 1)[0])
             bits += _WORD_BITS
-            found = _locate(cumulative(self.scale, losses, bits + _GUARD_BITS), digits)
-            if found is not None:
-                return found
+            choice = _locate(cumulative(self.scale, losses, bits + _GUARD_BITS), digits)
+            if choice is not None:
+                return choice
         raise RuntimeError(f"exponential mechanism: {_MOST_WORDS} further words left a choice undecided")
 
 
@@ -130,13 +133,13 @@ def cumulative(epsilon: Fraction, losses: Sequence[int], bits: int) -> list[Encl
     weights = [(one, one) if loss == 0 else exp_minus(epsilon * loss / 2, bits) for loss in losses]
     lower = list(accumulate(low for low, _ in weights))
     upper = list(accumulate(high for _, high in weights))
-    # Below j at least, all after j at most, and the other way round.
-    found = []
+    # Below j at least, all after j at most, and vice versa.
+    enclosures = []
     for low, high in zip(lower[:-1], upper[:-1], strict=True):
         least = divide((low, low), (low + upper[-1] - high, low + upper[-1] - high), bits)[0]
         most = divide((high, high), (high + lower[-1] - low, high + lower[-1] - low), bits)[1]
-        found.append((least, min(most, one)))
-    return found
+        enclosures.append((least, min(most, one)))
+    return enclosures
 
 
 @lru_cache(maxsize=1 << 16)
@@ -146,20 +149,20 @@ def _undecided(epsilon: Fraction, losses: tuple[int, ...]) -> tuple[NDArray[np.u
     Where the last is before the first, every word is decided. Both rise from boundary to boundary.
     """
     bits = _WORD_BITS + _GUARD_BITS
-    found = cumulative(epsilon, losses, bits)
-    first = [low >> _GUARD_BITS for low, _ in found]
-    last = [max(-(-high >> _GUARD_BITS) - 1, 0) for _, high in found]
+    enclosures = cumulative(epsilon, losses, bits)
+    first = [low >> _GUARD_BITS for low, _ in enclosures]
+    last = [max(-(-high >> _GUARD_BITS) - 1, 0) for _, high in enclosures]
     ends = np.array(first, dtype=np.uint64), np.array(last, dtype=np.uint64)
     for array in ends:
         array.setflags(write=False)
     return ends
 
 
-def _locate(found: list[Enclosure], digits: int) -> int | None:
+def _locate(enclosures: list[Enclosure], digits: int) -> int | None:
     """The candidate for U in [digits, digits + 1) / 2^bits; None if unsure. The enclosures have `_GUARD_BITS` more."""
     low, high = digits << _GUARD_BITS, (digits + 1) << _GUARD_BITS
-    beyond = sum(1 for _, upper in found if upper <= low)
-    return beyond if all(lower >= high for lower, _ in found[beyond:]) else None
+    beyond = sum(1 for _, upper in enclosures if upper <= low)
+    return beyond if all(lower >= high for lower, _ in enclosures[beyond:]) else None
 
 
 def _exact(value: object) -> Fraction:

@@ -1,7 +1,7 @@
 """Exact sampling of discrete Gaussian and discrete Laplace noise at 64-bit look-up speed.
 
 The method is inversion. A position has a uniform U in [0, 1), whose binary digits are an endless row of 64-bit words,
-and its noise is the least x with U < P(X <= x). The first word u says that U is in [u, u + 1) / 2^64. The table holds
+and its noise is the least x with U < P(X <= x). The first word u means that U is in [u, u + 1) / 2^64. The table holds
 integers B with B <= 2^64 P(X <= x) <= B + 1: for u < B surely U < P(X <= x), for u > B surely not. So u alone decides,
 unless it equals a boundary, which happens to about 18 sigma (or 89 b) of 2^64 words; the tails beyond the table are
 among them, as u = 0 and u = 2^64 - 1. Such a draw takes further words from a stream of its own, until enclosures of
@@ -50,7 +50,7 @@ class Sampler:
         spec: the distribution.
         boundaries: `(2K,)` uint64, see `tables.boundaries`.
         guide: `(2^g,)` int32, the outcome of all words whose first g bits are the index; `_MIXED` where a boundary is
-            among them, and the boundaries have to be searched.
+            among them, and the boundaries must be searched.
     """
 
     spec: NoiseSpec
@@ -60,14 +60,14 @@ class Sampler:
     @classmethod
     def build(cls, spec: NoiseSpec) -> Sampler:
         """The sampler of `spec`: milliseconds up to sigma = 100, a few seconds at the largest scales allowed."""
-        found = boundaries(spec)
+        limits = boundaries(spec)
         least, most = _GUIDE_BITS
-        bits = min(max((8 * found.size).bit_length(), least), most)
-        inside = np.bincount((found >> np.uint64(WORD_BITS - bits)).view(np.int64), minlength=1 << bits)
-        guide = np.where(inside > 0, _MIXED, np.cumsum(inside) - found.size // 2).astype(np.int32)
-        for array in (found, guide):
+        bits = min(max((8 * limits.size).bit_length(), least), most)
+        inside = np.bincount((limits >> np.uint64(WORD_BITS - bits)).view(np.int64), minlength=1 << bits)
+        guide = np.where(inside > 0, _MIXED, np.cumsum(inside) - limits.size // 2).astype(np.int32)
+        for array in (limits, guide):
             array.setflags(write=False)
-        return cls(spec, found, guide)
+        return cls(spec, limits, guide)
 
     def draw(self, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:
         """Noise (persons) at the positions `start` to `start + count` of a stream, `(count,)` int64.
@@ -94,6 +94,7 @@ class Sampler:
         """Noise (persons) for given first words `(n,)` uint64, `(n,)` int64.
 
         Args:
+            words: uniform 64-bit words, one for each draw.
             further: called with the position in `words` of each draw that its first word does not decide.
         """
         out = np.empty(words.size, dtype=np.int64)
@@ -115,10 +116,10 @@ class Sampler:
             out[:] = values
             return []
         searched = words[mixed]
-        found = np.searchsorted(self.boundaries, searched)  # number of boundaries below the word
+        below = np.searchsorted(self.boundaries, searched)  # number of boundaries below the word
         out[:] = values
-        out[mixed] = found - self.boundaries.size // 2
-        tied = np.flatnonzero(self.boundaries[found] == searched)
+        out[mixed] = below - self.boundaries.size // 2
+        tied = np.flatnonzero(self.boundaries[below] == searched)
         return list(zip(mixed[tied].tolist(), searched[tied].tolist(), strict=True))
 
 
@@ -129,7 +130,7 @@ def sampler_for(spec: NoiseSpec) -> Sampler:
 
 
 def decide(spec: NoiseSpec, word: int, further: Iterator[int]) -> int:
-    """The noise whose uniform begins with `word` and goes on with the words of `further`.
+    """The noise whose uniform begins with `word` and continues with the words of `further`.
 
     Raises:
         RuntimeError: 64 words do not decide; a sound stream does not do this in the lifetime of the universe.
@@ -144,7 +145,7 @@ def decide(spec: NoiseSpec, word: int, further: Iterator[int]) -> int:
 
 
 def locate(table: Tails, digits: int, bits: int) -> int | None:
-    """The outcome for U in [digits, digits + 1) / 2^bits; None where the enclosures or the table do not tell.
+    """The outcome for U in [digits, digits + 1) / 2^bits; None where the enclosures or the table do not decide.
 
     For U below a half, X <= -k exactly if U < T(k). For the others X >= k exactly if 1 - U <= T(k), and 1 - U is in
     (mirrored, mirrored + 1] / 2^bits.

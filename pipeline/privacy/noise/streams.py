@@ -23,7 +23,7 @@ class Stream:
     """The AES-256-CTR keystream of one key (NIST SP 800-38A, 6.5), counter from 0, as little-endian 64-bit words.
 
     Word i is in block i // 2, so that any stretch can be computed without those before it. The 128-bit blocks of a
-    keystream are all different, which truly random ones need not be; over n blocks this can be told with probability
+    keystream are all different, which truly random ones need not be; over n blocks this can be noticed with probability
     at most n^2 / 2^129, 2^-63 for the noise of ten billion counts.
     """
 

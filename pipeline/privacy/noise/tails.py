@@ -1,6 +1,6 @@
-"""Tail probabilities of the noise, enclosed as tightly as asked for, and the 64-bit boundaries made of them.
+"""Tail probabilities of the noise, enclosed as tightly as required, and the 64-bit boundaries made of them.
 
-Both distributions are symmetric, so all is said by T(k) = P(X <= -k) = P(X >= k), k = 0, 1, 2, ...:
+Both distributions are symmetric, so they are given by T(k) = P(X <= -k) = P(X >= k), k = 0, 1, 2, ...:
 
     P(X <= x) = T(-x) for x < 0,    P(X <= x) = 1 - T(x + 1) for x >= 0.
 
@@ -50,11 +50,11 @@ def boundaries(spec: NoiseSpec) -> NDArray[np.uint64]:
     """
     depth = WORD_BITS
     while True:
-        found = _floors(tails(spec, depth))
-        if found is not None:
+        floors = _floors(tails(spec, depth))
+        if floors is not None:
             break
         depth *= 2  # an enclosure held a multiple of 2^-64
-    below = np.array(found[::-1], dtype=np.uint64)  # T(K), ..., T(1)
+    below = np.array(floors[::-1], dtype=np.uint64)  # T(K), ..., T(1)
     above = ~below[::-1]  # 1 - T(1), ..., 1 - T(K): the floor of 2^64 - t is 2^64 - 1 - floor(t)
     return np.concatenate([below, above])
 

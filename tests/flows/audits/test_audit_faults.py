@@ -247,7 +247,7 @@ def test_a_restricted_value_in_the_manifest(tmp_path: Path, monkeypatch: Patch) 
     monkeypatch.setattr(Estimation, "estimate_level", lambda self, level: {**estimate(self, level), "persons": 1234})
     audit = audited(faulty(tmp_path, monkeypatch))
     assert failed(audit) == {"nothing restricted"}
-    assert "say more than solvers report" in audit.failed[0].detail
+    assert "contain more than solvers report" in audit.failed[0].detail
 
 
 def test_the_key_in_a_public_file(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def test_everything_is_told_at_once(folder: Path) -> None:
         ("persons.csv", "column 'age'", outside): (2, (2, 4), ("adlt",)),
         ("persons.csv", "column 'sex'", outside): (1, (9,), ("x",)),
         ("persons.csv", "column 'sex'", "a missing value"): (1, (4,), ()),
-        ("persons.csv", "column 'block'", "a geocode that is no leaf of the spine"): (1, (7,), ("Z9999",)),
+        ("persons.csv", "column 'block'", "a geocode that is not a leaf of the spine"): (1, (7,), ("Z9999",)),
         ("persons.csv", "structural_zeros", "a combination that the spec says is impossible"): (
             2, (11, 12), told_labels(folder, 11, 12),
         ),

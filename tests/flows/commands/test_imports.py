@@ -55,7 +55,7 @@ def test_a_table(tmp_path: Path) -> None:
         (["--query", "select 1"], "a query needs a database"),
         (["--count", "heads"], "--count: no column 'heads'"),
         (["--geography", "county,village"], "--geography: no column 'village'"),
-        (["--geography", "county,county"], "a column stands twice"),
+        (["--geography", "county,county"], "a column occurs twice"),
         (["--areas", "{folder}/b.csv"], "--areas: no column 'town', which the records have"),
         (["--name", "../up"], "name: found '../up'; it names files"),
     ],

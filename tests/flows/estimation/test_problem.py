@@ -87,7 +87,7 @@ def test_a_file_that_is_not_what_the_spec_says_is_refused(town: Path, town_spec:
     job = job_of(root, town_spec)
     path = job.run.main.measurement("block", "detailed")
     shutil.copy(job.run.main.measurement("tract", "detailed"), path)
-    with pytest.raises(ReleaseError, match=r"detailed\.parquet is not what the spec says: its level is tract"):
+    with pytest.raises(ReleaseError, match=r"detailed\.parquet does not match the spec: its level is tract"):
         with_values(stated_problem(job, job.universes[0]), job, job.universes[0])
     stored = read_measurement(town / "public" / "measurements" / "block" / "detailed.parquet")
     with MeasurementWriter.open(path, job.run.staging, stored.header) as writer:

@@ -180,5 +180,5 @@ def test_other_polygons_are_another_run(mapped: Path) -> None:
 
 def test_polygons_of_no_level_are_refused(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("[publish]", POLYGONS.replace("polygons.tract", "polygons.tracts")))
-    with pytest.raises(SpecError, match=r"report\.polygons\.tracts: 'tracts' is no level; did you mean 'tract'\?"):
+    with pytest.raises(SpecError, match=r"report\.polygons\.tracts: 'tracts' is not a level; did you mean 'tract'\?"):
         run(spec, tmp_path / "out")

@@ -136,7 +136,7 @@ def test_the_audit_finds_noise_of_another_scale_where_levels_are_bypassed(releas
     with MeasurementWriter.open(path, tmp_path, stored.header) as writer:
         writer.write(stored.geocodes, stored.values, kinds)
     found = [f for f in release_findings(open_audited(directory.root), MasterKey.read(directory.key)) if not f.passed]
-    assert any("have not the variance" in str(finding) for finding in found)
+    assert any("do not have the variance" in str(finding) for finding in found)
     assert any("variances are not those" in problem for problem in _recompute(directory))
 
 

@@ -139,9 +139,9 @@ def test_files_that_are_missing_added_or_damaged_are_named(copied: Path) -> None
     directory.main.microdata.write_bytes(b"damaged")
     found = {d.file: d.what for d in rerun(copied).differences}
     assert found == {
-        "public/histograms/block.parquet": "is not in the release and is computed again",
+        "public/histograms/block.parquet": "is recomputed and is not in the release",
         "public/microdata.parquet": "cannot be read",
-        "public/note.txt": "is in the release and is not computed again",
+        "public/note.txt": "is in the release and is not recomputed",
     }
 
 

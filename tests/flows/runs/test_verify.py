@@ -123,7 +123,7 @@ def test_a_spec_with_a_smaller_budget_does_not_fit_the_measurements(copied: Path
     seal(copied, spec=spec)
     (problem,) = verify(copied)
     assert problem.startswith("public/ cannot be computed again: ")
-    assert "measurements/county/total.parquet is not what the spec says: its scale is" in problem
+    assert "measurements/county/total.parquet does not match the spec: its scale is" in problem
 
 
 def test_a_file_more_than_the_spec_gives_is_named(copied: Path) -> None:

@@ -34,7 +34,7 @@ def test_facilities_are_read_in_the_order_of_the_spine(town_files: tuple[Bound, 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda text: text.replace("A0101", "X0101", 1), "a geocode that is no leaf of the spine in 1 row"),
+        (lambda text: text.replace("A0101", "X0101", 1), "a geocode that is not a leaf of the spine in 1 row"),
         (lambda text: "\n".join(text.splitlines()[:-1]), "1 geounits of level 'block' have no row: "),
         (lambda text: text + text.splitlines()[-1] + "\n", "1 geounits of level 'block' have several rows: "),
         (lambda text: text.replace(",0", ",-2", 1), "a negative count in 1 row"),

@@ -73,10 +73,10 @@ def test_total_and_detailed_are_the_empty_and_the_full_product() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("agee", "here: 'agee' in the query 'agee' is no attribute or recode; allowed are age, sex, race, grown, one, total, detailed, joined by *"),  # noqa: E501
+        ("agee", "here: 'agee' in the query 'agee' is not an attribute or recode; allowed are age, sex, race, grown, one, total, detailed, joined by *"),  # noqa: E501
         ("age * grown", "here: the query 'age * grown' names the attribute 'age' twice ('age' and 'grown'); once is allowed"),  # noqa: E501
-        ("total * age", "here: 'total' in the query 'total * age' is no attribute or recode"),
-        ("age *", "here: '' in the query 'age *' is no attribute or recode"),
+        ("total * age", "here: 'total' in the query 'total * age' is not an attribute or recode"),
+        ("age *", "here: '' in the query 'age *' is not an attribute or recode"),
     ],
 )  # fmt: skip
 def test_what_is_no_query_is_named(text: str, message: str) -> None:

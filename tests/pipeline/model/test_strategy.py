@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from pipeline.errors import SpecError
-from pipeline.model.exact import parse_exact, tell_sum
+from pipeline.model.exact import parse_exact, sum_text
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -96,4 +96,4 @@ def test_what_is_no_exact_number_is_refused(text: str) -> None:
 
 
 def test_a_sum_is_told_with_its_parts() -> None:
-    assert tell_sum({"a": Fraction(1, 2), "b": Fraction(2, 3)}) == "7/6 (a 1/2, b 2/3)"
+    assert sum_text({"a": Fraction(1, 2), "b": Fraction(2, 3)}) == "7/6 (a 1/2, b 2/3)"

@@ -180,7 +180,7 @@ def test_wrong_questions(country: Path, tmp_path: Path) -> None:
         (lambda: release.table("race", level="tract"), "no table 'race'; the tables are sex, detail"),
         (lambda: release.table("detail", level="block"), "is published for county, tract, not for 'block'"),
         (lambda: release.table("sex", level="village"), "no level 'village'; the levels are state, county"),
-        (lambda: release.query("colour"), "'colour' in the query 'colour' is no attribute"),
+        (lambda: release.query("colour"), "'colour' in the query 'colour' is not an attribute"),
         (lambda: release.query("sex").at("village"), "no level 'village'"),
         (lambda: release.query("sex").where(colour="red"), "'colour' is no attribute or recode; allowed are age, sex"),
         (lambda: release.query("sex").where(age="baby"), "where: age: found 'baby'; its values are child, adult, old"),

@@ -111,7 +111,7 @@ def test_file_that_cannot_be_opened(tmp_path: Path) -> None:
 
 
 def test_nested_columns(tmp_path: Path) -> None:
-    """A list is no value; a dot in a column's name does not make it nested."""
+    """A list is not a value; a dot in a column's name does not make it nested."""
     pq.write_table(pa.table({"a": [[1]], "b.c": ["x"], "b": [{"c": "y"}]}), tmp_path / "a.parquet")
     assert fails(tmp_path / "a.parquet").startswith("a.parquet, column 'a': found values of type list<")
     pq.write_table(pa.table({"b.c": ["x"]}), tmp_path / "a.parquet")
@@ -157,7 +157,7 @@ def test_missing_and_double_columns(tmp_path: Path) -> None:
     )
     write_csv(tmp_path / "a.csv", "a,b,b\n1,2,3\n")
     assert fails(tmp_path / "a.csv", ["A"]) == "a.csv: no column 'A'; the file's columns are 'a', 'b', 'b'"
-    assert fails(tmp_path / "a.csv", ["b"]) == "a.csv: several columns are named 'b'; each may be there once"
+    assert fails(tmp_path / "a.csv", ["b"]) == "a.csv: several columns are named 'b'; each may occur once"
     assert len(read(tmp_path / "a.csv", ["a"])) == 1, "a column that is not needed may be there twice"
 
 
@@ -181,7 +181,7 @@ def test_csv_that_is_not_utf8(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\nx,1\ncafé,2\n".encode("latin-1"))
     assert fails(path) == (
-        'a.csv, line 3: the text is not in UTF-8; write the file in UTF-8, or say its encoding, as encoding = "cp1252"'
+        'a.csv, line 3: the text is not in UTF-8; write the file in UTF-8, or state its encoding: encoding = "cp1252"'
     )
     assert [row["b"] for row in read(path, ["b"])] == ["1", "2"]
 
@@ -221,7 +221,7 @@ def test_a_wrong_encoding_is_told(tmp_path: Path) -> None:
     """The encoding that the spec names is the one in the message."""
     path = tmp_path / "a.csv"
     path.write_bytes("a,b\nx,1\né,2\n".encode("cp1252"))
-    with pytest.raises(RecordsError, match=r"line 3: the text is not in ascii, as encoding says"):
+    with pytest.raises(RecordsError, match=r"line 3: the text is not in ascii, as its encoding states"):
         list(open_records(path, ["a"], 10, text=TextFormat(encoding="ascii")).chunks())
 
 

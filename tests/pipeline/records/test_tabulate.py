@@ -324,7 +324,7 @@ def test_code_outside_the_schema(tmp_path: Path) -> None:
 def test_leaf_outside_the_spine(tmp_path: Path) -> None:
     """An unknown geocode is told; so is what lost zeros look like."""
     path = write(tmp_path / "a.parquet", rows_of(3, {"block": {2: "09999"}}))
-    what = "a geocode that is no leaf of the spine in 1 row (row 2)"
+    what = "a geocode that is not a leaf of the spine in 1 row (row 2)"
     assert fails(spec(path)) == f"a.parquet, column 'block': {what}: found '09999'; {LEAVES}"
     path = write(tmp_path / "a.parquet", rows_of(3, {"block": {2: "1100"}}))
     assert fails(spec(path)) == (
@@ -344,7 +344,7 @@ def test_numbers_as_geocodes(tmp_path: Path) -> None:
     """Whole numbers are refused where they could stand for two leaves, or for none; other numbers always."""
     path = write(tmp_path / "a.parquet", {**rows_of(2, {}), "block": [1100, 7]})
     assert fails(spec(path)) == (
-        f"a.parquet, column 'block': a geocode that is no leaf of the spine in 1 row (row 2): found '7'; {LEAVES}"
+        f"a.parquet, column 'block': a geocode that is not a leaf of the spine in 1 row (row 2): found '7'; {LEAVES}"
     )
     start = "a.parquet, column 'block': the geocodes are numbers, without their leading zeros, and the "
     twins = spine_from_table(pa.table({"leaf": ["1100", "01100"]}), ["leaf"])
@@ -353,7 +353,7 @@ def test_numbers_as_geocodes(tmp_path: Path) -> None:
     )
     letters = spine_from_table(pa.table({"leaf": ["1100", "2A"]}), ["leaf"])
     assert fails(spec(path), letters) == (
-        f"{start}geocode '2A' of the spine cannot be told from a number; write the column as text"
+        f"{start}geocode '2A' of the spine cannot be distinguished from a number; write the column as text"
     )
     path = write(tmp_path / "a.parquet", {**rows_of(2, {}), "block": [1100.0, None]})
     assert fails(spec(path)) == (
@@ -367,11 +367,11 @@ def test_numbers_as_geocodes(tmp_path: Path) -> None:
         (-2, "a negative count", "'-2'"),
         (2.5, "a fractional count", "'2.5'"),
         ("1e3", "a fractional count", "'1e3'"),
-        ("two", "a count that is no number", "'two'"),
-        ("1,000", "a count that is no number", "'1,000'"),
+        ("two", "a count that is not a number", "'two'"),
+        ("1,000", "a count that is not a number", "'1,000'"),
         ("-0.5", "a negative count", "'-0.5'"),
-        (float("inf"), "a count that is no number", "'inf'"),
-        (True, "a count that is no number", "'true'"),
+        (float("inf"), "a count that is not a number", "'inf'"),
+        (True, "a count that is not a number", "'true'"),
         (decimal.Decimal("0.001"), "a fractional count", "'0.001'"),
         (LARGEST_COUNT + 1, "a count that is too large", "'10000000001'"),
         ("9" * 100, "a count that is too large", f"'{'9' * 60}'... (100 characters)"),
@@ -403,11 +403,11 @@ def test_everything_that_is_wrong_in_one_message(tmp_path: Path) -> None:
     )
     assert fails(spec(path, "long", count="n", repeated="add"), chunk_rows=2) == (
         "a.csv: 5 problems\n"
-        f"  column 'block': a geocode that is no leaf of the spine in 1 row (row 4; line 5): found 'x'; {LEAVES}\n"
+        f"  column 'block': a geocode that is not a leaf of the spine in 1 row (row 4; line 5): found 'x'; {LEAVES}\n"
         "  column 'age': a missing value in 1 row (row 1; line 2); allowed are 'minor', 'adult'\n"
         f"  column 'race': a value outside the schema in 1 row (row 9; line 10): found 'red'; {RACES}\n"
         f"  column 'n': a negative count in 1 row (row 9; line 10): found '-1'; {NUMBERS}\n"
-        f"  column 'n': a count that is no number in 1 row (row 5; line 6): found 'a'; {NUMBERS}"
+        f"  column 'n': a count that is not a number in 1 row (row 5; line 6): found 'a'; {NUMBERS}"
     )
 
 
@@ -444,9 +444,9 @@ def test_counts_with_a_decimal_comma(tmp_path: Path) -> None:
     path.write_text("block;age;race;n\n01200;adult;black;12,0\n01200;adult;white;3\n")
     given = {"count": "n", "separator": ";"}
     assert tabulate(spec(path, "long", decimal=",", **given), SCHEMA, SPINE).sum() == 15
-    assert "a count that is no number in 1 row (row 1; line 2): found '12,0'" in fails(spec(path, "long", **given))
+    assert "a count that is not a number in 1 row (row 1; line 2): found '12,0'" in fails(spec(path, "long", **given))
     path.write_text("block;age;race;n\n01200;adult;black;1.200\n")
-    assert "a count that is no number" in fails(spec(path, "long", decimal=",", **given))
+    assert "a count that is not a number" in fails(spec(path, "long", decimal=",", **given))
 
 
 WIDE = [{"counts": "a_{race}", "age": "adult"}, {"counts": "t_{race} - a_{race}", "age": "minor"}]

@@ -59,14 +59,14 @@ def test_stated_empty_cells() -> None:
             [{"age": "adult"}],
             'input.cells[0]: "counts" is missing; it names the columns, such as counts = "pop_{race}"',
         ),
-        ([{"counts": "a", "sex": "f"}], "input.cells[0]: 'sex' is no attribute; allowed are age, race, counts"),
+        ([{"counts": "a", "sex": "f"}], "input.cells[0]: 'sex' is not an attribute; allowed are age, race, counts"),
         (
             [{"counts": "vap_{race}", "age": "18+"}],
-            "input.cells[0]: age = '18+' is no value of the attribute; allowed are 'minor', 'adult'",
+            "input.cells[0]: age = '18+' is not a value of the attribute; allowed are 'minor', 'adult'",
         ),
         (
             [{"counts": "vap_{rase}", "age": "adult"}],
-            "input.cells[0]: {rase} in 'vap_{rase}' is no attribute; allowed are age, race",
+            "input.cells[0]: {rase} in 'vap_{rase}' is not an attribute; allowed are age, race",
         ),
         (
             [{"counts": "vap", "age": "adult"}],

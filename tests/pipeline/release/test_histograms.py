@@ -138,8 +138,8 @@ def test_damaged_histograms_are_refused(tmp_path: Path) -> None:
     doubled = pa.concat_tables([good.slice(0, 3), good.slice(2)])
     zero = good.set_column(count, good.schema.field(count), pa.array([0] + [1] * (len(good) - 1), pa.int64()))
     for table, message in [
-        (doubled, "rows must stand in the order"),
-        (good.take(list(range(len(good) - 1, -1, -1))), "rows must stand in the order"),
+        (doubled, "rows must be in the order"),
+        (good.take(list(range(len(good) - 1, -1, -1))), "rows must be in the order"),
         (zero, "counts above 0"),
         (good.drop_columns("age"), "is not a histogram of this schema"),
     ]:

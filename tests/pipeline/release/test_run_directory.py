@@ -120,7 +120,7 @@ def test_a_directory_with_other_things_is_refused_untouched(root: Path, name: st
     (root / name).parent.mkdir(parents=True)
     (root / name).write_text("mine")
     with (
-        pytest.raises(InputError, match=f"is not empty and holds no run that could go on: found {shown}"),
+        pytest.raises(InputError, match=f"is not empty and holds no run that could be resumed: found {shown}"),
         open_run(root, IDENTITY),
     ):
         pass
@@ -221,7 +221,7 @@ def test_a_read_only_place_is_said_so(root: Path, monkeypatch: pytest.MonkeyPatc
     root.mkdir(parents=True)
     monkeypatch.setattr(os, "access", lambda *_: False)
     with (
-        pytest.raises(InputError, match=r"cannot write to .*read-only or belongs to somebody else"),
+        pytest.raises(InputError, match=r"cannot write to .*read-only or belongs to another user"),
         open_run(root, IDENTITY),
     ):
         pass

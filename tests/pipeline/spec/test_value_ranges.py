@@ -23,7 +23,8 @@ def test_a_range_is_all_values_between() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("0..95", "'95' is no value"), ("..4", "'' is no value"), ("9..3", "'3' stands before '9'")]
+    ("text", "says"),
+    [("0..95", "'95' is not a value"), ("..4", "'' is not a value"), ("9..3", "'3' comes before '9'")],
 )
 def test_ranges_that_are_none(text: str, says: str) -> None:
     with pytest.raises(SpecError, match=says):
@@ -69,7 +70,7 @@ def test_recodes_by_ranges() -> None:
     assert [(label, len(values)) for label, values in recode.groups] == [("0-4", 5), ("5-89", 85), ("90+", 1)]
     with pytest.raises(SpecError, match="the values '5' of attribute 'age' are in no group"):
         spec('"0-4" = "0..4", "6+" = "6..90"')
-    with pytest.raises(SpecError, match=r"schema.recodes.groups.groups.old: the range '85..95': '95' is no value"):
+    with pytest.raises(SpecError, match=r"schema.recodes.groups.groups.old: the range '85..95': '95' is not a value"):
         spec('young = "0..84", old = "85..95"')
 
 

@@ -162,12 +162,12 @@ def test_no_third_segment_is_said(files_2020: Path, state: State, tmp_path: Path
     """One line where segment 3 is missing from files of 2020; none where it is there, or never was (2010)."""
     folder = Path(shutil.copytree(files_2020, tmp_path / "without"))
     (folder / "zz000032020.pl").unlink()
-    told = import_pl94171(folder, tmp_path / "a").told
+    told = import_pl94171(folder, tmp_path / "a").messages
     assert told[1:2] == (
         "segment 3 (zz000032020.pl) is not there: persons in group quarters by type (table P5) are not imported",
     )
-    assert len(import_pl94171(files_2020, tmp_path / "b").told) == 2
-    assert len(import_pl94171(write_2010(state, tmp_path / "zz.pl"), tmp_path / "c").told) == 2
+    assert len(import_pl94171(files_2020, tmp_path / "b").messages) == 2
+    assert len(import_pl94171(write_2010(state, tmp_path / "zz.pl"), tmp_path / "c").messages) == 2
     persons_of = [histogram_of(tmp_path / one, state, "persons.parquet", (2, 2, 63)).sum() for one in "ab"]
     assert persons_of[0] == persons_of[1]
 
@@ -236,14 +236,14 @@ def test_files_that_are_not_of_the_layout(files_2020: Path, tmp_path: Path) -> N
     cases = [
         (geo, last, 34, "20x1", f"{block} is '20x1'; a code of 4 digits is needed"),
         (geo, 2, 7, "x", "LOGRECNO is 'x'; at most 9 digits are needed"),
-        (geo, 2, 7, "1", "LOGRECNO 1 is there twice; each record has its own"),
+        (geo, 2, 7, "1", "LOGRECNO 1 occurs twice; each record has its own"),
         (geo, 2, 3, "0|0", f"the number of fields is 98; a geographic header of the 2020 layout has 97, {pipes}"),
         (geo, last, 29, "1", "PLACE is '1'; a code of 5 digits is needed"),
         (one, 2, 8, "", f"P1_004 is ''; {count}"),
         (one, 2, 8, "-1", f"P1_004 is -1; {count}"),
         (one, 2, 8, "1.5", f"P1_004 is '1.5'; {count}"),
         (one, 2, 8, "1|2", f"the number of fields is 150; a record of this segment has 149, {pipes}"),
-        (one, 3, 4, "2", "LOGRECNO 2 is there twice; each record has its own"),
+        (one, 3, 4, "2", "LOGRECNO 2 occurs twice; each record has its own"),
         (one, 2, 4, "9999", f"LOGRECNO 9999 has no record in {geo}; each record belongs to one there"),
     ]
     for number, (file, line, field, value, says) in enumerate(cases):
@@ -266,12 +266,12 @@ def test_folders_without_the_files(files_2020: Path, tmp_path: Path) -> None:
     """What is missing, or too much, is named."""
     folder = set_field(files_2020, tmp_path / "a", "zz000032020.pl", 1, 0, "PLST")
     (folder / "yygeo2020.pl").write_bytes(b"")
-    assert "files of several summary files are there (yy 2020, zz 2020)" in fails(folder, tmp_path / "out")
+    assert "files of several summary files were found (yy 2020, zz 2020)" in fails(folder, tmp_path / "out")
     (folder / "yygeo2020.pl").unlink()
     (folder / "zz000022020.pl").rename(folder / "other.txt")
     assert "zz000022020.pl is missing" in fails(folder, tmp_path / "out")
     (tmp_path / "empty").mkdir()
-    assert "no file of a P.L. 94-171 summary file is there" in fails(tmp_path / "empty", tmp_path / "out")
+    assert "no file of a P.L. 94-171 summary file was found" in fails(tmp_path / "empty", tmp_path / "out")
     assert "does not exist" in fails(tmp_path / "nowhere", tmp_path / "out")
     (tmp_path / "text").write_text("no zip")
     assert "neither a folder nor a zip file" in fails(tmp_path / "text", tmp_path / "out")

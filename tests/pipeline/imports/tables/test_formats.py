@@ -67,7 +67,7 @@ def test_text_files(separator: str, encoding: str, told: tuple[str, ...], ending
     path = tmp_path / f"a{ending}"
     path.write_bytes(gzip.compress(text) if ending.endswith(".gz") else text)
     result = import_table(TableRequest(TableSource(str(path))), tmp_path / "out")
-    assert sum(any(word in line for line in result.told) for word in told) == len(told)
+    assert sum(any(word in line for line in result.messages) for word in told) == len(told)
     spec = load_spec(result.spec)
     assert spec.input is not None
     assert spec.input.file == path

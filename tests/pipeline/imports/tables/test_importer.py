@@ -134,7 +134,7 @@ def test_a_column_of_census_codes(tmp_path: Path) -> None:
 
 
 def test_counts_in_a_column(tmp_path: Path) -> None:
-    """A row a cell: the column called count, or the one that is named, is no attribute."""
+    """A row a cell: the column called count, or the one that is named, is not an attribute."""
     rows = [(f"{c}", f"{c}{t}", sex, 10 * c + t) for c in (1, 2) for t in (1, 2, 3) for sex in "fm"]
     frame = pd.DataFrame(rows, columns=["county", "town", "sex", "count"])
     frame.to_csv(tmp_path / "a.csv", index=False)

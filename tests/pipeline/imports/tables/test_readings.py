@@ -177,7 +177,7 @@ def test_cells_that_stand_in_several_rows(tmp_path: Path) -> None:
     frame = long_frame().rename(columns={"n": "count"})
     pd.concat([frame, frame.iloc[:2]]).to_csv(tmp_path / "twice.csv", index=False)
     told = refused(tmp_path / "out", tmp_path / "twice.csv", count="count")
-    assert "the same cell stands in several rows" in told
+    assert "the same cell occurs in several rows" in told
     spec = imported(tmp_path / "a", tmp_path / "twice.csv", count="count", repeated=True)
     assert people_of(spec) == frame["count"].sum() + frame["count"][:2].sum()
     rng = np.random.default_rng(2)
@@ -227,7 +227,7 @@ def test_persons_with_several_records(tmp_path: Path) -> None:
             frame.loc[380:, "pid"] = range(20)
         frame.to_csv(tmp_path / f"{name}.csv", index=False)
         request = TableRequest(TableSource(str(tmp_path / f"{name}.csv")))
-        told = import_table(request, tmp_path / name).told
+        told = import_table(request, tmp_path / name).messages
         warned = [line for line in told if "'pid' looks like a person's number" in line]
         assert len(warned) == several
         remarks = validate(None, tmp_path / name / "release.toml").remarks

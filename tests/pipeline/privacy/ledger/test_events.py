@@ -97,8 +97,8 @@ def test_the_last_events_left_out_do_not_show_in_the_chain(chain: tuple[str, lis
     ("change", "match"),
     [
         (lambda e: [*e[:2], replace(e[2], cost="1/100"), *e[3:]], "charges 1/100 for what costs 1/2"),
-        (lambda e: [*e[:2], replace(e[2], cost="0.5"), *e[3:]], "no exact fraction in lowest terms"),
-        (lambda e: [*e[:2], replace(e[2], cost="2/4"), *e[3:]], "no exact fraction in lowest terms"),
+        (lambda e: [*e[:2], replace(e[2], cost="0.5"), *e[3:]], "not an exact fraction in lowest terms"),
+        (lambda e: [*e[:2], replace(e[2], cost="2/4"), *e[3:]], "not an exact fraction in lowest terms"),
         (lambda e: [*e[:2], replace(e[2], scale="0"), *e[3:]], "must be above 0"),
         (lambda e: [*e[:2], replace(e[2], mechanism="none"), *e[3:]], "allowed are discrete_gaussian"),
         (lambda e: [*e[:2], replace(e[2], neighbours="add-remove"), *e[3:]], "charges for neighbours"),
@@ -111,7 +111,7 @@ def test_the_last_events_left_out_do_not_show_in_the_chain(chain: tuple[str, lis
         (lambda e: [*e, replace(e[2], run="e" * 64)], "which is closed"),
         (lambda e: [*e, e[6]], "is committed already"),
         (lambda e: [*e, e[7]], "closes 'persons' again"),
-        (lambda e: [*e, replace(e[7], kind="forgive")], "'forgive' is no kind of event"),
+        (lambda e: [*e, replace(e[7], kind="forgive")], "'forgive' is not a kind of event"),
     ],
 )
 def test_a_chain_made_anew_must_still_add_up(

@@ -165,7 +165,7 @@ def test_input_that_is_refused(file: str) -> None:
             ("there is a dataset 'persons' already", lambda: ledger.open_dataset(
                 "persons", population="p", **begin_again)),
             ("cannot name a dataset", lambda: ledger.open_dataset("a b", population="p", **begin_again)),
-            ("needs its population", lambda: ledger.open_dataset("a", population=" ", **begin_again)),
+            ("needs a description", lambda: ledger.open_dataset("a", population=" ", **begin_again)),
             ("must be above 0", lambda: ledger.open_dataset(
                 "a", population="p", **(begin_again | {"budget": Fraction(0)}))),
             ("allowed are zcdp, pure", lambda: ledger.open_dataset(
