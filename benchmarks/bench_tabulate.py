@@ -119,8 +119,8 @@ def run(n_rows: int, n_blocks: int, engines: tuple[str, ...] = ENGINES) -> list[
                 command = [sys.executable, __file__, "--blocks", str(n_blocks), "--measure", engine, str(folder / file)]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
                 results.append(json.loads(done.stdout))
-    found = {(result["nonzero_cells"], result["persons"]) for result in results}
-    if len(found) != 1 or results[0]["persons"] != n_rows:
+    totals = {(result["nonzero_cells"], result["persons"]) for result in results}
+    if len(totals) != 1 or results[0]["persons"] != n_rows:
         raise RuntimeError(f"the engines disagree: {results}")
     return results
 

@@ -78,11 +78,11 @@ def _write_persons(
             part = counts[first : first + step]
             rows = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
             ages, groups = cell_codes[part.indices].T
-            found = [np.zeros((0, 6), dtype=np.int64)]
+            cells = [np.zeros((0, 6), dtype=np.int64)]
             for group, name in enumerate(RACES):
                 mine = groups == group
-                found.append(_divided(name, rows[mine], ages[mine], part.data[mine], rng))
-            persons = np.concatenate(found)
+                cells.append(_divided(name, rows[mine], ages[mine], part.data[mine], rng))
+            persons = np.concatenate(cells)
             persons[:, 1] = _quarters(persons, facility_of[first : first + step])
             persons = persons[np.lexsort(persons[:, :5].T[::-1])]
             leaf = pa.DictionaryArray.from_arrays(
@@ -102,10 +102,10 @@ def _divided(
         divided = _HISPANIC if group == "hispanic" else _SEVERAL
         races, shares = list(divided), list(divided.values())
     drawn = rng.multinomial(data, np.array(shares) / sum(shares))
-    which, race = np.nonzero(drawn)
-    hispanic = np.full(len(which), int(group == "hispanic"))
-    nobody = np.zeros(len(which), dtype=np.int64)
-    return np.stack([rows[which], nobody, ages[which], hispanic, np.array(races)[race], drawn[which, race]], axis=1)
+    area, race = np.nonzero(drawn)
+    hispanic = np.full(len(area), int(group == "hispanic"))
+    nobody = np.zeros(len(area), dtype=np.int64)
+    return np.stack([rows[area], nobody, ages[area], hispanic, np.array(races)[race], drawn[area, race]], axis=1)
 
 
 def _quarters(persons: NDArray[np.int64], facility_of: NDArray[np.int64]) -> NDArray[np.int64]:

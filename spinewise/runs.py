@@ -61,15 +61,16 @@ def run(
     Raises:
         RecordsError: the records cannot be counted; the message names column and rows and shows what was found there,
             so it is as confidential as they are.
-        SpecError, InputError: something else that was given is wrong.
+        SpecError: the spec is wrong.
+        InputError: another argument is wrong.
         BudgetRefusedError: the budget does not allow it; nothing was drawn.
         SpinewiseError: the run failed; the same call resumes it.
     """
     stated = as_spec(spec)
     settings = load_settings(out=_path(out), workers=workers)
     resolved = with_areas(stated, areas)
-    given = KeySource(_path(key_file)).read()
-    key = configured_key(resolved, settings) if given is None else given
+    named_key = KeySource(_path(key_file)).read()
+    key = configured_key(resolved, settings) if named_key is None else named_key
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
     request = Request(Path(resolved.source), settings.out, folder, count, _path(key_file), key)
@@ -94,7 +95,7 @@ def rerun(
     key_file: Path | str | None = None,
     progress: bool = True,
 ) -> RerunResult:
-    """Compute a release again from its records and its key, and compare every public file.
+    """Recompute a release from its records and its key, and compare every public file.
 
     The noise is drawn as before, so it costs no budget; other records are refused before any is drawn.
 
@@ -123,12 +124,12 @@ def rerun(
     bar = progress_for(shown=progress)
     try:
         with _reasons():
-            done = rerun_release(
+            comparison = rerun_release(
                 run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
             )
     finally:
         bar.close()
-    return RerunResult(directory, done.files, tuple(map(str, done.differences)), done.remarks)
+    return RerunResult(directory, comparison.files, tuple(map(str, comparison.differences)), comparison.remarks)
 
 
 def estimate(
@@ -164,13 +165,13 @@ def estimate(
     return open_release(root)
 
 
-def _path(given: object) -> Path | None:
-    return None if given is None else Path(str(given)).expanduser()
+def _path(value: object) -> Path | None:
+    return None if value is None else Path(str(value)).expanduser()
 
 
 @contextmanager
 def _ledger(url: str | None) -> Iterator[None]:
-    """The ledger as the setting of this process: it may hold a password, so it is no argument of any step."""
+    """The ledger as a setting of this process: it may hold a password, so it is not an argument of any step."""
     before = os.environ.get("SPINEWISE_LEDGER")
     if url is not None:
         os.environ["SPINEWISE_LEDGER"] = url
@@ -185,7 +186,7 @@ def _ledger(url: str | None) -> Iterator[None]:
 
 @contextmanager
 def _reasons() -> Iterator[None]:
-    """Tell the caller, who has the records, what is wrong with them; all other reasons stay in restricted/."""
+    """Report to the caller, who has the records, what is wrong with them; all other reasons stay in restricted/."""
     try:
         yield
         return

@@ -45,8 +45,8 @@ def doctor(
         counts[one.state] += 1
         mark = {"well": "ok   ", "note": "note ", "wrong": "WRONG"}[one.state]
         console.print(f"{mark}  {one.what:<9} {one.found}")
-        if one.mend:
-            console.print(f"                 -> {one.mend}")
+        if one.remedy:
+            console.print(f"                 -> {one.remedy}")
     if counts["wrong"]:
         console.print(f"{counts['wrong']} wrong")
         raise typer.Exit(2)

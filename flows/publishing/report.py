@@ -21,15 +21,15 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
     """
     return {
         level: read_areas(
-            PolygonSource(f"report.polygons.{level}", one.file, one.code, one.name),
+            PolygonSource(f"report.polygons.{level}", section.file, section.code, section.name),
             spine.level(level).geocodes,
         )
-        for level, one in report.polygons.items()
+        for level, section in report.polygons.items()
     }
 
 
 def write_report(job: Job) -> None:
-    """Write public/report.html from tables, polygons, the spec, and what the steps before have told."""
+    """Write public/report.html from tables, polygons, the spec, and the notes of the previous steps."""
     sources = ReportSources(
         run=job.run,
         spec=job.spec,

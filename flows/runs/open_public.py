@@ -1,4 +1,4 @@
-"""The public side of a run, opened: spec, universes, spine, facilities of bounds and polygons."""
+"""The public inputs of a run, opened: spec, universes, spine, facilities of bounds and polygons."""
 
 from __future__ import annotations
 

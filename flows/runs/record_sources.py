@@ -1,4 +1,4 @@
-"""How the records of a run are read: kept in restricted/, and found again for a rerun."""
+"""How the records of a run are read: kept in restricted/, and read back for a rerun."""
 
 from __future__ import annotations
 
@@ -25,32 +25,40 @@ def universes_to_rerun(
 ) -> tuple[Universe, ...]:
     """The release's universes with their records.
 
-    How the records are read is not public, so it is taken from the spec file where one is given, and from what the run
-    kept in restricted/ otherwise.
+    How the records are read is not public, so it is taken from the spec file if one is given, and otherwise from what
+    the run kept in restricted/.
 
     Args:
+        run: the release.
         data: records instead of those that the spec or the run name: a file, or a folder with files of the same names.
-        records: records of some universes, handed over; see `with_given`.
+        spec: the spec that the release was made with, or its file; None to use what the run kept.
+        records: records of some universes, supplied by the caller; see `with_given`.
 
     Raises:
-        InputError: the spec is of another release, or there is nothing that says how the records are read.
+        InputError: the spec is that of another release, or nothing says how the records are read.
     """
     check_made_here(run)
     manifest = read_manifest(run.manifest)
     public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     if spec is None:
         sources = _kept_inputs(run)
-        universes: tuple[Universe, ...] = tuple(replace(one, input=sources.get(one.name)) for one in public.universes())
+        universes: tuple[Universe, ...] = tuple(
+            replace(universe, input=sources.get(universe.name)) for universe in public.universes()
+        )
     else:
-        given = as_spec(spec)
-        found, wanted = json.loads(json.dumps(given.public_dict())), manifest.spec
-        differing = sorted(part for part in found.keys() | wanted.keys() if found.get(part) != wanted.get(part))
+        stated = as_spec(spec)
+        stated_parts, released_parts = json.loads(json.dumps(stated.public_dict())), manifest.spec
+        differing = sorted(
+            part
+            for part in stated_parts.keys() | released_parts.keys()
+            if stated_parts.get(part) != released_parts.get(part)
+        )
         if differing:
             raise InputError(
-                f"--spec {given.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec "
-                "that the release was made with is needed"
+                f"--spec {stated.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the "
+                "spec that the release was made with is needed"
             )
-        universes = given.universes()
+        universes = stated.universes()
     for universe in universes:
         universe.require_input()
     universes = with_given(with_data(universes, data), records or {})
@@ -64,12 +72,12 @@ def universes_to_rerun(
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
     """How the records are read, as JSON for restricted/: universe -> its section [input]; no file where none was."""
-    kept: dict[str, object] = {}
+    inputs: dict[str, object] = {}
     for universe in universes:
         source = universe.require_input()
-        stated = {one.name: getattr(source, one.name) for one in fields(source) if one.name != "file"}
-        kept[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
-    return kept
+        stated = {field.name: getattr(source, field.name) for field in fields(source) if field.name != "file"}
+        inputs[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
+    return inputs
 
 
 def _kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
@@ -78,7 +86,7 @@ def _kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
     except FileNotFoundError:
         raise InputError(
             f"{run.root}: nothing here says how the records are read, since that is not public; give the spec that the "
-            "release was made with, --spec SPEC"
+            "release was made with: --spec SPEC"
         ) from None
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
@@ -91,5 +99,5 @@ def _kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
 
 
 def _with_place(section: dict[str, object], universe: str) -> dict[str, object]:
-    """The section with the place of a table, where the records were in memory and no file names them."""
+    """The section with a table's place in memory as its file, where the records were in memory."""
     return section if section["file"] is not None else {**section, "file": records_place(universe)}
