@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -29,7 +30,9 @@ from flows.commands import (
     validate,
     verify,
 )
+from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from flows.execution.threads import limit_threads
+from flows.machine_faults import fault_of, flush_output, open_standard_streams
 from geography.errors import SpinewiseError
 
 _HELP = """From confidential census-style records to a protected release.
@@ -52,7 +55,7 @@ app = typer.Typer(
     name="spinewise",
     help=_HELP,
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -107,16 +110,44 @@ def _end(number: int, _: object) -> NoReturn:
 def main() -> None:
     """Run the command line; ends the process with the exit status."""
     limit_threads()
+    open_standard_streams()
     signal.signal(signal.SIGTERM, _end)
+    end_on_interrupt()
+    status = _status()
+    if (problem := flush_output()) is not None:
+        status = _told(problem, status or 1)
+    sys.exit(status)
+
+
+def _status() -> int:
+    """Run the command line, and tell what goes wrong; the exit status. A defect of the program goes through."""
     try:
         app()
+    except SystemExit as end:
+        if end.code == STATUS:  # typer makes it of an interrupt, and says nothing
+            say_stopped()
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except SpinewiseError as error:
         from flows.console import tell_error
 
-        tell_error(error)
-        sys.exit(error.exit_status)
+        with suppress(OSError):
+            tell_error(error)
+        return error.exit_status
     except KeyboardInterrupt:
-        sys.exit(130)
+        say_stopped()
+        return STATUS
+    except Exception as error:
+        if (fault := fault_of(error)) is None:
+            raise
+        return _told(*fault)
+    return 0
+
+
+def _told(problem: str, status: int) -> int:
+    with suppress(OSError):
+        sys.stderr.write(f"Error: {problem}\n")
+        sys.stderr.flush()
+    return status
 
 
 if __name__ == "__main__":

@@ -132,7 +132,7 @@ def tell_error(error: SpinewiseError) -> None:
     console.print(f"Error: {error}")
     if isinstance(error, RefusedError):
         with suppress(OSError):
-            console.print(error.details.read_text(encoding="utf-8").rstrip())
+            console.print(error.reason())
 
 
 def tell_problems(what: str, problems: Iterable[str]) -> None:
@@ -143,10 +143,13 @@ def tell_problems(what: str, problems: Iterable[str]) -> None:
         console.print(f"  {problem}")
 
 
-def tell_end(run: RunDirectory) -> None:
+def remarks_of_end(run: RunDirectory) -> list[str]:
     """What a person has to know of a run that has ended well."""
-    console = error_console()
+    remarks = []
+    if run.remarks.exists():
+        remarks += [f"Warning: {line}" for line in run.remarks.read_text(encoding="utf-8").splitlines()]
     if run.warnings.exists():
-        console.print(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
-    if read_manifest(run.manifest).status != status(insecure_key=False):
-        console.print("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")
+        remarks.append(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
+    if read_manifest(run.manifest).status == status(insecure_key=True):
+        remarks.append("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")
+    return remarks

@@ -8,7 +8,6 @@ From the strongest to the weakest: a flag of the command line, a variable SPINEW
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +16,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from pipeline.errors import InputError
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 PREFIX: Final = "SPINEWISE_"
 #: Names the project's file.
@@ -47,17 +47,15 @@ class Settings(BaseSettings):
     ledger: str | None = Field(None, description="the ledger of budgets: a file, sqlite:///PATH or postgresql://...")
     key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
     key_command: str | None = Field(
-        None, description="command that prints the master key, such as one that asks a vault"
+        None, description="command that prints the master key, such as one that queries a vault"
     )
     work_pool: str = Field("spinewise", min_length=1, description="Prefect work pool that deployments run on")
-    retries: int = Field(0, ge=0, le=20, description="how often a step, or a run that crashed, is tried again")
+    retries: int = Field(0, ge=0, le=20, description="how often a step, or a run that crashed, is retried")
     retry_delay: float = Field(30.0, ge=0, description="seconds before the first retry; doubled for each further one")
-    timeout: float | None = Field(
-        None, gt=0, description="seconds after which a run is stopped; it can be gone on with"
-    )
+    timeout: float | None = Field(None, gt=0, description="seconds after which a run is stopped; it can be resumed")
     on_failure_command: str | None = Field(None, description="command run when a deployed run has failed for good")
     on_failure_webhook: str | None = Field(
-        None, description="URL told, by POST, when a deployed run has failed for good"
+        None, description="URL notified, by POST, when a deployed run has failed for good"
     )
 
     @classmethod
@@ -106,13 +104,12 @@ def _check_files() -> None:
 def _content(path: Path) -> dict[str, Any]:
     """What a file of settings says; nothing where there is none."""
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return parse_toml(read_toml_text(path))
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (TomlError, UnicodeDecodeError) as error:
         raise InputError(f"{path} is not a TOML file: {error}") from None
 
 

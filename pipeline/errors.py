@@ -9,6 +9,7 @@ from geography.errors import InputError, SpineError, SpinewiseError
 __all__ = [
     "BudgetRefusedError",
     "InputError",
+    "MemoryShortError",
     "RecordsError",
     "RefusedError",
     "ReleaseError",
@@ -30,6 +31,15 @@ class ReleaseError(SpinewiseError):
     """A release directory is not what it says it is, or cannot be written."""
 
 
+class MemoryShortError(SpinewiseError):
+    """The machine has not enough memory now; the same may do with more, or with fewer workers."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}: not enough memory; run the same again with fewer --workers, or where there is more of it"
+        )
+
+
 class BudgetRefusedError(SpinewiseError):
     """The budget does not allow what was asked for."""
 
@@ -48,3 +58,7 @@ class RefusedError(SpinewiseError):
         super().__init__(f"{stage}: stopped; the reason may show what is in the records and is in {details}")
         self.details = details
         self.exit_status = exit_status
+
+    def reason(self) -> str:
+        """What was wrong, as confidential as the records: never in the error's own text, which logs and pages show."""
+        return self.details.read_text(encoding="utf-8").rstrip()

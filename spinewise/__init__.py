@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from spinewise.own_packages import check_own_packages
 
 if TYPE_CHECKING:
-    from pipeline.errors import BudgetRefusedError, InputError, RecordsError, ReleaseError, SpecError, SpinewiseError
+    from pipeline.errors import BudgetRefusedError, InputError, RefusedError, ReleaseError, SpecError, SpinewiseError
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.reading.release import Release, open_release
     from spinewise.ledgers import open_ledger
@@ -33,7 +33,7 @@ __all__ = [
     "BudgetRefusedError",
     "InputError",
     "Ledger",
-    "RecordsError",
+    "RefusedError",
     "Release",
     "ReleaseError",
     "ReleasePlan",
@@ -56,7 +56,7 @@ _HOMES = {
     "pipeline.errors": (
         "BudgetRefusedError",
         "InputError",
-        "RecordsError",
+        "RefusedError",
         "ReleaseError",
         "SpecError",
         "SpinewiseError",

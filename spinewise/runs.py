@@ -16,15 +16,13 @@ from flows.runs.request import Request, check_ledger_is_used, check_stated
 from flows.runs.rerun import rerun_release
 from flows.runs.run_here import retrying, run_here
 from flows.settings import load_settings
-from pipeline.errors import RecordsError, RefusedError
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
+from pipeline.release.layout import RunDirectory
 from spinewise.frames import folder_of, records_of
 from spinewise.progress import progress_for
 from spinewise.specs import Spec, as_spec, with_areas
 from spinewise.verification import RerunResult
-
-_INPUT_WRONG = 2
 
 
 def run(
@@ -59,8 +57,8 @@ def run(
         The release, opened.
 
     Raises:
-        RecordsError: the records cannot be counted; the message names column and rows and shows what was found there,
-            so it is as confidential as they are.
+        RefusedError: the records cannot be counted, or no release could keep the constraints on them. Its `reason()`
+            names column and rows and shows what was found there; it is as confidential as the records.
         SpecError: the spec is wrong.
         InputError: another argument is wrong.
         BudgetRefusedError: the budget does not allow it; nothing was drawn.
@@ -77,13 +75,13 @@ def run(
     checked = check_stated(request, resolved, tables)
     if ledger is not None:
         check_ledger_is_used(checked.universes, asked_for=True)
-    with _ledger(ledger), _reasons():
+    with _ledger(ledger):
         run_here(checked, progress_for(shown=progress), settings)
     if checked.run.warnings.exists():
         warnings.warn(
             f"there are remarks on the records and the spec's constraints, see {checked.run.warnings}", stacklevel=2
         )
-    return open_release(checked.run.root)
+    return _opened(checked.run.root)
 
 
 def rerun(
@@ -109,7 +107,7 @@ def rerun(
 
     Raises:
         InputError: the records or the key are not those of the release, or are not there.
-        RecordsError: the records cannot be counted.
+        RefusedError: the records cannot be counted; see `run`.
     """
     directory = release.directory if isinstance(release, Release) else Path(release)
     run_directory = release_at(directory)
@@ -123,10 +121,9 @@ def rerun(
     key = key_of_release(run_directory, source)
     bar = progress_for(shown=progress)
     try:
-        with _reasons():
-            comparison = rerun_release(
-                run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
-            )
+        comparison = rerun_release(
+            run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
+        )
     finally:
         bar.close()
     return RerunResult(directory, comparison.files, tuple(map(str, comparison.differences)), comparison.remarks)
@@ -162,6 +159,15 @@ def estimate(
         root = estimate_release(Path(measurements).expanduser(), resolved, settings.out, count, bar)
     finally:
         bar.close()
+    return _opened(root)
+
+
+def _opened(root: Path) -> Release:
+    """The release of a run that has ended well, with a warning for each of its remarks; for the caller's caller."""
+    remarks = RunDirectory(root).remarks
+    if remarks.exists():
+        for remark in remarks.read_text(encoding="utf-8").splitlines():
+            warnings.warn(remark, stacklevel=3)
     return open_release(root)
 
 
@@ -182,17 +188,3 @@ def _ledger(url: str | None) -> Iterator[None]:
             del os.environ["SPINEWISE_LEDGER"]
         elif before is not None:
             os.environ["SPINEWISE_LEDGER"] = before
-
-
-@contextmanager
-def _reasons() -> Iterator[None]:
-    """Report to the caller, who has the records, what is wrong with them; all other reasons stay in restricted/."""
-    try:
-        yield
-        return
-    except RefusedError as error:
-        stage, _, _ = str(error).partition(":")
-        if stage != "tabulate" or error.exit_status != _INPUT_WRONG:
-            raise
-        reason = error.details.read_text("utf-8").rstrip()
-    raise RecordsError(reason)

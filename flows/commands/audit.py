@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.options import JsonOption, Output, QuietOption, VerboseOption, WorkersOption
+
 if TYPE_CHECKING:
     from pipeline.audit.findings import Audit, Finding
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("audit")(audit)
+    app.command("audit", short_help="Test the installed samplers, or a finished release.")(audit)
 
 
 def audit(
@@ -30,11 +32,14 @@ def audit(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Half a minute instead of several.")] = False,
     seed: Annotated[int, typer.Option(min=0, max=10**6, help="The same seed gives the same findings.")] = 1,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    workers: WorkersOption = None,
     key_file: Annotated[Path | None, typer.Option(help="The release's key, if the run did not keep it.")] = None,
     ledger: Annotated[
         str | None, typer.Option(metavar="URL", help="Compare the release with what this ledger was charged.")
     ] = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Test the installed samplers and the pipeline for privacy, or what a finished release really did.
 
@@ -63,12 +68,17 @@ def audit(
     from pipeline.audit.report import write_audit
     from pipeline.published import release_at
 
+    output = Output(quiet, verbose, json)
     counts = {True: 0, False: 0}
     errors = error_console()
 
     def tell(finding: Finding) -> None:
         counts[finding.passed] += 1
-        if errors.is_terminal:
+        if verbose:
+            errors.print(
+                f"{'passed' if finding.passed else 'FAILED'} {finding.group}: {finding.check}, {finding.subject}"
+            )
+        elif errors.is_terminal and not quiet:
             errors.print(f"{counts[True]} passed, {counts[False]} failed", end="\r")
 
     processes = load_settings(workers=workers).workers or default_workers()
@@ -80,9 +90,10 @@ def audit(
         folder = run.restricted / "audit" if out is None else out
         found = audit_release(run, KeySource(file=key_file), ledger, processes, tell)
     html, _ = write_audit(found, folder, private=release is not None)
-    _show(found)
+    if not quiet and not json:
+        _show(found)
     verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
-    typer.echo(f"{found.title}: {verdict}; see {html}")
+    output.result(f"{found.title}: {verdict}; see {html}", {**found.as_dict(), "report": str(html)})
     if not found.passed:
         raise typer.Exit(1)
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
+
+from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("check")(check)
+    app.command("check", short_help="Check that a release keeps every constraint of its spec.")(check)
 
 
 def check(
-    release: Annotated[
-        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
-    ],
+    release: ReleaseArgument,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Check that a release keeps every constraint of its spec, by a program that shares nothing with its solver.
 
@@ -30,8 +30,15 @@ def check(
     from flows.console import tell_problems
     from pipeline.checker.release import examine
 
+    output = Output(quiet, verbose, json)
     findings = examine(release)
-    if problems := findings.problems:
+    problems = list(findings.problems)
+    if problems and not json:
         tell_problems(f"{release}: this release does not keep its spec", problems)
+    else:
+        output.result(
+            f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks)",
+            {"release": str(release), "holds": not problems, "checks": findings.n_checks, "problems": problems},
+        )
+    if problems:
         raise typer.Exit(1)
-    typer.echo(f"{release}: every constraint of the spec holds ({findings.n_checks:,} checks)")

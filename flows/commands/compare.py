@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("compare")(compare)
+    app.command("compare", short_help="Compare two releases, table by table.")(compare)
 
 
 def compare(

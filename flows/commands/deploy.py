@@ -10,7 +10,7 @@ import typer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("deploy")(deploy)
+    app.command("deploy", short_help="Deploy a release or the audit on a Prefect server.")(deploy)
 
 
 def deploy(
@@ -80,10 +80,6 @@ def deploy(
             )
     if cron is not None:
         check_cron(cron, timezone)
-    common = {
-        "cron": cron, "timezone": timezone, "pool": settings.work_pool, "retries": retries,
-        "retry_delay": retry_delay, "timeout": timeout,
-    }  # fmt: skip
     processes = None if workers is None else settings.workers
     if spec is not None:
         from flows.orchestration.deployments import queue_of
@@ -98,7 +94,12 @@ def deploy(
             queue_of(datasets, checked.run.root),
             ("release", *(f"dataset:{one}" for one in sorted(set(datasets))), *(tag or ())),
             description=f"The release {checked.spec.name} of {spec.resolve()}.",
-            **common,  # type: ignore[arg-type]
+            cron=cron,
+            timezone=timezone,
+            pool=settings.work_pool,
+            retries=retries,
+            retry_delay=retry_delay,
+            timeout=timeout,
         )
     else:
         from flows.orchestration.audit_flows import audit as flow  # type: ignore[assignment]
@@ -109,7 +110,12 @@ def deploy(
             "audit",
             ("audit", *(tag or ())),
             description="The audit of what is installed on the worker's machine.",
-            **common,  # type: ignore[arg-type]
+            cron=cron,
+            timezone=timezone,
+            pool=settings.work_pool,
+            retries=retries,
+            retry_delay=retry_delay,
+            timeout=timeout,
         )
     full_name = asyncio.run(deploy_flow(flow, plan))
     typer.echo(f"deployed: {full_name}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from flows.commands.options import JsonOption, Output, QuietOption, VerboseOption, WorkersOption
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("doctor")(doctor)
+    app.command("doctor", short_help="Say what is missing or wrong on this machine.")(doctor)
 
 
 def doctor(
@@ -21,7 +24,10 @@ def doctor(
     out: Annotated[
         Path | None, typer.Option(help="Folder in which releases are to be made. [default: releases]")
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    workers: WorkersOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Say what is missing or wrong on this machine, and how to mend it. Changes nothing.
 
@@ -39,15 +45,18 @@ def doctor(
 
     from flows.checks.doctor import examine
 
+    output = Output(quiet, verbose, json)
     console = Console(highlight=False, markup=False, soft_wrap=True)
-    counts = {"well": 0, "note": 0, "wrong": 0}
+    looked_at = []
     for one in examine(spec, out=out, workers=workers):
-        counts[one.state] += 1
+        looked_at.append(one)
+        if json or (quiet and one.state != "wrong"):
+            continue
         mark = {"well": "ok   ", "note": "note ", "wrong": "WRONG"}[one.state]
         console.print(f"{mark}  {one.what:<9} {one.found}")
         if one.remedy:
             console.print(f"                 -> {one.remedy}")
-    if counts["wrong"]:
-        console.print(f"{counts['wrong']} wrong")
+    wrong = sum(one.state == "wrong" for one in looked_at)
+    output.result(f"{wrong} wrong" if wrong else "nothing is wrong", [asdict(one) for one in looked_at])
+    if wrong:
         raise typer.Exit(2)
-    console.print("nothing is wrong")

@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+from flows.commands.options import WorkersOption
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("estimate")(estimate)
+    app.command("estimate", short_help="Compute a release from measurements made elsewhere.")(estimate)
 
 
 def estimate(
@@ -19,7 +21,7 @@ def estimate(
     ],
     spec: Annotated[Path, typer.Argument(help="The spec that they were made by.", show_default=False)],
     out: Annotated[Path, typer.Option(help="Folder in which the release's directory is made.")] = Path("releases"),
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    workers: WorkersOption = None,
 ) -> None:
     """Compute a release from noisy measurements that were made elsewhere, and print its directory.
 

@@ -10,7 +10,7 @@ import typer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("example")(example)
+    app.command("example", short_help="Write a synthetic state, ready to run.")(example)
 
 
 def example(

@@ -22,7 +22,7 @@ class Layout(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("export")(export)
+    app.command("export", short_help="Write a release in another layout.")(export)
 
 
 def export(

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 app = typer.Typer(
+    short_help="Make a release spec from files as they come.",
     name="import",
     help="""Make a release spec from files as they come: census summary files, tables, database queries.
 

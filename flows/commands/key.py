@@ -16,7 +16,13 @@ Example:
     spinewise run little-state.toml --key-file /secure/little-state.key
 """
 
-keys = typer.Typer(name="key", help=_HELP, no_args_is_help=True, rich_markup_mode=None)
+keys = typer.Typer(
+    name="key",
+    help=_HELP,
+    short_help="Make, check and destroy master keys.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 ReleaseArgument = Annotated[
     Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.options import LedgerOption
+
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.ledger import Ledger
 
@@ -22,21 +24,13 @@ Example:
 """
 
 app = typer.Typer(
+    short_help="The privacy-loss budgets of datasets.",
     name="ledger",
     help=_HELP,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-LedgerOption = Annotated[
-    str | None,
-    typer.Option(
-        "--ledger",
-        metavar="URL",
-        envvar="SPINEWISE_LEDGER",
-        help="A file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: a file in the user's state folder.",
-    ),
-]
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
 SomeDataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this dataset.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
@@ -176,6 +170,7 @@ def verify(
 
         spinewise ledger verify --runs releases
     """
+    from flows.console import error_console
     from pipeline.privacy.ledger.notes import read_notes
     from pipeline.privacy.ledger.report import check_export
 
@@ -185,6 +180,10 @@ def verify(
         return
     with _opened(ledger) as opened:
         notes = read_notes(runs) if runs is not None else {}
+        if runs is not None and not notes:
+            error_console().print(
+                f"Warning: --runs {runs}: found no run with notes of its charges below it; nothing was compared"
+            )
         problems = list(opened.verify(notes.values()))
         compared = f", and the notes of {len(notes)} runs" if runs is not None else ""
         _judge(f"ledger {opened.place}", f"{len(opened.events())} events{compared}", problems)

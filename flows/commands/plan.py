@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.commands.options import JsonOption, Output, QuietOption, SpecArgument, VerboseOption
+
 if TYPE_CHECKING:
     from fractions import Fraction
 
@@ -20,11 +22,11 @@ _PLAIN_WIDTH = 120
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("plan")(plan)
+    app.command("plan", short_help="Tell the errors and the cost of a release before it is run.")(plan)
 
 
 def plan(
-    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
+    spec: SpecArgument,
     target: Annotated[
         str | None,
         typer.Option(
@@ -58,7 +60,9 @@ def plan(
     solver: Annotated[
         str, typer.Option(help="descent, or cvxpy: the whole programme stated in cvxpy, for small spines.")
     ] = "descent",
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Tell what a release will promise, how wrong its numbers will be, and what it will cost. Spends nothing.
 
@@ -79,6 +83,7 @@ def plan(
     from flows.execution.workers import default_workers
     from flows.plan.release_plan import plan_release
 
+    output = Output(quiet, verbose, json)
     options = PlanOptions(
         target=target,
         weights=weights,
@@ -108,7 +113,7 @@ def plan(
     if json:
         _echo_json(planned, best)
     else:
-        _print(planned, best, options)
+        _print(planned, best, options, output)
 
 
 @dataclass(frozen=True)
@@ -193,7 +198,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
     return planned.universes[names.index(name)]
 
 
-def _print(planned: Plan, best: Best | None, options: PlanOptions) -> None:
+def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Output) -> None:
     from rich.console import Console
 
     from flows.plan.show import show_best, show_plan
@@ -206,7 +211,7 @@ def _print(planned: Plan, best: Best | None, options: PlanOptions) -> None:
         show_best(best, console)
     for path, what in ((options.write, "spec"), (options.chart, "picture")):
         if path is not None:
-            console.print(f"The {what} is written: {path}", soft_wrap=True)
+            output.remark(f"The {what} is written: {path}")
 
 
 def _echo_json(planned: Plan, best: Best | None) -> None:

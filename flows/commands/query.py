@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("query")(query)
+    app.command("query", short_help="Print numbers of a release with their margins of error.")(query)
 
 
 def query(
@@ -70,14 +71,35 @@ def query(
         opened = opened.companion(companion)
     _check(question, where, at, area, areas, table, csv, json)
     if question is None and table is None:
-        typer.echo(repr(opened))
+        typer.echo(_what_there_is(release, opened))
         return
     if table is not None:
         found = opened.table(table, str(at))
+        exact = opened.exact_table(table, str(at)) if _is_text(csv, json) else None
     else:
         selection = opened.query(str(question)).where(**_conditions(where or []))
-        found = selection.at(at) if at is not None else selection.over(_areas(area or [], areas))
-    _show(opened, found, rows, csv, json)
+        named = {} if at is not None else _areas(area or [], areas)
+        found = selection.at(at) if at is not None else selection.over(named)
+        exact = None
+        if _is_text(csv, json):
+            exact = selection.exact_at(at) if at is not None else selection.exact_over(named)
+    _show(opened, found, exact, rows, csv, json)
+
+
+def _is_text(csv: bool, json: bool) -> bool:
+    return not csv and not json
+
+
+def _what_there_is(directory: Path, opened: Release) -> str:
+    """The release in a few lines, and commands that can be tried as they stand."""
+    begin = f"spinewise query {shlex.quote(str(directory))}"
+    level = opened.levels[min(1, len(opened.levels) - 1)]
+    attribute = shlex.quote(opened.schema.attributes[0].name)
+    lines = [*repr(opened).splitlines()[:-1], "", "Try:"]
+    tables = [table for table in opened.universe.tables if level in table.levels]
+    lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
+    lines += [f"  {begin} total --at {level}", f"  {begin} {attribute} --at {level} --csv"]
+    return "\n".join(lines)
 
 
 def _check(
@@ -153,7 +175,7 @@ def _areas_of_file(file: Path) -> dict[str, list[str]]:
     return {str(name): part["geocode"].tolist() for name, part in frame.groupby("area", sort=False)}
 
 
-def _show(opened: Release, found: pd.DataFrame, rows: int, csv: bool, json: bool) -> None:
+def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, rows: int, csv: bool, json: bool) -> None:
     if csv:
         typer.echo(found.to_csv(lineterminator="\n"), nl=False)
         return
@@ -170,22 +192,24 @@ def _show(opened: Release, found: pd.DataFrame, rows: int, csv: bool, json: bool
     labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX)]
     for label in labels:
         shown.add_column(label, justify="right")
-    for code, row in found.head(rows).iterrows():
-        shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX)) for label in labels))
+    certain = [(False,) * len(labels)] * rows if exact is None else exact[labels].head(rows).to_numpy().tolist()
+    for (code, row), sure in zip(found.head(rows).iterrows(), certain, strict=False):
+        cells = zip(labels, sure, strict=True)
+        shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), one) for label, one in cells))
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
     console.print(shown)
     if len(found) > rows:
         console.print(f"and {len(found) - rows:,} more; --csv has all")
-    console.print("± covers the error in 90 % of cases.")
+    console.print("± covers the error in 90 % of cases; ± 0 does, too: only what is called exact is certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 
 
-def _cell(count: float, margin: float | None) -> str:
+def _cell(count: float, margin: float | None, exact: bool) -> str:
+    if exact:
+        return f"{count:,.0f} exact"
     if margin is None:
         return f"{count:,.0f}"
-    if margin != margin:
-        return f"{count:,.0f} ± unknown"
-    return f"{count:,.0f} exact" if margin == 0 else f"{count:,.0f} ± {margin:,.0f}"
+    return f"{count:,.0f} ± unknown" if margin != margin else f"{count:,.0f} ± {margin:,.0f}"

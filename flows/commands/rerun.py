@@ -7,18 +7,23 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.run import KeyCommandOption, KeyDescriptorOption, KeyFileOption
+from flows.commands.options import (
+    KeyCommandOption,
+    KeyDescriptorOption,
+    KeyFileOption,
+    ReleaseArgument,
+    WorkersOption,
+)
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("rerun")(rerun)
+    app.command("rerun", short_help="Compute a release again from its records and its key.")(rerun)
 
 
 def rerun(
-    release: Annotated[
-        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
-    ],
+    context: typer.Context,
+    release: ReleaseArgument,
     data: Annotated[
         Path | None,
         typer.Option(help="The records: a file, or a folder with files of the same names; by default where they were."),
@@ -27,7 +32,7 @@ def rerun(
         Path | None,
         typer.Option(help="The release's spec, needed only where its restricted/ folder is not."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    workers: WorkersOption = None,
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
@@ -45,6 +50,7 @@ def rerun(
     """
     from flows.confidential.custody import KeySource, key_of_release
     from flows.console import error_console, make_progress, tell_problems
+    from flows.orchestration.server import temporary_server
     from flows.runs.record_sources import universes_to_rerun
     from flows.settings import load_settings
     from pipeline.published import release_at
@@ -52,6 +58,7 @@ def rerun(
     workers = load_settings(workers=workers).workers
     run = release_at(release)
     universes_to_rerun(run, data, spec)  # before an engine is started
+    context.with_resource(temporary_server())
     source = KeySource(key_file, key_fd, key_command)
     if source == KeySource() and not run.key.exists():
         settings = load_settings()

@@ -8,38 +8,38 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from flows.commands.options import (
+    DataOption,
+    JsonOption,
+    KeyCommandOption,
+    KeyDescriptorOption,
+    KeyFileOption,
+    Output,
+    QuietOption,
+    SpecArgument,
+    VerboseOption,
+    WorkersOption,
+)
+
 if TYPE_CHECKING:
+    from flows.execution.progress import Progress
     from flows.runs.request import CheckedRequest, EngineName
     from pipeline.privacy.keys import MasterKey
-
-KeyFileOption = Annotated[
-    Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
-]
-KeyDescriptorOption = Annotated[
-    int | None, typer.Option(min=0, help="Open file descriptor that the master key can be read from.")
-]
-KeyCommandOption = Annotated[
-    str | None,
-    typer.Option(help="Command that prints the master key, such as one that asks a vault; run without a shell."),
-]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("run")(run)
+    app.command("run", short_help="Run a release from its spec.")(run)
 
 
 def run(
     context: typer.Context,
-    spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
+    spec: SpecArgument,
     out: Annotated[
         Path | None, typer.Option(help="Folder in which the release's directory is made. [default: releases]")
     ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
-    ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    data: DataOption = None,
+    workers: WorkersOption = None,
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
@@ -69,6 +69,9 @@ def run(
     no_prefect: Annotated[
         bool, typer.Option("--no-prefect", help="Without the engine: faster to start, and recorded on no server.")
     ] = False,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Run a release, and print its directory.
 
@@ -83,12 +86,21 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_key
-    from flows.console import error_console, make_progress, tell_end
+    from flows.console import remarks_of_end
+    from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
+    from flows.orchestration.server import temporary_server
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
     from flows.settings import load_settings
+    from pipeline.spec.release_spec import load_spec
 
+    output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)
+    load_spec(spec)  # what is wrong with it is told before a server is started
+    stopping_loses_nothing()
+    if not no_prefect:
+        # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.
+        context.with_resource(temporary_server())
     given = KeySource(key_file, key_fd, key_command)
     key = given.read() if given != KeySource() else configured_key(spec, settings)
     count = settings.workers or default_workers()
@@ -97,26 +109,30 @@ def run(
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
     if ledger is not None and (odd := check_ledger_is_used(checked.universes, asked_for=asked_for)):
-        error_console().print(f"Warning: {odd}")
+        output.remark(f"Warning: {odd}")
     if no_prefect:
         from flows.runs.run_here import run_here
 
-        run_here(checked, make_progress(), settings)
+        run_here(checked, output.progress(), settings)
     else:
-        _run_with_prefect(checked, key, settings.timeout)
-    tell_end(checked.run)
-    typer.echo(checked.run.root)
+        _run_with_prefect(checked, key, settings.timeout, output.progress())
+    remarks = remarks_of_end(checked.run)
+    for remark in remarks:
+        output.remark(remark)
+    root = checked.run.root
+    output.result(str(root), {"release": checked.spec.name, "directory": str(root), "remarks": remarks})
 
 
-def _run_with_prefect(checked: CheckedRequest, key: MasterKey | None, timeout: float | None) -> None:
+def _run_with_prefect(
+    checked: CheckedRequest, key: MasterKey | None, timeout: float | None, progress: Progress
+) -> None:
     """Run the release as a Prefect flow; key and progress are handed over beside it."""
-    from flows.console import make_progress
     from flows.execution.retries import timed_out
     from flows.orchestration.release_flow import key_of_run, release
     from flows.orchestration.tasks import progress_of_run
 
     request = checked.request
-    tokens = progress_of_run.set(make_progress()), key_of_run.set(key)
+    tokens = progress_of_run.set(progress), key_of_run.set(key)
     try:
         release(
             spec=request.spec,

@@ -7,7 +7,7 @@ import typer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("schema")(schema)
+    app.command("schema", short_help="Print the JSON Schema of the spec file.")(schema)
 
 
 def schema() -> None:

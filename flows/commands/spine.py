@@ -10,7 +10,7 @@ import typer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("spine")(spine)
+    app.command("spine", short_help="Show the areas that a release will have.")(spine)
 
 
 def spine(

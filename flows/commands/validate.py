@@ -10,7 +10,7 @@ import typer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("validate")(validate)
+    app.command("validate", short_help="Check spec and records before anything is spent.")(validate)
 
 
 def validate(

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
 import typer
+
+from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption, WorkersOption
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("verify")(verify)
+    app.command("verify", short_help="Compute a release again from its measurements.")(verify)
 
 
 def verify(
-    release: Annotated[
-        Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
-    ],
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")] = None,
+    release: ReleaseArgument,
+    workers: WorkersOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Check a release from what is public of it, and compute it again from its noisy measurements.
 
@@ -28,19 +28,23 @@ def verify(
 
         spinewise verify releases/rhode-island
     """
-    from flows.console import make_progress, tell_problems
+    from flows.console import tell_problems
     from flows.execution.workers import default_workers
     from flows.runs.verify import verify_release
     from flows.settings import load_settings
     from pipeline.published import release_at
 
+    output = Output(quiet, verbose, json)
     run = release_at(release)
-    progress = make_progress()
+    progress = output.progress()
     try:
         problems = verify_release(run, load_settings(workers=workers).workers or default_workers(), progress)
     finally:
         progress.close()
-    if problems:
+    if problems and not json:
         tell_problems(f"{release}: this release does not verify", problems)
+    else:
+        text = f"{release}: verified; all of it follows from its measurements"
+        output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
+    if problems:
         raise typer.Exit(1)
-    typer.echo(f"{release}: verified; all of it follows from its measurements")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -50,7 +50,7 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         for number, bound in enumerate(universe.bounds)
     ]
     invariants = {
-        (name, query.name): _exact(folder, job.spine.level(name), query) for name, query in universe.invariants
+        (name, query.name): exact_answers(folder, job.spine.level(name), query) for name, query in universe.invariants
     }
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     settings = job.spec.postprocess
@@ -70,14 +70,44 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
 
 
 def unmeasured_problem(
-    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
+    universe: Universe,
+    spine: Spine,
+    facilities: Sequence[NDArray[np.int64]],
+    estimator: str,
+    invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None = None,
 ) -> Problem:
     """The problem of a release without answers: what is measured, what is known, and where.
 
-    Invariants stand for what is known exactly at their level and above; their values, which only the records have, are
-    not needed for any variance.
+    Without the values of invariants, which only the records have before a run, they stand for what is known exactly at
+    their level and above.
+
+    Args:
+        facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
+        invariants: (level, query) -> published answers `(n_geounits, size)`, of a finished release.
     """
     nothing = np.zeros((0, 0), dtype=np.int8)
+    if invariants is None:
+        constraints = _constraints_without_values(universe, spine, facilities)
+    else:
+        constraints = carried_constraints(spine, declared_constraints(universe, spine, facilities, invariants))
+    return Problem(
+        spine=spine,
+        shape=universe.schema.shape,
+        measured=tuple(
+            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in level.queries)
+            for level in universe.strategy.levels
+        ),
+        constraints=constraints,
+        passes=tuple(marginal_of(query) for query in universe.passes),
+        estimator=estimator,
+        kinds=tuple(allocation.kinds for allocation in allocations(universe, spine)),
+    )
+
+
+def _constraints_without_values(
+    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]]
+) -> Constraints:
+    """What is known before a run: the zeros, the bounds, and that invariants will be."""
     bounded = [facility_bounds(bound, counts) for bound, counts in zip(universe.bounds, facilities, strict=True)]
     carried = carried_constraints(spine, declare(spine, universe.structural_zeros, (), bounded))
     bounds = [list(level) for level in carried.bounds]
@@ -86,18 +116,7 @@ def unmeasured_problem(
         for number in range(spine.index_of(name) + 1):
             known: IntArray = np.ones((len(spine.levels[number]), marginal.size), dtype=np.int64)
             bounds[number].append(GroupBounds(f"invariant {query.name}", marginal, known, known))
-    return Problem(
-        spine=spine,
-        shape=universe.schema.shape,
-        measured=tuple(
-            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in level.queries)
-            for level in universe.strategy.levels
-        ),
-        constraints=Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds)),
-        passes=tuple(marginal_of(query) for query in universe.passes),
-        estimator=estimator,
-        kinds=tuple(allocation.kinds for allocation in allocations(universe, spine)),
-    )
+    return Constraints(universe.structural_zeros, tuple(tuple(level) for level in bounds))
 
 
 def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSource, ...], ...]:
@@ -117,7 +136,8 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
     )
 
 
-def _exact(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
+def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
+    """The published answers `(n, size)` of an invariant; ReleaseError where its file is not what the spec says."""
     path = folder.invariant(level.name, query.name)
     with open_measurement(path) as file:
         if (wrong := differing(file.header, exact_header(level.name, query))) is not None:

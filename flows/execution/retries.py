@@ -16,13 +16,13 @@ class TimedOutError(SpinewiseError):
 def may_be_retried(error: BaseException) -> bool:
     """Whether the same step may do better the next time.
 
-    A full disk, a lost worker or a busy ledger may pass. What is wrong with the input, a refused budget and a refusal
-    of the records (exit status 2 and 3) is final; so is a solve that did not converge, since it is the same each time,
-    and a defect of the program.
+    A full disk, short memory, a lost worker or a busy ledger may pass. What is wrong with the input, a refused budget
+    and a refusal of the records (exit status 2 and 3) is final; so is a solve that did not converge, since it is the
+    same each time, and a defect of the program.
     """
     if isinstance(error, SpinewiseError):
         return error.exit_status == 1 and not isinstance(error, SolverError)
-    return isinstance(error, OSError)
+    return isinstance(error, OSError | MemoryError)
 
 
 def retry_delays(settings: Settings) -> list[float]:

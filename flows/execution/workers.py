@@ -7,15 +7,18 @@ handed out, and every worker computes with one thread.
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
-from multiprocessing import connection, parent_process
+from multiprocessing import connection, parent_process, resource_tracker
 from typing import Protocol, TypeVar
 
+from flows.execution.interrupts import without_interrupts
 from flows.execution.spawn import WorkerContext
 from flows.execution.threads import limit_threads
 from geography.errors import InputError, SpinewiseError
@@ -25,6 +28,8 @@ Result = TypeVar("Result")
 
 #: Tasks handed out for each worker: one that it works on, one that waits.
 AHEAD = 2
+#: Seconds of work, all steps together, that this process does itself before it starts others: what they take to start.
+START_AFTER = 2.0
 
 
 class WorkerError(SpinewiseError):
@@ -37,9 +42,13 @@ def default_workers() -> int:
 
 
 class Workers:
-    """Runs tasks in `count` processes, or in this one where `count` is 1; they start with the first batch of tasks.
+    """Runs tasks in `count` processes, or in this one where `count` is 1 or there is little to do.
 
     Use it as a context manager: the processes end with the block.
+
+    Args:
+        count: number of processes.
+        start_after: seconds of work that are done in this process before the others are started.
 
     Raises:
         InputError: `count` is below 1.
@@ -48,11 +57,12 @@ class Workers:
     #: Whether the parts of a spine are handed to other machines.
     shares_parts = False
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, start_after: float = START_AFTER) -> None:
         if count < 1:
             raise InputError(f"workers: found {count}; at least 1 is needed")
         self.count = count
         self._pool: ProcessPoolExecutor | None = None
+        self._left = start_after
 
     def run(
         self,
@@ -71,17 +81,19 @@ class Workers:
             WorkerError: a worker was killed or could not start.
             Exception: what `function` raises.
         """
-        if self.count == 1 or len(tasks) < 2:
-            for task in tasks:
-                result = function(task)
-                if done is not None:
-                    done(task)
-                yield result
+        rest = deque(tasks)
+        while rest and (self.count == 1 or len(rest) < 2 or (self._pool is None and self._left > 0)):
+            task, began = rest.popleft(), time.monotonic()
+            result = function(task)
+            self._left -= time.monotonic() - began
+            if done is not None:
+                done(task)
+            yield result
+        if not rest:
             return
         try:
-            pool = self._start()
             yield from in_order(
-                tasks, lambda task: pool.submit(function, task), Future.result, AHEAD * self.count, done
+                rest, lambda task: self._hand_out(function, task), Future.result, AHEAD * self.count, done
             )
         except BrokenProcessPool:
             self.close()
@@ -93,14 +105,16 @@ class Workers:
     def prepare(self, *modules: str) -> None:
         """Start the processes now, without waiting for them: they import `modules` while this one continues."""
         if self.count > 1:
-            pool = self._start()
             for _ in range(self.count):
-                pool.submit(_import, modules)
+                self._hand_out(_import, modules)
 
-    def _start(self) -> ProcessPoolExecutor:
+    def _hand_out(self, function: Callable[[Task], Result], task: Task) -> Future[Result]:
+        """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
+            resource_tracker.ensure_running()  # it lets interrupts through when it starts, so not in the block below
             self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=_begin_worker)
-        return self._pool
+        with without_interrupts():
+            return self._pool.submit(function, task)
 
     def close(self, *, at_once: bool = False) -> None:
         """End the processes, after the tasks that they work on or `at_once`; tasks that have not begun are dropped."""
@@ -172,6 +186,7 @@ def _import(modules: Sequence[str]) -> None:
 
 def _begin_worker() -> None:
     """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_threads()
     starter = parent_process()
     if starter is not None:

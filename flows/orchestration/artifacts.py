@@ -42,9 +42,12 @@ class ReleaseArtifacts:
     """A progress that makes artifacts of the flow run, under keys that begin with the release's name.
 
     A server that cannot be reached does not stop a run: from the first failure on no more artifacts are made.
+
+    Args:
+        seen: whether anybody can look at the server; if not, no artifacts are made.
     """
 
-    def __init__(self, checked: CheckedRequest) -> None:
+    def __init__(self, checked: CheckedRequest, *, seen: bool = True) -> None:
         self._checked = checked
         self._name = re.sub(r"[^a-z0-9]+", "-", checked.spec.name.lower()).strip("-") or "release"
         self._count = Counted()
@@ -53,7 +56,7 @@ class ReleaseArtifacts:
         self._began = self._step_began = time.monotonic()
         self._solver: list[Row] = []
         self._times: list[Row] = []
-        self._reachable = True
+        self._reachable = seen
         self._log: LoggingAdapter | logging.Logger = get_run_logger()
 
     def begin(self, steps: tuple[Step, ...]) -> None:

@@ -23,7 +23,7 @@ from flows.execution.progress import Silent, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
-from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
+from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
@@ -79,7 +79,7 @@ def release(
         engine=Engine(engine, scheduler, scratch),
     )
     checked = check_request(request)
-    artifacts = ReleaseArtifacts(checked)
+    artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Together(progress_of_run.get(Silent()), artifacts)
     try:
         with (

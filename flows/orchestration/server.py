@@ -1,11 +1,23 @@
-"""Ends a process with this one, also where this one is killed and can end nothing itself."""
+"""The temporary server of a run, and the end of processes with this one, also where it is killed."""
 
 from __future__ import annotations
 
+import os
+import secrets
+import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+
+from flows.execution.interrupts import without_interrupts
+from geography.errors import SpinewiseError
+from pipeline.storage.temporary import temporary_folder
 
 #: Reads until the pipe is closed: after a word it has nothing to do, without one the writer was killed.
 _WATCH = """
@@ -16,6 +28,168 @@ if not sys.stdin.buffer.read():
         time.sleep(float(sys.argv[2]))
         os.kill(int(sys.argv[1]), signal.SIGKILL)
 """
+#: Seconds that a server has to remove its folder and end, when it is told to.
+_PATIENCE = 2.0
+
+_private: ContextVar[bool] = ContextVar("_private", default=False)
+
+
+class TemporaryServerError(SpinewiseError):
+    """Prefect's temporary server has ended before its run."""
+
+
+def server_is_temporary() -> bool:
+    """Whether the server in use was started by `temporary_server`, so that nobody will look at what it is told."""
+    return _private.get()
+
+
+@contextmanager
+def temporary_server() -> Iterator[None]:
+    """Where the user has named no server of Prefect, one for the flows of the block; it ends with this process.
+
+    On Linux it is a copy of this process, which spares it the imports; so begin before anything confidential is read.
+    It starts while this process goes on: the first request waits for it. What is sent to it is lost with it, so
+    events are not sent at all.
+
+    Raises:
+        TemporaryServerError: it ended during the block, and the block failed.
+    """
+    from flows.orchestration.environment import set_up_prefect
+
+    set_up_prefect()
+    from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, get_current_settings, temporary_settings
+
+    if get_current_settings().api.url:
+        yield
+        return
+    with temporary_folder("prefect") as folder, socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(64)
+        port = listening.getsockname()[1]
+        password = f"spinewise:{secrets.token_urlsafe(32)}"
+        server = _start(listening, folder, password)
+        listening.close()
+        token = _private.set(True)
+        settings = {PREFECT_API_URL: f"http://127.0.0.1:{port}/api", PREFECT_API_AUTH_STRING: password}
+        try:
+            with temporary_settings(settings), _without_events():
+                yield
+        except Exception as error:
+            if server.has_ended() and not isinstance(error, SpinewiseError):
+                raise TemporaryServerError(
+                    "Prefect's temporary server has ended, or could not start: there may not be enough memory; the "
+                    "same command again goes on"
+                ) from error
+            raise
+        finally:
+            _private.reset(token)
+            server.end()
+
+
+@contextmanager
+def _without_events() -> Iterator[None]:
+    from prefect.events.clients import NullEventsClient
+    from prefect.events.worker import EventsWorker
+
+    before = EventsWorker._client_override
+    EventsWorker.set_client_override(NullEventsClient)
+    try:
+        yield
+    finally:
+        EventsWorker._client_override = before
+
+
+class _Server:
+    """A server's process, and the pipe whose end ends it.
+
+    Args:
+        process: its number.
+        pipe: write end, which no other process may hold.
+        reap: whether the process has ended; it must be asked before the number is used again.
+    """
+
+    def __init__(self, process: int, pipe: int, reap: Callable[[], bool]) -> None:
+        self._process, self._pipe, self.has_ended = process, pipe, reap
+
+    def end(self) -> None:
+        os.close(self._pipe)
+        last = time.monotonic() + _PATIENCE
+        while not self.has_ended():
+            if time.monotonic() > last:
+                with suppress(OSError):
+                    os.kill(self._process, signal.SIGKILL)
+                last += _PATIENCE
+            time.sleep(0.005)
+
+
+def _start(listening: socket.socket, folder: Path, password: str) -> _Server:
+    """Start the server as a copy of this process, or, where a copy is not safe, as a process of its own."""
+    watched, pipe = os.pipe()
+    try:
+        # The terminal's Ctrl-C is for the run alone.
+        with without_interrupts():
+            if sys.platform == "linux" and threading.active_count() == 1:
+                return _copy(listening, watched, pipe, folder, password)
+            return _process(listening, watched, pipe, folder, password)
+    finally:
+        os.close(watched)
+
+
+def _copy(listening: socket.socket, watched: int, pipe: int, folder: Path, password: str) -> _Server:
+    import prefect.main  # noqa: F401  the copy has it then
+
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process == 0:
+        try:
+            os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            _close_all_but(listening.fileno(), watched)
+            from flows.orchestration.temporary_server import serve
+
+            serve(listening, watched, folder, password)
+        finally:
+            os._exit(1)
+    ended: list[int] = []
+
+    def reap() -> bool:
+        if not ended:
+            with suppress(ChildProcessError):
+                if os.waitpid(process, os.WNOHANG)[0] == 0:
+                    return False
+            ended.append(process)
+        return True
+
+    return _Server(process, pipe, reap)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close what is open, so that whoever reads our output to its end, or waits for a lock, does not wait for us."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for standard in (0, 1, 2):
+        os.dup2(nothing, standard)
+    start = 3
+    for descriptor in sorted(kept):
+        os.closerange(start, descriptor)
+        start = descriptor + 1
+    os.closerange(start, os.sysconf("SC_OPEN_MAX"))
+
+
+def _process(listening: socket.socket, watched: int, pipe: int, folder: Path, password: str) -> _Server:
+    descriptors = (listening.fileno(), watched)
+    server = subprocess.Popen(
+        [sys.executable, "-m", "flows.orchestration.temporary_server", *map(str, descriptors), str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        pass_fds=descriptors,
+        start_new_session=True,
+    )
+    assert server.stdin is not None
+    server.stdin.write(password.encode() + b"\n")
+    server.stdin.close()
+    return _Server(server.pid, pipe, lambda: server.poll() is not None)
 
 
 @contextmanager

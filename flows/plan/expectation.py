@@ -11,18 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
-from flows.estimation.problem import unmeasured_problem
+from flows.estimation.problem import exact_answers, unmeasured_problem
 from geography.spine import Spine
 from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
+from pipeline.release.facilities import read_public_facilities
+from pipeline.release.layout import UniverseDirectory
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.areas import area_variances
 from postprocess.linear.classes import LevelClasses, geounit_classes
 from postprocess.linear.expected import ExpectedErrors, LevelCovariances, answer_variances, covariances, expected_errors
+from postprocess.linear.information import fixed_answers
 from postprocess.linear.upward import basis_of
 from postprocess.marginal import Marginal
 
@@ -49,17 +52,40 @@ class Expectation:
 
     @classmethod
     def of(
-        cls, universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], estimator: str
+        cls,
+        universe: Universe,
+        spine: Spine,
+        facilities: Sequence[NDArray[np.int64]],
+        estimator: str,
+        invariants: Mapping[Place, NDArray[np.int64]] | None = None,
     ) -> Expectation:
         """The expectation of a universe.
 
         Args:
             facilities: of each of its bounds, `(n_geounits, n_columns)`.
             estimator: "full" or "topdown".
+            invariants: (level, query) -> published answers, of a finished release; what a count of 0 forces is then
+                known as well.
         """
-        problem = unmeasured_problem(universe, spine, facilities, estimator)
+        problem = unmeasured_problem(universe, spine, facilities, estimator, invariants)
         basis = basis_of(problem)
         return cls(universe, spine, estimator, basis, geounit_classes(problem, basis))
+
+    @classmethod
+    def of_published(cls, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> Expectation:
+        """The expectation of a universe whose public inputs and invariants are published in `files`.
+
+        Raises:
+            ReleaseError: a file is missing or damaged, or is not what the spec says.
+        """
+        facilities = [
+            read_public_facilities(files.constraint(number), bound, spine.level(bound.level).geocodes)
+            for number, bound in enumerate(universe.bounds)
+        ]
+        invariants = {
+            (name, query.name): exact_answers(files, spine.level(name), query) for name, query in universe.invariants
+        }
+        return cls.of(universe, spine, facilities, estimator, invariants)
 
     @cached_property
     def measured(self) -> tuple[Place, ...]:
@@ -124,6 +150,11 @@ class Expectation:
     ) -> FloatArray:
         """Variances `(size,)` of a query's answers for some leaves `(n_leaves,)` together; NaN as above."""
         return area_variances(self.spine, self.basis, self.classes, planned, leaves, marginal)
+
+    def exact(self, level: int, marginal: Marginal) -> tuple[BoolArray, IntArray]:
+        """Which answers zeros and invariants fix, `(n_classes, size)`, and the class of each geounit of a level."""
+        classes = self.classes[level]
+        return fixed_answers(self.basis, classes.fixed, marginal), classes.downward
 
     def divided(self, budget: Fraction, shares: Mapping[Place, Fraction]) -> Universe:
         """The universe with another budget, and other shares of it on `measured`; they add up to 1."""

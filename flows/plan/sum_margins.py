@@ -5,6 +5,8 @@ Named in pyproject.toml as the entry point "linear" of the group "spinewise.marg
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,8 +14,9 @@ from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
-from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import UniverseDirectory
+from postprocess.linear.areas import fixed_in_area
+from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.half_widths import half_widths
 from postprocess.marginal import Marginal
 
@@ -21,16 +24,16 @@ from postprocess.marginal import Marginal
 class LinearVariances:
     """The linear estimate's variances of one universe's numbers, and the half-widths of 90 % intervals they make.
 
-    `of_level` and `of_area` fulfil `pipeline.reading.margins.HalfWidths`.
+    It fulfils `pipeline.reading.margins.HalfWidths`. Invariants are taken with their published values, so that what a
+    count of 0 forces is known.
     """
 
     def __init__(self, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> None:
-        facilities = [
-            read_public_facilities(files.constraint(number), bound, spine.level(bound.level).geocodes)
-            for number, bound in enumerate(universe.bounds)
-        ]
-        self._expectation = Expectation.of(universe, spine, facilities, estimator)
-        self._covariances = self._expectation.planned()
+        self._expectation = Expectation.of_published(universe, files, spine, estimator)
+
+    @cached_property
+    def _covariances(self) -> tuple[LevelCovariances, ...]:
+        return self._expectation.planned()
 
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
         """Half-widths `(n_geounits, size)` of the answers for every geounit of a level."""
@@ -39,6 +42,16 @@ class LinearVariances:
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """Half-widths `(size,)` of the answers for some leaves together."""
         return half_widths(np.sqrt(self.area_variances(leaves, groups)))
+
+    def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
+        """`(n_geounits, size)`: which answers zeros and invariants fix, see `pipeline.reading.margins`."""
+        exact, classes = self._expectation.exact(level, _marginal(groups))
+        return exact[classes]
+
+    def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
+        """The same `(size,)` for some leaves together."""
+        plan = self._expectation
+        return fixed_in_area(plan.spine, plan.basis, plan.classes, leaves, _marginal(groups))
 
     def level_variances(self, level: int, groups: Groups) -> NDArray[np.float64]:
         """Variances `(n_geounits, size)` of the answers for every geounit of a level; NaN where not determined."""

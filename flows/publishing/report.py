@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.estimation.constraints import marginal_of
 from flows.execution.job import Job
+from flows.plan.expectation import Expectation
 from flows.publishing.manifest import account_of
 from geography.spine import Spine
+from pipeline.model.query import Query
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
@@ -39,6 +48,21 @@ def write_report(job: Job) -> None:
         statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         notes=job.told,
+        exact=_exact_answers(job),
     )
     write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)
     job.progress.advance(1)
+
+
+def _exact_answers(job: Job) -> Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]:
+    """Which numbers are certain, as `ReportSources` has it; what a universe fixes is worked out once."""
+
+    @cache
+    def of_universe(name: str) -> Expectation:
+        universe = next(one for one in job.universes if one.name == name)
+        return Expectation.of_published(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
+
+    def exact(universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        return of_universe(universe).exact(level, marginal_of(query))
+
+    return exact

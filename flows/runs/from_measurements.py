@@ -54,12 +54,14 @@ def estimate_release(
         for check in universe_checks(universe):
             check()
     public = open_listed(spec, universes)
+    spec, universes = public.spec, public.universes
     root = out / spec.name
     if root.exists() and any(root.iterdir()):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     _check_folder(measurements, spec, universes)
     try:
         with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"estimated": spec.name}) as run:
+            public.keep_remarks(run)
             job = replace(public.job(run, pool, progress), status=MADE_ELSEWHERE)
             _take_in(job, measurements)
             write_public_inputs(job, public.facilities, public.polygons)

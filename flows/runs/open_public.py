@@ -12,6 +12,7 @@ from flows.execution.batch_store import Batches
 from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
+from flows.plan.determined import published_tables
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.report import read_polygons
 from geography.spine import Spine
@@ -23,7 +24,7 @@ from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import RunDirectory
 from pipeline.report.polygons import fingerprint, read_public_areas
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.storage.files import json_sha256
+from pipeline.storage.files import json_sha256, write_bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,7 @@ class PublicSide:
         spine: the geography.
         facilities: of each universe, of each of its bounds.
         polygons: of each level that has some.
+        remarks: what the measurements do not determine, a sentence each; public.
     """
 
     spec: ReleaseSpec
@@ -43,10 +45,18 @@ class PublicSide:
     spine: Spine
     facilities: Facilities
     polygons: Polygons
+    remarks: tuple[str, ...] = ()
 
     def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
         """What the steps of a run have in common."""
         return Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
+
+    def keep_remarks(self, run: RunDirectory) -> None:
+        """Keep the remarks for the end of the run, in place of those of a run before."""
+        run.remarks.unlink(missing_ok=True)
+        if self.remarks:
+            text = "".join(f"{line}\n" for line in self.remarks)
+            write_bytes(run.remarks, text.encode(), run.staging, private=True)
 
     def identity(self) -> dict[str, str]:
         """What makes it the same run, but for the key: hashes by the names that a refusal shows."""
@@ -63,14 +73,16 @@ class PublicSide:
 
 
 def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
-    """The public side of a run, from the files that the spec names.
+    """The public side of a run, from the files that the spec names; without tables that nothing determines.
 
     Raises:
         InputError: a file cannot be read, or does not fit; SpineError: the areas are no tree.
     """
     spine = read_spine(spec.geography)
     facilities = {universe.name: [read_facilities(bound, spine) for bound in universe.bounds] for universe in universes}
-    return PublicSide(spec, tuple(universes), spine, facilities, read_polygons(spec.report, spine))
+    polygons = read_polygons(spec.report, spine)
+    spec, kept, remarks = published_tables(spec, universes, spine, facilities)
+    return PublicSide(spec, kept, spine, facilities, polygons, remarks)
 
 
 def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> PublicSide:

@@ -1,22 +1,25 @@
-"""How the records of a run are read: kept in restricted/, and read back for a rerun."""
+"""The universes of a finished release with their records, for a rerun."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from flows.confidential.custody import check_made_here
+from flows.plan.determined import published_tables
 from flows.runs.given_records import require_given, with_given
+from flows.runs.kept_inputs import kept_inputs
+from flows.runs.open_public import open_published
 from flows.runs.request import with_data
-from pipeline.errors import InputError, ReleaseError
-from pipeline.model.memory_table import Source, records_place
-from pipeline.model.record_source import RecordSource
+from pipeline.errors import InputError
+from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
+from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.spec.input_section import InputSpec
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 
@@ -41,24 +44,19 @@ def universes_to_rerun(
     manifest = read_manifest(run.manifest)
     public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     if spec is None:
-        sources = _kept_inputs(run)
+        sources = kept_inputs(run)
         universes: tuple[Universe, ...] = tuple(
             replace(universe, input=sources.get(universe.name)) for universe in public.universes()
         )
     else:
-        stated = as_spec(spec)
-        stated_parts, released_parts = json.loads(json.dumps(stated.public_dict())), manifest.spec
-        differing = sorted(
-            part
-            for part in stated_parts.keys() | released_parts.keys()
-            if stated_parts.get(part) != released_parts.get(part)
-        )
+        stated, universes = _as_published(run, as_spec(spec), manifest.spec)
+        own, released = json.loads(json.dumps(stated.public_dict())), manifest.spec
+        differing = sorted(part for part in own.keys() | released.keys() if own.get(part) != released.get(part))
         if differing:
             raise InputError(
                 f"--spec {stated.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the "
                 "spec that the release was made with is needed"
             )
-        universes = stated.universes()
     for universe in universes:
         universe.require_input()
     universes = with_given(with_data(universes, data), records or {})
@@ -70,34 +68,24 @@ def universes_to_rerun(
     return universes
 
 
-def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
-    """How the records are read, as JSON for restricted/: universe -> its section [input]; no file where none was."""
-    inputs: dict[str, object] = {}
-    for universe in universes:
-        source = universe.require_input()
-        stated = {field.name: getattr(source, field.name) for field in fields(source) if field.name != "file"}
-        inputs[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
-    return inputs
+def _as_published(
+    run: RunDirectory, stated: ReleaseSpec, published: Mapping[str, object]
+) -> tuple[ReleaseSpec, tuple[Universe, ...]]:
+    """The spec as its release has it, and its universes: without the tables that the measurements do not determine.
+
+    A spec of another release is left as it is.
+    """
+    universes = stated.universes()
+    if _without_tables(json.loads(json.dumps(stated.public_dict()))) != _without_tables(published):
+        return stated, universes
+    side = open_published(open_finished(run.root, check_hashes=False), universes)
+    spec, remaining, _ = published_tables(stated, universes, side.spine, side.facilities)
+    return spec, remaining
 
 
-def _kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
-    try:
-        content = json.loads(run.input.read_bytes())
-    except FileNotFoundError:
-        raise InputError(
-            f"{run.root}: nothing here says how the records are read, since that is not public; give the spec that the "
-            "release was made with: --spec SPEC"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ReleaseError(f"{run.input} cannot be read: {error}") from None
-    try:
-        return {
-            name: InputSpec.model_validate(_with_place(section, name)).source() for name, section in content.items()
-        }
-    except (ValueError, AttributeError):
-        raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None
-
-
-def _with_place(section: dict[str, object], universe: str) -> dict[str, object]:
-    """The section with a table's place in memory as its file, where the records were in memory."""
-    return section if section["file"] is not None else {**section, "file": records_place(universe)}
+def _without_tables(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A public spec as JSON, or a companion in it."""
+    parts = {name: part for name, part in spec.items() if name != "tables"}
+    if companions := parts.get("companions"):
+        parts["companions"] = [[name, _without_tables(companion)] for name, companion in companions]
+    return parts

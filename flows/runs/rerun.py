@@ -31,6 +31,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.storage.files import write_bytes
+from pipeline.storage.temporary import temporary_folder
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,9 @@ def _compute(
 ) -> Job:
     public = open_published(open_finished(run.root, check_hashes=False), universes)
     make_run_folders(again)
-    job = replace(public.job(again, pool, progress), status=status(insecure_key=key.insecure))
+    job = replace(
+        public.job(again, pool, progress), status=status(insecure_key=key.insecure, purpose=public.spec.purpose)
+    )
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
     counting, measuring = confidential.counting(), confidential.measuring()
     progress.begin((*counting, *measuring, *public_steps(job)))
@@ -141,8 +144,8 @@ def _closed_folder(run: RunDirectory) -> Iterator[Path]:
             with tempfile.TemporaryDirectory(prefix="rerun-", dir=run.staging) as folder:
                 yield Path(folder)
     else:
-        with tempfile.TemporaryDirectory(prefix="spinewise-rerun-") as folder:
-            yield Path(folder)
+        with temporary_folder("rerun") as folder:
+            yield folder
 
 
 @contextmanager

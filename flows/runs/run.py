@@ -25,8 +25,8 @@ from flows.plan.fitting import Fitting, check_memory, fitting
 from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import Publication, output_files, publications, report_steps
+from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.open_public import PublicSide, open_listed
-from flows.runs.record_sources import inputs_to_keep
 from flows.runs.request import CheckedRequest, key_identity, master_key
 from flows.settings import load_settings
 from geography.spine import Spine
@@ -157,12 +157,15 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
             workers.prepare(*_USED_BY_WORKERS)
         run.refusal.unlink(missing_ok=True)
+        public.keep_remarks(run)
         log.write(f"memory: {fit.summary}")
         job = public.job(run, workers, Logged(progress, log), Batches(run))
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         key = master_key(checked, run)
-        yield ReleaseRun(replace(job, status=status(insecure_key=key.insecure)), public, key, perform)
+        yield ReleaseRun(
+            replace(job, status=status(insecure_key=key.insecure, purpose=public.spec.purpose)), public, key, perform
+        )
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:

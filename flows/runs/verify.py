@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_fil
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.files import make_folder, sha256_file
+from pipeline.storage.temporary import temporary_folder
 
 
 def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[str]:
@@ -49,11 +49,11 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
     """A temporary run whose public/ has the inputs of `run`, and everything else recomputed from them."""
     release = open_finished(run.root, check_hashes=False)
     with (
-        tempfile.TemporaryDirectory(prefix="spinewise-verify-") as folder,
+        temporary_folder("verify") as folder,
         Workers(workers) as pool,
         threadpool_limits(1),
     ):
-        again = RunDirectory(Path(folder) / "release")
+        again = RunDirectory(folder / "release")
         make_run_folders(again)
         batches = Batches(again, about="verify")
         job = Job(

@@ -65,7 +65,9 @@ def _reading(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise ReleaseError(f"{name} is missing; the spec says that it is published") from None
-    except (OSError, pa.ArrowException, UnicodeDecodeError, MemoryError) as error:
+    except MemoryError:  # of Arrow, too: the file may be right
+        raise
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ReleaseError(
             f"{name} cannot be read as a Parquet file: {(str(error).splitlines() or ['?'])[0]}"
         ) from error

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from geography.codes import first_few
-from pipeline.errors import InputError, SpecError
+from pipeline.errors import InputError, MemoryShortError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.release.measurements import MeasurementHeader, open_measurement
@@ -258,6 +258,8 @@ def _parts(path: Path) -> Iterator[tuple[int, pa.Table]]:
                 raise InputError(
                     f"{path}: no column {', '.join(missing)}; noisy measurement files have {', '.join(_SCHEMA.names)}"
                 )
+            if twice := [name for name in _SCHEMA.names if file.schema_arrow.names.count(name) > 1]:
+                raise InputError(f"{path}: several columns are named {', '.join(twice)}; each may be there once")
             first = 0
             for group in range(file.num_row_groups):
                 table = file.read_row_group(group, columns=_SCHEMA.names)
@@ -265,5 +267,7 @@ def _parts(path: Path) -> Iterator[tuple[int, pa.Table]]:
                     raise InputError(f"{path}: a field is empty in rows {first + 1:,} to {first + table.num_rows:,}")
                 yield first, table.select(_SCHEMA.names).cast(_SCHEMA)
                 first += table.num_rows
+    except pa.ArrowMemoryError:
+        raise MemoryShortError(str(path)) from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} cannot be read as noisy measurements: {str(error).splitlines()[0]}") from None

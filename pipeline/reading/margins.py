@@ -28,7 +28,7 @@ Groups = Sequence[NDArray[np.int64]]
 class HalfWidths(Protocol):
     """Half the widths of the 90 % intervals of sums of cells, in whole persons.
 
-    0 where a sum is exact, NaN where the measurements do not determine it.
+    0 where a sum is exact or its error rounds to 0, NaN where the measurements do not determine it.
     """
 
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
@@ -36,6 +36,16 @@ class HalfWidths(Protocol):
 
     def of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
         """`(size,)`, of the answers for the leaves `(n_leaves,)` together."""
+
+    def exact_of_level(self, level: int, groups: Groups) -> NDArray[np.bool_]:
+        """`(n_geounits, size)`: which answers are certain, by the public problem and by no margin's value.
+
+        These are invariants, impossible cells, groups without a facility, and what they force: sums of such, the same
+        in areas above, and in an area whose parent and siblings are certain.
+        """
+
+    def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
+        """`(size,)`, the same of the leaves `(n_leaves,)` together."""
 
 
 #: (universe, its public files, spine, estimator) -> half-widths.
@@ -49,3 +59,19 @@ def provider() -> Provider:
     raise ReleaseError(
         f"margins of sums: no {NAME!r} is installed in the entry points {GROUP!r}; install spinewise anew (make setup)"
     )
+
+
+def columns_of(groups: Groups, table: Groups) -> NDArray[np.int64]:
+    """For each answer that `groups` make, the answer of `table` that counts the same cells; -1 where none does."""
+    column = np.zeros(1, dtype=np.int64)
+    for asked, published in zip(groups, table, strict=True):
+        size = int(published.max()) + 1
+        match = np.full(int(asked.max()) + 1, -1, dtype=np.int64)
+        for number in range(len(match)):
+            values = asked == number
+            same = published[int(values.argmax())]
+            if np.array_equal(published == same, values):
+                match[number] = same
+        pairs = column[:, None] * size + match[None, :]
+        column = np.where((column[:, None] < 0) | (match[None, :] < 0), -1, pairs).ravel()
+    return column

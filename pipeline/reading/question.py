@@ -13,6 +13,7 @@ from geography.codes import first_few
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
+from pipeline.reading.margins import Groups
 from pipeline.reading.numbers import Numbers
 from pipeline.release.tables import MARGIN_SUFFIX
 
@@ -56,8 +57,8 @@ class Question:
     def at(self, level: str) -> pd.DataFrame:
         """For every geounit of a level: each number and its margin of error ("<label>:moe90"), and their sum.
 
-        The numbers of a published table have the margins that are published with them. All others have those of the
-        linear estimate, with all covariances.
+        A number that stands in a published table has the margin that is published with it, whatever it was asked for
+        as. All others have those of the linear estimate, with all covariances.
 
         Raises:
             InputError: there is no such level.
@@ -67,17 +68,16 @@ class Question:
         counts = release.histogram(level)
         marginal, kept, labels = self._marginal()
         answers = marginal.answer_csr(counts)[:, kept]
-        margins = release.published_margins(self.query, level) if self._is_whole else None
-        if margins is None:
-            margins = release.half_widths.of_level(number, marginal.groups)[:, kept]
+        margins = self._margins_at(level, marginal.groups)[:, kept]
         total = None
         if len(labels) > 1:
-            together = self._together()
-            total = answers.sum(axis=1), release.half_widths.of_level(number, together.groups)[:, 0]
+            total = answers.sum(axis=1), self._margins_at(level, self._together().groups)[:, 0]
         return _frame(release.spine.levels[number].geocodes, "geocode", labels, answers, margins, total)
 
     def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
         """The same for areas of one's own, each a list of geocodes: leaves, or geounits of any level.
+
+        An area that is just one geounit has its numbers and margins, those of its highest level.
 
         Args:
             areas: name -> geocodes, or the geocodes of one area.
@@ -96,15 +96,54 @@ class Question:
         for name, codes in named.items():
             inside = release.leaves_of(codes, name)
             answers.append(leaves[inside].sum(axis=0))
-            margins.append(release.half_widths.of_area(inside, marginal.groups)[kept])
-            sums.append(release.half_widths.of_area(inside, together.groups)[0])
+            margins.append(self._margins_over(inside, marginal.groups)[kept])
+            sums.append(self._margins_over(inside, together.groups)[0])
         found = np.array(answers)
         total = (found.sum(axis=1), np.array(sums)) if len(labels) > 1 else None
         return _frame(np.array(list(named)), "area", labels, found, np.array(margins), total)
 
-    @property
-    def _is_whole(self) -> bool:
-        return all(mask.all() for mask in self.allowed)
+    def exact_at(self, level: str) -> pd.DataFrame:
+        """Which numbers of `at` are certain; a margin of 0 alone does not say so.
+
+        Raises:
+            InputError: there is no such level.
+        """
+        release = self.release
+        number = release.index_of(level)
+        marginal, kept, labels = self._marginal()
+        exact = release.half_widths.exact_of_level(number, marginal.groups)[:, kept]
+        total = release.half_widths.exact_of_level(number, self._together().groups)[:, 0]
+        return _exact_frame(release.spine.levels[number].geocodes, "geocode", labels, exact, total)
+
+    def exact_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        """The same of `over`.
+
+        Raises:
+            InputError: as in `over`.
+        """
+        named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
+        marginal, kept, labels = self._marginal()
+        half_widths = self.release.half_widths
+        inside = [self.release.leaves_of(codes, name) for name, codes in named.items()]
+        exact = np.array([half_widths.exact_of_area(one, marginal.groups)[kept] for one in inside])
+        total = np.array([half_widths.exact_of_area(one, self._together().groups)[0] for one in inside])
+        return _exact_frame(np.array(list(named)), "area", labels, exact, total)
+
+    def _margins_at(self, level: str, groups: Groups) -> NDArray[np.float64]:
+        """Margins `(n, size)` of the answers that `groups` make: the published ones, else the linear estimate's."""
+        margins, there = self.release.published_margins(level, groups)
+        if not there.all():
+            linear = self.release.half_widths.of_level(self.release.index_of(level), groups)
+            margins[:, ~there] = linear[:, ~there]
+        return margins
+
+    def _margins_over(self, inside: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
+        """The same `(size,)` of the leaves `(n_leaves,)` together."""
+        geounit = self.release.geounit_of(inside)
+        if geounit is None:
+            return self.release.half_widths.of_area(inside, groups)
+        level, row = geounit
+        return self._margins_at(level, groups)[row]
 
     def _marginal(self) -> tuple[Query, NDArray[np.int64], tuple[str, ...]]:
         """The query with one group more for what is left out, the numbers of the answers that stay, their labels."""
@@ -165,6 +204,17 @@ def _frame(
         columns[label] = answers[:, number]
         columns[label + MARGIN_SUFFIX] = margins[:, number]
     if total is not None:
-        name = SUM if SUM not in labels else "sum of these"
+        name = _sum_of(labels)
         columns[name], columns[name + MARGIN_SUFFIX] = total
     return pd.DataFrame(columns, index=pd.Index(names.astype(object), name=index))
+
+
+def _exact_frame(
+    names: NDArray[np.str_], index: str, labels: Sequence[str], exact: NDArray[np.bool_], total: NDArray[np.bool_]
+) -> pd.DataFrame:
+    frame = pd.DataFrame(exact, columns=list(labels), index=pd.Index(names.astype(object), name=index))
+    return frame.assign(**{_sum_of(labels): total}) if len(labels) > 1 else frame
+
+
+def _sum_of(labels: Sequence[str]) -> str:
+    return SUM if SUM not in labels else "sum of these"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +19,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
-from pipeline.reading.margins import HalfWidths, provider
+from pipeline.reading.margins import Groups, HalfWidths, columns_of, provider
 from pipeline.reading.question import Question
 from pipeline.release.layout import UniverseDirectory
 from pipeline.release.tables import MARGIN_SUFFIX, read_table
@@ -152,12 +153,48 @@ class Release:
         """The margins of sums; computed from spec and spine when first needed."""
         return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
 
-    def published_margins(self, query: Query, level: str) -> NDArray[np.float64] | None:
-        """The margins `(n, size)` of a published table with the same numbers; None where there is none."""
+    def published_margins(self, level: str, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+        """The margins that tables publish of the answers that `groups` make, in whichever table they stand.
+
+        Returns:
+            Margins `(n, size)`, and which answers `(size,)` have one; the first table of the spec counts.
+        """
+        size = math.prod(int(group.max()) + 1 for group in groups)
+        margins = np.full((len(self.spine.levels[self.index_of(level)]), size), np.nan)
+        there = np.zeros(size, dtype=bool)
         if self.spec.publish.margins:
             for table in self.universe.tables:
-                if table.query.terms == query.terms and level in table.levels:
-                    return read_table(self.files.table(table.name, level)).margins
+                if level in table.levels and not there.all():
+                    column = columns_of(groups, table.query.groups)
+                    new = (column >= 0) & ~there
+                    published = read_table(self.files.table(table.name, level)).margins if new.any() else None
+                    if published is not None:
+                        margins[:, new] = published[:, column[new]]
+                        there |= new
+        return margins, there
+
+    def exact_table(self, name: str, level: str) -> pd.DataFrame:
+        """Which numbers of a published table are certain: True where the rule of `HalfWidths.exact_of_level` says so.
+
+        Raises:
+            InputError: there is no such table.
+        """
+        query = self._table(name).query
+        number = self.index_of(level)
+        exact = self.half_widths.exact_of_level(number, query.groups)
+        codes = self.spine.levels[number].geocodes.astype(object)
+        return pd.DataFrame(exact, columns=list(query.answer_labels()), index=pd.Index(codes, name="geocode"))
+
+    def geounit_of(self, inside: NDArray[np.bool_]) -> tuple[str, int] | None:
+        """The level and number of the geounit that has just these leaves `(n_leaves,)`, the highest; else None."""
+        first, n_leaves = int(inside.argmax()), int(inside.sum())
+        if not inside[first : first + n_leaves].all():
+            return None
+        for number, level in enumerate(self.spine.levels):
+            offsets = self.spine.leaf_offsets(number)
+            row = int(np.searchsorted(offsets, first, side="right")) - 1
+            if offsets[row] == first and offsets[row + 1] == first + n_leaves:
+                return level.name, row
         return None
 
     def leaves_of(self, codes: Sequence[str], area: str) -> NDArray[np.bool_]:

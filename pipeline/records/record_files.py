@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from pipeline.errors import RecordsError
+from pipeline.errors import MemoryShortError, RecordsError
 from pipeline.model.memory_table import MemoryTable, Source
 from pipeline.model.text_format import PLAIN, TextFormat
 from pipeline.records.memory_tables import open_memory_table
@@ -133,6 +133,8 @@ def _parquet_schema(path: Path) -> tuple[pa.Schema, int]:
     try:
         with pq.ParquetFile(path) as file:
             return file.schema_arrow, file.metadata.num_rows
+    except pa.ArrowMemoryError:
+        raise MemoryShortError(str(path)) from None
     except (pa.ArrowException, OSError) as error:
         raise RecordsError(f"{path}: not a readable Parquet file: {_reason(error)}") from error
 
@@ -153,6 +155,8 @@ def _open_parquet(path: Path, columns: tuple[str, ...], chunk_rows: int) -> Reco
                 for batch in file.iter_batches(batch_size=chunk_rows, columns=list(columns)):
                     batch.validate(full=True)  # a damaged page can give text that is not UTF-8
                     yield batch
+        except pa.ArrowMemoryError:
+            raise MemoryShortError(str(path)) from None
         except (pa.ArrowException, OSError) as error:
             raise RecordsError(f"{path}: the file is corrupt: {_reason(error)}") from error
 
@@ -185,6 +189,8 @@ def _open_csv(path: Path, columns: tuple[str, ...], form: TextFormat) -> Records
                 for batch in reader:
                     n_rows += batch.num_rows
                     yield batch
+        except pa.ArrowMemoryError:
+            raise MemoryShortError(str(path)) from None
         except (pa.ArrowException, OSError, UnicodeError) as error:
             raise RecordsError(_csv_reason(path, error, form)) from error
         if n_rows == 0:

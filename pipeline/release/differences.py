@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.errors import MemoryShortError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import sha256_file
 
@@ -73,6 +74,8 @@ def _difference(shown: str, first: Path, second: Path, level: str) -> Difference
         return Difference(shown, level, "", "has other bytes")
     try:
         one, two = pq.read_table(first), pq.read_table(second)
+    except pa.ArrowMemoryError:
+        raise MemoryShortError(str(first)) from None
     except (OSError, pa.ArrowException):
         return Difference(shown, level, "", "cannot be read")
     if one.column_names != two.column_names:

@@ -225,6 +225,11 @@ class RunDirectory:
         return self.restricted / "refused.txt"
 
     @property
+    def remarks(self) -> Path:
+        """What the measurements do not determine; public, kept here for the end of the run."""
+        return self.restricted / "remarks.txt"
+
+    @property
     def warnings(self) -> Path:
         """What is odd about the records or the constraints, and did not stop the run."""
         return self.restricted / "warnings.txt"

@@ -27,8 +27,13 @@ from pipeline.storage.files import canonical_json, json_sha256, sha256_file, wri
 FORMAT: Final = 1
 
 Status = Literal[
-    "official", "NOT FOR RELEASE: insecure test key", "estimated from measurements that were made elsewhere"
+    "official",
+    "NOT FOR RELEASE: insecure test key",
+    "estimated from measurements that were made elsewhere",
+    "EXAMPLE: made-up data, about nobody",
 ]
+#: Of a release whose spec says that it is an example.
+EXAMPLE: Final[Status] = "EXAMPLE: made-up data, about nobody"
 #: Of a release whose measurements another program drew.
 MADE_ELSEWHERE: Final[Status] = "estimated from measurements that were made elsewhere"
 
@@ -71,8 +76,11 @@ class Manifest(Stated):
     files: dict[str, FileEntry]
 
 
-def status(*, insecure_key: bool) -> Status:
-    return "NOT FOR RELEASE: insecure test key" if insecure_key else "official"
+def status(*, insecure_key: bool, purpose: str | None = None) -> Status:
+    """Whether a release may be published; `purpose` as its spec has it."""
+    if insecure_key:
+        return "NOT FOR RELEASE: insecure test key"
+    return EXAMPLE if purpose == "example" else "official"
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:

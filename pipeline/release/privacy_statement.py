@@ -153,7 +153,8 @@ def _in_words(universe: Universe, delta: Fraction, epsilon: str) -> str:
     if universe.framework == "zcdp":
         guarantee = (
             f"zero-concentrated differential privacy with rho = {decimal_text(universe.budget)}, and so (epsilon, "
-            f"delta)-differential privacy with epsilon = {epsilon} at delta = {decimal_text(delta)}"
+            f"delta)-differential privacy with epsilon = {epsilon} at delta = {decimal_text(delta)} (the bound that "
+            "follows from rho alone; the account may state a smaller one, which holds as well)"
         )
     else:
         guarantee = f"pure differential privacy with epsilon = {epsilon}"

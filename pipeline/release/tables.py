@@ -136,11 +136,15 @@ def read_table(path: Path) -> ReleasedTable:
     """The table written by `write_table`; ReleaseError where it is missing, damaged or of another kind."""
     parts = list(read_table_parts(path))
     first = parts[0]
+    geocodes = np.concatenate([part.geocodes for part in parts])
+    if len(unique := np.unique(geocodes)) < len(geocodes):
+        twice = next(str(code) for code in unique if (geocodes == code).sum() > 1)
+        raise ReleaseError(f"{path} is damaged: it has several rows for the geocode {twice!r}")
     if len(parts) == 1:
         return first
     return replace(
         first,
-        geocodes=np.concatenate([part.geocodes for part in parts]),
+        geocodes=geocodes,
         counts=np.concatenate([part.counts for part in parts]),
         margins=None if first.margins is None else np.concatenate([part.margins for part in parts]),
     )

@@ -17,7 +17,7 @@ from pipeline.model.universe import Table, Universe
 from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.polygons import Area, flattening, read_public_areas
-from pipeline.report.reliability import UNKNOWN, tenths
+from pipeline.report.reliability import EXACT, tenths
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
 
@@ -154,19 +154,39 @@ def _table(
     keep = fits and len(level) * table.query.size <= _MOST_NUMBERS
     parts: list[ReleasedTable] = []
     total = 0
+    exact = _exact(sources, universe, table, level)
+    kept_exact: list[NDArray[np.bool_] | None] = []
+    row = 0
     for part in read_table_parts(path):
-        summary.add(part)
+        of_part = None if exact is None else exact[0][exact[1][row : row + len(part.counts)]]
+        row += len(part.counts)
+        summary.add(part, of_part)
         total += int(part.counts.sum())
         if keep:
             parts.append(part)
+            kept_exact.append(of_part)
     explorer.totals.setdefault(universe.name, total)
     if parts:
         counts = packed_numbers(np.concatenate([part.counts for part in parts]).T)
         margins = None
         if parts[0].margins is not None:
-            known = [tenths(part.margins) - UNKNOWN for part in parts if part.margins is not None]
+            # 0 exact, 1 unknown, 2 and more: tenths of a person.
+            known = [
+                tenths(part.margins, one) - EXACT
+                for part, one in zip(parts, kept_exact, strict=True)
+                if part.margins is not None
+            ]
             margins = packed_numbers(np.concatenate(known).T)
         if explorer.size + len(counts) + len(margins or "") <= LARGEST:
             return {"counts": explorer.add(counts), "margins": None if margins is None else explorer.add(margins)}
     explorer.left_out.append(path.relative_to(sources.run.public).as_posix())
     return None
+
+
+def _exact(
+    sources: ReportSources, universe: Universe, table: Table, level: Level
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
+    """Which numbers of a table are certain, as `ReportSources.exact`; None where no margins stand beside them."""
+    if not sources.spec.publish.margins:
+        return None
+    return sources.exact(universe.name, sources.spine.index_of(level.name), table.query)

@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import cache
 from importlib import resources
@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, Status
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
@@ -51,6 +52,9 @@ def report_page(sources: ReportSources) -> str:
         title=sources.spec.report.title or sources.spec.name,
         status=sources.status,
         official=sources.status == "official",
+        example=sources.spec.purpose == "example",
+        banner=_banner(sources.status),
+        undetermined=_undetermined(explorer, universes),
         levels=levels,
         n_areas=sum(len(level) for level in sources.spine.levels),
         universes=universes,
@@ -102,12 +106,39 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number_text, "persons": persons_text, "percent": percent_text}
+    environment.filters["rounded_up"] = rounded_up
     return environment
 
 
 def number_text(value: int) -> str:
     """ "1,234"."""
     return f"{value:,}"
+
+
+def rounded_up(value: str) -> str:
+    """An epsilon for people: four digits, rounded up."""
+    context = Context(prec=4, rounding=ROUND_CEILING)
+    return format(context.create_decimal(value), "f")
+
+
+def _banner(status: Status) -> str:
+    """What a status other than official means for readers."""
+    if status == EXAMPLE:
+        return "The records were invented to show the program; no number here says anything about anybody."
+    if status == MADE_ELSEWHERE:
+        return "Another program drew the noise; what is promised below holds if it did so as is said here."
+    return "The noise of this release can be redone by anyone: it protects nobody. Its numbers are for tests."
+
+
+def _undetermined(explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
+    """A sentence for each table and level with numbers that have no margin, and why."""
+    what = {one.name: f" of {one.what}" if one.name else "" for one in universes}
+    return [
+        f"Table “{table.replace('_', ' ')}”{what[universe]} at level {level.replace('_', ' ')}: nothing that was "
+        f"measured determines {found.unknown:,} of its numbers. They have no margin; do not use them."
+        for (universe, table, level), found in explorer.summaries.items()
+        if found.unknown
+    ]
 
 
 def persons_text(value: float | None) -> str:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: Margins are told in tenths of a person, rounded up; UNKNOWN where the measurements say nothing.
+#: Margins are told in tenths of a person, rounded up; UNKNOWN where the measurements say nothing, EXACT where the
+#: public problem fixes the number. A margin of 0 that is not EXACT is one that was 0 in 90 % of the simulated runs.
 TENTHS = 10
-UNKNOWN = -1
+UNKNOWN, EXACT = -1, -2
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ CLASSES = (
     Class(
         "good",
         "Good for most uses",
-        "the margin of error is at most a tenth of the number",
+        "the number is exact, or its margin of error is at most a tenth of it",
         "Use it as it stands. Give the margin with it where a decision hangs on it.",
     ),
     Class(
@@ -47,29 +48,33 @@ CLASSES = (
     Class(
         "sum",
         "Do not use on its own",
-        "the margin of error is more than half of the number, or the number is 0 with a margin",
-        "Add it up with others first: take the larger area around it, or a coarser table. The sum is much more exact "
-        "than its parts.",
+        "the margin of error is more than half of the number, or is not known, or the number is 0 and not exact",
+        "Take the larger area around it, or a coarser table: there the error is a smaller part of the number.",
     ),
 )
 
 
-def tenths(margins: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Margins in persons as tenths of a person, rounded up; UNKNOWN for NaN."""
+def tenths(margins: NDArray[np.float64], exact: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+    """Margins in persons as tenths of a person, rounded up; UNKNOWN for NaN, EXACT where `exact` says so."""
     unknown = np.isnan(margins)
     # A margin that is a tenth but for the last bits of a floating-point number counts as that tenth.
     found = np.ceil(np.where(unknown, 0.0, margins) * TENTHS - 1e-6).astype(np.int64)
-    return np.where(unknown, UNKNOWN, found)
+    found = np.where(unknown, UNKNOWN, found)
+    return found if exact is None else np.where(exact, EXACT, found)
 
 
 def classes_of(counts: NDArray[np.int64], margins: NDArray[np.int64]) -> NDArray[np.int8]:
     """The number of each count's class in `CLASSES`.
 
+    A number that is not exact counts as having a margin of one person at least: that simulated runs did not err is no
+    proof.
+
     Args:
         counts: persons.
         margins: the half-widths of their intervals, see `tenths`; an unknown margin is of the last class.
     """
-    good = 10 * margins <= counts * TENTHS
-    care = 2 * margins <= counts * TENTHS
+    least = np.maximum(margins, TENTHS)
+    good = 10 * least <= counts * TENTHS
+    care = 2 * least <= counts * TENTHS
     found = np.where(good, 0, np.where(care, 1, 2))
-    return np.where(margins == UNKNOWN, 2, found).astype(np.int8)
+    return np.where(margins == EXACT, 0, np.where(margins == UNKNOWN, 2, found)).astype(np.int8)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from geography.spine import Spine
+from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.layout import RunDirectory
@@ -23,6 +27,8 @@ class ReportSources:
         run: whose public/ holds tables and polygons.
         statements, accounts: of each universe, in their order.
         notes: step -> what its solvers report, as the manifest has it.
+        exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
+            and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
     """
 
     run: RunDirectory
@@ -33,6 +39,7 @@ class ReportSources:
     statements: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...]
     notes: Mapping[str, Mapping[str, object]]
+    exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
 
     def table_file(self, universe: Universe, table: Table, level: str) -> Path:
         return self.run.universe(universe.name).table(table.name, level)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.release.tables import ReleasedTable
-from pipeline.report.reliability import CLASSES, TENTHS, UNKNOWN, classes_of, tenths
+from pipeline.report.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 
 #: Smallest number of people of each class of areas.
 SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
@@ -23,11 +23,11 @@ SIZE_LABELS = (
     "1,000,000 and more",
 )
 #: Below this number of tenths, margins are told apart; above, to three digits.
-_EXACT = 2048
+_TOLD_APART = 2048
 #: The least margin of each bin, in tenths.
 _EDGES = np.array(
-    [*range(_EXACT), *(digits * 10**power for power in range(1, 13) for digits in range(100, 1000)
-                       if digits * 10**power >= _EXACT)],
+    [*range(_TOLD_APART), *(digits * 10**power for power in range(1, 13) for digits in range(100, 1000)
+                       if digits * 10**power >= _TOLD_APART)],
     dtype=np.int64,
 )  # fmt: skip
 
@@ -54,23 +54,33 @@ class SizeSummary:
 
 
 class MarginSummary:
-    """The margins of one table at one level, part by part."""
+    """The margins of one table at one level, part by part.
+
+    Attributes:
+        unknown: numbers that the measurements do not determine.
+    """
 
     def __init__(self) -> None:
         self._areas = np.zeros(len(SIZES), dtype=np.int64)
         self._margins = np.zeros((len(SIZES), len(_EDGES)), dtype=np.int64)
         self._classes = np.zeros((len(SIZES), len(CLASSES)), dtype=np.int64)
+        self.unknown = 0
 
-    def add(self, part: ReleasedTable) -> None:
-        """Count some rows of the table; the size of an area is the sum of its row, which holds everybody once."""
+    def add(self, part: ReleasedTable, exact: NDArray[np.bool_] | None = None) -> None:
+        """Count some rows of the table; the size of an area is the sum of its row, which holds everybody once.
+
+        Args:
+            exact: which numbers `(n, size)` are exact.
+        """
         if part.margins is None or not len(part.counts):
             return
         size = np.searchsorted(SIZES, part.counts.sum(axis=1), side="right") - 1
         self._areas += np.bincount(size, minlength=len(SIZES))
-        margins = tenths(part.margins)
+        margins = tenths(part.margins, exact)
         known = margins != UNKNOWN
-        bins = margins.copy()
-        large = margins >= _EXACT
+        self.unknown += int((~known).sum())
+        bins = np.where(margins == EXACT, 0, margins)
+        large = margins >= _TOLD_APART
         bins[large] = np.searchsorted(_EDGES, margins[large], side="right") - 1
         places = (size[:, None] * len(_EDGES) + bins)[known]
         self._margins += np.bincount(places, minlength=self._margins.size).reshape(self._margins.shape)

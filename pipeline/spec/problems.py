@@ -137,6 +137,8 @@ def _in_words(
         hint = _hint(key, allowed)
         if len(location) > 1 and key in (field.alias or name for name, field in model.model_fields.items()):
             hint = f" {key} = ... stands before the first [table], or as a [table] of its own;"
+        elif len(location) == 1 and (tables := _tables_with(model, key)):
+            hint = f" {key} = ... stands in {' or '.join(f'[{name}]' for name in tables)};"
         return f"unknown key;{hint} allowed here are {', '.join(allowed)}"
     if kind == "value_error":
         return str(context["error"])
@@ -153,6 +155,16 @@ def _in_words(
     if kind in ("too_short", "string_too_short"):
         return f"found an empty {describe(found).removeprefix('a ')}; at least one entry is needed"
     return f"found {describe(found)}; {_description(model, location)} is needed"
+
+
+def _tables_with(model: type[BaseModel], key: str) -> list[str]:
+    """The tables of a spec that have the key, for one that stands outside of them."""
+    sections = {name: _section(model, (name,)) for name in model.model_fields}
+    return [
+        model.model_fields[name].alias or name
+        for name, section in sections.items()
+        if section and key in (field.alias or inner for inner, field in section.model_fields.items())
+    ]
 
 
 def _description(model: type[BaseModel], location: Sequence[int | str]) -> str:

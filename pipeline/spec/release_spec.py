@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, PrivateAttr, ValidationError
 
@@ -26,6 +25,7 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
+from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
@@ -35,6 +35,9 @@ class ReleaseSpec(UniverseSections):
     """One release, as its spec file states it; file names in it are absolute."""
 
     name: Name = Field(description="the release's name (letters, digits, - and _); it names the release's folder")
+    purpose: Literal["example"] | None = Field(
+        default=None, description='"example" where the records are made up: the release says so; leave it out otherwise'
+    )
     privacy: PrivacySection = Field(
         default_factory=lambda: PrivacySection.model_validate({}), description="the privacy-loss budget"
     )
@@ -151,7 +154,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         SpecError: the file cannot be read, or is not TOML.
     """
     try:
-        text = path.read_text("utf-8-sig")
+        text = read_toml_text(path)
     except FileNotFoundError:
         raise SpecError(f"{path}: no such file; a spec in TOML is needed") from None
     except UnicodeDecodeError as error:
@@ -192,8 +195,8 @@ def spec_json_schema() -> dict[str, Any]:
 
 def _parsed(text: str, source: str) -> dict[str, Any]:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        return parse_toml(text)
+    except TomlError as error:
         raise SpecError(f"{source}: {_toml_problem(str(error))}") from None
 
 

@@ -266,7 +266,10 @@ class TableSection(Section):
     """A published table."""
 
     query: str = Field(description="the query whose answers are the table's cells")
-    levels: tuple[str, ...] | None = Field(default=None, description="the levels it is published for; default: all")
+    levels: tuple[str, ...] | None = Field(
+        default=None,
+        description="the levels it is published for; default: all at which what is measured determines some number",
+    )
 
 
 class SelectSection(Section):

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import sync_folder
 
 logger = logging.getLogger(__name__)
@@ -261,6 +261,8 @@ def reading(path: Path) -> Iterator[None]:
     """Turns what goes wrong with a Parquet file in the block into a ReleaseError that names it."""
     try:
         yield
+    except pa.ArrowMemoryError:
+        raise MemoryShortError(str(path)) from None
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
         raise ReleaseError(f"{path} cannot be read as a Parquet file: {str(error).splitlines()[0]}") from error
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray
@@ -252,6 +251,8 @@ def _solved(rows: Rows, lower: FloatArray, upper: FloatArray, *, whole: bool, se
         low, high = np.concatenate([*rows.low, np.zeros(0)]), np.concatenate([*rows.high, np.zeros(0)])
         fits = bool((low <= 0).all() and (high >= 0).all())
         return Verdict(fits, fits)
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     constraints = []
     if rows.n_rows:
         matrix = rows.matrix(len(lower))

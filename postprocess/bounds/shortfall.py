@@ -6,7 +6,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
 
 from postprocess.arrays import IntArray
 from postprocess.bounds.programme import TOLERANCE, Rows, Section, balance, limits
@@ -74,6 +73,8 @@ def shortfall(part: Section, among: Collection[RowKey] | None = None) -> Shortfa
     demands.more(np.arange(n_slack), n_columns + np.arange(n_slack), -1.0)
     cost = np.concatenate([np.zeros(n_columns), np.ones(n_slack)])
     equalities = {"A_eq": sums.matrix(len(cost)), "b_eq": np.concatenate(sums.low)} if sums.n_rows else {}
+    from scipy.optimize import linprog
+
     result = linprog(
         cost, A_ub=demands.matrix(len(cost)), b_ub=np.concatenate(demands.high), method="highs", **equalities
     )

@@ -253,7 +253,8 @@ def margins(
 ) -> IntArray:
     """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
 
-    They are `UNKNOWN` where neither the simulation nor the variance determines them.
+    They are `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing about it, since a
+    simulated run starts from the release, which is not tied to the truth there.
     """
     standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
     small = _small_margins(errors)
@@ -264,5 +265,5 @@ def margins(
     cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
     by_size = small[cell, size_class(released)]
     out = np.where(is_large(released, standard) | np.isnan(by_size), by_variance, by_size)
-    out = np.where(is_exact(standard), 0.0, out)
+    out = np.where(is_exact(standard), 0.0, np.where(np.isnan(standard), np.nan, out))
     return np.where(np.isnan(out), UNKNOWN, np.rint(np.nan_to_num(out))).astype(np.int64)

@@ -9,15 +9,17 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 import scipy.sparse as sp
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.families.family import Family, Solution, one_hot, violation
+
+if TYPE_CHECKING:
+    import cvxpy as cp
 
 #: Persons: a solution that breaks a constraint by more is refused.
 FEASIBILITY = 1e-5
@@ -52,6 +54,8 @@ def _shape(family: Family) -> _Shape:
 
 def _parameters(shape: _Shape) -> dict[str, cp.Parameter]:
     """The data of a problem of one shape, to be filled in."""
+    import cvxpy as cp  # takes a second to import
+
     sizes: dict[str, tuple[int, ...]] = {
         "target": (shape.children, shape.cells),
         "lower": (shape.children, shape.cells),
@@ -70,6 +74,8 @@ def _parameters(shape: _Shape) -> dict[str, cp.Parameter]:
 
 def _state(shape: _Shape, data: Mapping[str, Any]) -> tuple[cp.Problem, cp.Variable]:
     """The problem over `data`, which are parameters or numbers."""
+    import cvxpy as cp
+
     x = cp.Variable((shape.children, shape.cells))
     target = data["target"]
     if shape.shared:
@@ -164,6 +170,8 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
     Raises:
         SolverError: none did; the message names the parent and what each solver said.
     """
+    import cvxpy as cp
+
     data, origin, far = _data(family)
     problem, unknowns = _stated(family, data, once=once)
     failures = []

@@ -18,8 +18,6 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from ortools.graph.python import min_cost_flow
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.errors import SolverError
@@ -186,6 +184,8 @@ def _round_by_flow(
         if (increments < 0).any():
             return None
         arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), increments, increments)
+    from ortools.graph.python import min_cost_flow
+
     network = min_cost_flow.SimpleMinCostFlow()
     numbers = network.add_arcs_with_capacity_and_unit_cost(
         np.concatenate(tails), np.concatenate(heads), np.concatenate(capacities), np.concatenate(costs)
@@ -203,6 +203,8 @@ def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, c
 
     Sums that are not exact are kept within their bounds only.
     """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
     n_children, n_cells = x.shape
     floors, fractions = snap(x)
     low = np.maximum(floors - (fractions == 0), 0)

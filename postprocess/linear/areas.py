@@ -19,7 +19,8 @@ from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses
-from postprocess.linear.expected import BLIND, LevelCovariances
+from postprocess.linear.expected import LevelCovariances
+from postprocess.linear.information import BLIND, fixed_answers
 from postprocess.marginal import Marginal
 
 
@@ -67,7 +68,19 @@ def area_variances(
         nodes, passed = parents, upward
     variance = 0.5 * (variance + np.swapaxes(variance, -1, -2))
     out = np.maximum(basis.answer_variances(variance[None], marginal)[0], 0.0)
-    return np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
+    out = np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
+    return np.where(fixed_in_area(spine, basis, classes, leaves, marginal), 0.0, out)
+
+
+def fixed_in_area(
+    spine: Spine, basis: Basis, classes: Sequence[LevelClasses], leaves: BoolArray, marginal: Marginal
+) -> BoolArray:
+    """`(size,)`: which answers zeros and invariants fix for some leaves together; arguments as in `area_variances`."""
+    fixed = np.ones(marginal.size, dtype=bool)
+    for one, entering in zip(classes, _whole(spine, leaves), strict=True):
+        if alike := np.unique(one.downward[entering]).tolist():
+            fixed &= fixed_answers(basis, one.fixed[alike], marginal).all(axis=0)
+    return fixed
 
 
 def _whole(spine: Spine, leaves: BoolArray) -> list[BoolArray]:

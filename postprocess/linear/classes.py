@@ -16,7 +16,14 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.linear.information import information, inverse_off, is_full, range_projector
+from postprocess.linear.information import (
+    information,
+    inverse_off,
+    is_full,
+    known_with_family,
+    off_known,
+    range_projector,
+)
 from postprocess.linear.known import common_known, invariants_of, with_invariants, zero_masks, zero_projector
 from postprocess.linear.upward import silent_of
 from postprocess.problem import Problem
@@ -39,6 +46,7 @@ class LevelClasses:
         own: `(n_downward,)` the upward class.
         single: `(n_downward,)` whether it is its parent's only child, and so equal to it.
         blind: `(n_downward, n_blocks, a, a)` projectors on what stays unmeasured after both passes.
+        fixed: the same for what zeros and invariants fix, those of parent and siblings included.
     """
 
     upward: IntArray
@@ -53,6 +61,7 @@ class LevelClasses:
     own: IntArray
     single: NDArray[np.bool_]
     blind: FloatArray
+    fixed: FloatArray
 
     @property
     def sizes(self) -> IntArray:
@@ -215,7 +224,7 @@ def _downward(problem: Problem, upward: list[_Upward]) -> tuple[LevelClasses, ..
             own, downward = np.unique(found.classes, return_inverse=True)
             parent = np.full(len(own), -1, dtype=np.int64)
             single = np.zeros(len(own), dtype=bool)
-            blind = found.unmeasured[own]
+            blind, fixed = found.unmeasured[own], found.known[own]
         else:
             above = out[-1]
             of_parent = above.downward[problem.spine.levels[level].parents]
@@ -224,7 +233,10 @@ def _downward(problem: Problem, upward: list[_Upward]) -> tuple[LevelClasses, ..
             members = above.children
             assert members is not None
             single = np.asarray(members.sum(axis=1)).ravel()[above.own[parent]] == 1
+            unknown = summed_over(members, np.eye(found.known.shape[-1]) - found.known)[above.own[parent]]
+            fixed = known_with_family(found.known[own], above.fixed[parent], unknown)
             blind = np.where(single[:, None, None, None], above.blind[parent], found.unmeasured[own])
+            blind = off_known(blind, fixed)
         out.append(
             LevelClasses(
                 found.classes,
@@ -239,6 +251,7 @@ def _downward(problem: Problem, upward: list[_Upward]) -> tuple[LevelClasses, ..
                 own,
                 single,
                 blind,
+                fixed,
             )
         )
     return tuple(out)

@@ -17,7 +17,15 @@ import numpy as np
 from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.alike import ChildGroups
-from postprocess.linear.information import inverse_off, range_projector
+from postprocess.linear.information import (
+    BLIND,
+    fixed_answers,
+    inverse_off,
+    known_with_family,
+    learns_from_family,
+    off_known,
+    range_projector,
+)
 from postprocess.linear.known import common_known
 from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
 from postprocess.marginal import Marginal, MarginalKey
@@ -31,24 +39,29 @@ class LevelVariances:
     Attributes:
         classes: `(n,)` class of each geounit.
         covariance: blocks `(n_classes, n_blocks, a, a)`.
-        unmeasured: projectors on directions that nothing was measured of, the same shape.
+        unmeasured: projectors on directions that nothing was measured of, the same shape; or one that all share.
+        known: projectors on directions that zeros and invariants fix, the same shape; or one that all classes share.
     """
 
     classes: IntArray
     covariance: FloatArray
     unmeasured: FloatArray
+    known: FloatArray
 
     def of_answers(self, basis: Basis, marginal: Marginal) -> FloatArray:
-        """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them."""
+        """Variances `(n, size)` of a query's answers; NaN where the measurements do not determine them.
+
+        What zeros and invariants fix has the variance 0, whatever rounding leaves of it.
+        """
         return self.of_classes(basis, marginal)[self.classes]
 
     def of_classes(self, basis: Basis, marginal: Marginal) -> FloatArray:
         """The same of each class, `(n_classes, size)`."""
-        variances = basis.answer_variances(self.covariance, marginal)
+        variances = np.maximum(basis.answer_variances(self.covariance, marginal), 0.0)
         if self.unmeasured.any():
             blind = basis.answer_variances(self.unmeasured, marginal)
-            variances = np.where(blind > 1e-9, np.nan, variances)
-        out: FloatArray = np.maximum(variances, 0.0)
+            variances = np.where(blind > BLIND, np.nan, variances)
+        out: FloatArray = np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
         return out
 
     def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
@@ -95,7 +108,7 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
     same recursion holds with the own V in place of the subtree's.
     """
     top = estimates[0]
-    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured)
+    above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
     yield above
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
@@ -113,11 +126,46 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
             upper, _, single, own = kinds
             unmeasured = np.where(
                 (single == 1)[:, None, None, None],
-                above.unmeasured[upper if len(above.unmeasured) > 1 else 0 * upper],
+                _shared(above.unmeasured, upper),
                 estimate.info.unmeasured[own],
             )
-        above = LevelVariances(classes.ravel().astype(np.int64), total, unmeasured)
+        known = _known(problem, level, estimate, above, said, kinds)
+        above = LevelVariances(classes.ravel().astype(np.int64), total, off_known(unmeasured, known), known)
         yield above
+
+
+def _shared(blocks: FloatArray, classes: IntArray) -> FloatArray:
+    """Blocks of some classes; where there is one only, all classes share it."""
+    return blocks[classes if len(blocks) > 1 else 0 * classes]
+
+
+def _known(
+    problem: Problem, level: int, estimate: LevelEstimate, above: LevelVariances, said: IntArray, kinds: IntArray
+) -> FloatArray:
+    """`LevelVariances.known` of a level: of each of `kinds` `(4, n_classes)`, or one that all share.
+
+    Args:
+        problem, level: whose.
+        estimate: of the level.
+        above: of the level above.
+        said: `(n_parents,)` class of each geounit above, by its children.
+        kinds: class of the parent, `said` of the parent, whether an only child, own class.
+    """
+    known = estimate.info.known
+    upper, of, _, own = kinds[:, :1] if len(above.known) == 1 and (known == known[:1]).all() else kinds
+    if not learns_from_family(known[own], _shared(above.known, upper)).any():
+        return np.asarray(known[own])
+    upper, of, _, own = kinds
+    groups = ChildGroups.of(
+        problem.spine.child_offsets(level - 1), estimate.classes, np.zeros((len(said), 0)), counted=True
+    )
+    _, first = np.unique(said, return_index=True)
+    unknown = groups.sum_of_blocks(np.eye(known.shape[-1]) - known)
+    out = np.empty((len(own), *known.shape[1:]))
+    for rows in chunks(len(own), known[0].size):
+        family = unknown[groups.classes[first[of[rows]]]]
+        out[rows] = known_with_family(known[own[rows]], _shared(above.known, upper[rows]), family)
+    return out
 
 
 def _final(covariance: FloatArray, precision: FloatArray, upper: FloatArray, single: BoolArray) -> FloatArray:

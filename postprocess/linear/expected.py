@@ -21,13 +21,11 @@ from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.classes import LevelClasses, summed_over
 from postprocess.linear.half_widths import EXACT_VARIANCE
-from postprocess.linear.information import inverse_off
+from postprocess.linear.information import BLIND, fixed_answers, inverse_off
 from postprocess.marginal import Marginal
 
 #: Mean absolute value of a standard normal.
 MEAN_ABSOLUTE = float(np.sqrt(2.0 / np.pi))
-#: The part of an answer that nothing was measured of, from which on it has no variance.
-BLIND = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +186,8 @@ def answer_variances(basis: Basis, classes: LevelClasses, found: LevelCovariance
     variances = np.maximum(basis.answer_variances(found.final, marginal), 0.0)
     if classes.blind.any():
         variances = np.where(basis.answer_variances(classes.blind, marginal) > BLIND, np.nan, variances)
-    return variances
+    out: FloatArray = np.where(fixed_answers(basis, classes.fixed, marginal), 0.0, variances)
+    return out
 
 
 def error_by_final(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> FloatArray:

@@ -16,11 +16,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from postprocess.algebra import CHUNK_NUMBERS, chunks
-from postprocess.arrays import FloatArray
+from postprocess.algebra import CHUNK_NUMBERS, Basis, chunks
+from postprocess.arrays import BoolArray, FloatArray
+from postprocess.marginal import Marginal
 
 #: Eigenvalues below this, relative to the largest, count as zero when directions are told apart.
 RANK_TOLERANCE = 1e-9
+#: The part of an answer that nothing was measured of, from which on it has no variance.
+BLIND = 1e-9
+#: The squared length of the part of an answer that is not fixed, below which it is rounding.
+FREE = 1e-6
 TINY = float(np.finfo(float).tiny)
 
 
@@ -78,6 +83,56 @@ def null_projector(
         return projector
     kept = np.eye(matrices.shape[-1]) - excluded
     return range_projector(kept @ projector @ kept)
+
+
+def known_with_family(known: FloatArray, known_above: FloatArray, unknown_of_family: FloatArray) -> FloatArray:
+    """Projectors on what is known of a child in the end: by itself, or since parent and siblings are known.
+
+    What the parent and all siblings know exactly, the child has exactly too; an only child knows what its parent does.
+
+    Args:
+        known: of each child by itself, `(n, n_blocks, a, a)` projectors.
+        known_above: in the end, of its parent; the same shape.
+        unknown_of_family: the sums over the children of each parent of I - known; the same shape.
+    """
+    identity = np.eye(known.shape[-1])
+    further = learns_from_family(known, known_above)
+    if not further.any():
+        return known
+    out = known.copy()
+    siblings = unknown_of_family[further] - (identity - known[further])
+    given = null_projector(siblings + identity - known_above[further], size=1.0)
+    out[further] = range_projector(known[further] + given)
+    return out
+
+
+def learns_from_family(known: FloatArray, known_above: FloatArray) -> BoolArray:
+    """`(n,)`: whether a parent knows directions exactly that its child by itself does not, from stacked projectors."""
+    further = np.einsum("...ij,...ji->...", known_above, np.eye(known.shape[-1]) - known)
+    return np.asarray(further.max(axis=-1, initial=0.0) > RANK_TOLERANCE)
+
+
+def off_known(unmeasured: FloatArray, known: FloatArray) -> FloatArray:
+    """What stays unmeasured of the `unmeasured` directions where `known` ones are fixed; stacked projectors, or one."""
+    if not unmeasured.any():
+        return unmeasured
+    known = np.broadcast_to(known, unmeasured.shape)
+    touched = np.abs(unmeasured @ known).max(axis=(-3, -2, -1), initial=0.0) > BLIND
+    if not touched.any():
+        return unmeasured
+    out = unmeasured.copy()
+    out[touched] = null_projector(np.eye(known.shape[-1]) - unmeasured[touched] + known[touched], size=1.0)
+    return out
+
+
+def fixed_answers(basis: Basis, known: FloatArray, marginal: Marginal) -> BoolArray:
+    """Which answers `(n, size)` of a query the `known` directions `(n, n_blocks, a, a)` fix."""
+    fixed = np.empty((len(known), marginal.size), dtype=bool)
+    for rows in chunks(len(known), known[0].size if len(known) else 1):
+        free = basis.answer_variances(np.eye(known.shape[-1]) - known[rows], marginal)
+        # An answer is a sum of cells: the part of it that is not fixed is 0, or far larger than rounding.
+        fixed[rows] = free < FREE
+    return fixed
 
 
 def range_projector(matrices: FloatArray) -> FloatArray:

@@ -5,8 +5,13 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from releases.command import spinewise
+from releases.small import QUICK, write_town
+
+from pipeline.release.layout import RunDirectory
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml"
 FLAGS = Path("/proc/cpuinfo")
@@ -29,8 +34,61 @@ def released(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return Path(done.stdout.strip())
 
 
+#: Every set of kernels that a processor of this family can have, and the flag that a machine needs to run it.
+KERNELS = (
+    needs("Prescott", "pni"),
+    needs("Sandybridge", "avx"),
+    needs("Haswell", "avx2"),
+    needs("Zen", "avx2"),
+    needs("SkylakeX", "avx512f"),
+    needs("Cooperlake", "avx512_bf16"),
+    needs("SapphireRapids", "amx_bf16"),
+)
+#: A private choice of detail, detail that is measured in counties alone, and estimates beside the town's other options.
+_ALL_OPTIONS = (
+    (
+        "[strategy.queries]",
+        '[select.chosen]\nlevel = "block"\nversions = ["total", "sex", "sex * age"]\nthresholds = [0, 10, 40]\n'
+        'share = "1/5"\nchoice_share = "1/4"\n\n[strategy.queries]',
+    ),
+    (
+        'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]\ncounty = ["total"]',
+        'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
+        'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n'
+        '[invariants]\ncounty = ["total", "sex"]',
+    ),
+    ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }'),
+)
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The town with every option of [publish], a choice, a companion and constraints of all kinds; oldest kernels."""
+    folder = tmp_path_factory.mktemp("town")
+    spec = write_town(folder, *QUICK, *_ALL_OPTIONS)
+    done = spinewise("run", spec, "--out", folder / "out", "--workers", 1, OPENBLAS_CORETYPE="Nehalem")
+    assert done.returncode == 0, done.stderr
+    return Path(done.stdout.strip())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("core", [needs("Haswell", "avx2"), needs("SkylakeX", "avx512f")])
+@pytest.mark.parametrize("core", KERNELS)
+def test_every_option_gives_the_same_bytes_with_all_kernels(town: Path, core: str) -> None:
+    done = spinewise("verify", town, "--workers", 1, OPENBLAS_CORETYPE=core)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+def test_what_is_known_exactly_has_no_variance(town: Path) -> None:
+    """County totals are invariants; that each sex is, too, makes it no less exact. Noise of rounding does not show."""
+    for level, expected in (("county", True), ("tract", False)):
+        estimates = pd.read_parquet(RunDirectory(town).main.estimates(level))
+        variances = np.stack(estimates["total:variance"].to_numpy())
+        assert (variances == 0).all() if expected else (variances > 0.01).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("core", KERNELS)
 def test_other_kernels_give_the_same_bytes(released: Path, core: str) -> None:
     done = spinewise("verify", released, "--workers", 2, OPENBLAS_CORETYPE=core)
     assert done.returncode == 0, done.stderr

@@ -99,6 +99,8 @@ def _batches(part: SummaryPart, columns: Sequence[str]) -> Iterator[pa.RecordBat
             ) as reader,
         ):
             yield from reader
+    except pa.ArrowMemoryError:
+        raise
     except pa.ArrowException as error:
         raise InputError(_segment_problem(part, names, separator.encode(), error)) from error
 

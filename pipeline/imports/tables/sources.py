@@ -162,6 +162,8 @@ def _duckdb_batches(source: str, query: str) -> Iterator[pa.RecordBatch]:
                 raise InputError(f"{describe_source(source)}: the query gives no rows; a SELECT is needed")
             for batch in found.to_arrow_reader(_ROWS_AT_ONCE):
                 yield _plain(batch)
+    except (duckdb.OutOfMemoryException, pa.ArrowMemoryError):
+        raise MemoryError from None
     except (duckdb.Error, pa.ArrowException) as error:
         raise InputError(f"{describe_source(source)}: {_first_line(error)}") from error
 

@@ -103,7 +103,7 @@ window.charts = (() => {
       projection: { type: "identity", reflectY: true },
       mark: { type: "geoshape", strokeWidth: 0.5, aria: false },
       encoding: {
-        color: { field: "value", type: "quantitative",
+        color: { condition: { test: "datum.value === null", value: "transparent" }, field: "value", type: "quantitative",
                  scale: { type: "threshold", domain: options.breaks, range: colours(options.breaks.length + 1) },
                  legend: null },
         fillOpacity: { condition: { test: "datum.weak", value: 0.3 }, value: 1 },

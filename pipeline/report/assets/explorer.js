@@ -55,23 +55,53 @@
 
   const count = (numbers, row, column) => numbers.counts[column * numbers.n + row];
   // Tenths of a person; null where it is not known or not published.
+  const stored = (numbers, row, column) => numbers.margins === null ? 1 : numbers.margins[column * numbers.n + row];
   function margin(numbers, row, column) {
-    if (numbers.margins === null) return null;
-    const stored = numbers.margins[column * numbers.n + row];
-    return stored === 0 ? null : stored - 1;
+    const found = stored(numbers, row, column);
+    return found === 1 ? null : Math.max(0, found - 2);
   }
-  function classOf(value, margin) {
-    if (margin === null) return "sum";
-    if (margin <= value) return "good";
-    return 2 * margin <= 10 * value ? "care" : "sum";
+  const isExact = (numbers, row, column) => stored(numbers, row, column) === 0;
+  // A number that is not exact counts as having a margin of one person at least; see reliability.py.
+  const leastMargin = (numbers, row, column) => {
+    const tenths = margin(numbers, row, column);
+    return tenths === null || isExact(numbers, row, column) ? tenths : Math.max(10, tenths);
+  };
+  function classOf(numbers, row, column) {
+    const [value, tenths] = [count(numbers, row, column), leastMargin(numbers, row, column)];
+    if (tenths === null) return "sum";
+    if (isExact(numbers, row, column) || tenths <= value) return "good";
+    return 2 * tenths <= 10 * value ? "care" : "sum";
+  }
+  const kindOf = (...place) => content.classes.find((one) => one.key === classOf(...place));
+  // The share of a number in its area, in %, with its 90 % interval; errors of a row's numbers are taken as independent.
+  function share(numbers, row, column) {
+    const value = count(numbers, row, column), all = rowTotal(numbers, row);
+    if (!all) return null;
+    let others = 0;
+    for (let other = 0; other < numbers.width; other++) {
+      const tenths = leastMargin(numbers, row, other);
+      if (tenths === null) return { value: (100 * value) / all, low: null, high: null };
+      if (other !== column) others += tenths * tenths;
+    }
+    const own = leastMargin(numbers, row, column);
+    const error = (10 * Math.hypot((all - value) * own, value * Math.sqrt(others))) / (all * all);
+    const middle = (100 * value) / all;
+    return { value: middle, low: Math.max(0, middle - error), high: Math.min(100, middle + error) };
   }
   const rowTotal = (numbers, row) => {
     let sum = 0;
     for (let column = 0; column < numbers.width; column++) sum += count(numbers, row, column);
     return sum;
   };
-  const marginText = (tenths) => tenths === null ? "margin not known"
-    : "\u00b1" + (tenths >= 100 ? whole.format(Math.ceil(tenths / 10)) : tenth.format(tenths / 10));
+  const tenthsText = (tenths) => "\u00b1" + (tenths >= 100 ? whole.format(Math.ceil(tenths / 10)) : tenth.format(tenths / 10));
+  function marginText(numbers, row, column) {
+    if (numbers.margins === null) return "";
+    if (isExact(numbers, row, column)) return "exact";
+    const tenths = margin(numbers, row, column);
+    return tenths === null ? "margin not known" : tenthsText(tenths);
+  }
+  const shareText = (found) => `${tenth.format(found.value)} %` +
+    (found.low === null ? "" : ` (${tenth.format(found.low)} to ${tenth.format(found.high)} %)`);
   const nameOf = (level, row) => level.names[row] || level.codes[row];
   const titleOf = (level, row) => level.names[row] ? `${level.names[row]} (${spoken(level.name)} ${level.codes[row]})`
     : `${spoken(level.name)} ${level.codes[row]}`;
@@ -131,12 +161,27 @@
     return Array.from({ length: end - first }, (_, i) => first + i);
   }
 
-  function valueOf(numbers, row) {
-    if (state.measure === "margin") return (margin(numbers, row, state.cell) ?? 0) / 10;
-    const value = count(numbers, row, state.cell);
-    if (state.measure === "count") return value;
-    const all = rowTotal(numbers, row);
-    return all ? (100 * value) / all : 0;
+  // What is shown of an area: a value, its 90 % interval, and what it is ordered by; null where there is nothing to show.
+  function shownOf(numbers, row) {
+    const tenths = margin(numbers, row, state.cell);
+    if (state.measure === "margin") {
+      return tenths === null ? null : { value: tenths / 10, low: tenths / 10, high: tenths / 10, rank: tenths };
+    }
+    if (state.measure === "share") {
+      const found = share(numbers, row, state.cell);
+      if (found === null || numbers.margins === null) return found && { ...found, low: found.value, high: found.value, rank: found.value };
+      // A share that may be anything is not among the largest: the low end of its interval counts.
+      return found.low === null ? null : { ...found, rank: found.low };
+    }
+    if (tenths === null && numbers.margins !== null) return null;
+    const value = count(numbers, row, state.cell), error = (tenths ?? 0) / 10;
+    return { value, low: Math.max(0, value - error), high: value + error, rank: value };
+  }
+  const weakShare = (found) => found === null || found.high - found.low > found.value;
+  function isWeak(numbers, row) {
+    if (numbers.margins === null) return false;
+    if (state.measure === "share") return weakShare(shownOf(numbers, row));
+    return classOf(numbers, row, state.cell) === "sum";
   }
 
   let drawing = 0;
@@ -156,17 +201,18 @@
   // ---------------------------------------------------------------- the picture: a map, or ranked dots
   const tip = $("tip");
   function tooltip(level, numbers) {
-    return (_, event, __, row) => {
-      if (row === undefined || row === null || row === "") { tip.hidden = true; return; }
-      const [value, error] = [count(numbers, row, state.cell), margin(numbers, row, state.cell)];
-      const all = rowTotal(numbers, row);
-      const kind = content.classes.find((one) => one.key === classOf(value, error));
+    return (_, event, item, said) => {
+      // What the chart library says is text; the row itself is in the item's datum.
+      const row = said === undefined || said === null || said === "" ? undefined : item?.datum?.row;
+      if (!Number.isInteger(row)) { tip.hidden = true; return; }
+      const kind = kindOf(numbers, row, state.cell);
       const label = content.tables[state.table].labels[state.cell];
+      const part = numbers.width > 1 ? share(numbers, row, state.cell) : null;
       tip.replaceChildren(
         element("strong", { textContent: titleOf(level, row) }),
-        element("span", { textContent: `${spoken(label)}: ${whole.format(value)} ${marginText(error)}` }),
-        ...(numbers.width > 1 && all ? [element("span", { textContent: `${tenth.format((100 * value) / all)} % of ${whole.format(all)}` })] : []),
-        element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` }));
+        element("span", { textContent: `${spoken(label)}: ${whole.format(count(numbers, row, state.cell))} ${marginText(numbers, row, state.cell)}`.trim() }),
+        ...(part ? [element("span", { textContent: `${shareText(part)} of ${whole.format(rowTotal(numbers, row))}` })] : []),
+        ...(numbers.margins === null ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
       tip.hidden = false;
       const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
       tip.style.left = Math.max(8, left) + "px";
@@ -178,28 +224,29 @@
     const table = content.tables[state.table];
     const what = `${spoken(table.labels[state.cell])}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
     const stated = content.levels[state.level];
-    const weak = (row) => $("fade").checked && classOf(count(numbers, row, state.cell), margin(numbers, row, state.cell)) === "sum";
+    const weak = (row) => $("fade").checked && isWeak(numbers, row);
     let view;
     if (stated.map !== null) {
       const there = new Set(rows);
       const features = (await shapesOf(state.level)).filter((one) => there.has(one.row)).map((one) => ({
-        ...one, value: valueOf(numbers, one.row), weak: weak(one.row),
+        ...one, value: shownOf(numbers, one.row)?.value ?? null, weak: weak(one.row),
         chosen: state.area !== null && state.area.level === state.level && state.area.row === one.row }));
-      const breaks = charts.breaks(features.map((one) => one.value));
+      const breaks = charts.breaks(features.map((one) => one.value).filter((value) => value !== null));
       view = await charts.map("#picture", features.sort((a, b) => a.chosen - b.chosen), { breaks, tooltip: tooltip(level, numbers) });
       legend(breaks, features);
       $("picture-title").textContent = `${what}, by ${spoken(level.name)}`;
     } else {
-      const best = [...rows].sort((a, b) => valueOf(numbers, b) - valueOf(numbers, a) || a - b).slice(0, RANKED);
-      const values = best.map((row) => {
-        const value = valueOf(numbers, row);
-        const error = state.measure === "count" ? (margin(numbers, row, state.cell) ?? 0) / 10 : 0;
-        return { row, label: nameOf(level, row), value, low: Math.max(0, value - error), high: value + error, weak: weak(row) };
-      });
+      const shown = rows.map((row) => ({ row, ...shownOf(numbers, row) })).filter((one) => one.rank !== undefined);
+      const best = shown.sort((a, b) => b.rank - a.rank || a.row - b.row).slice(0, RANKED);
+      const values = best.map((one) => ({ ...one, label: nameOf(level, one.row), weak: weak(one.row) }));
       view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
-      $("legend").replaceChildren(element("li", { textContent: "Dot: the number. Bar: its 90 % interval." }));
+      const withInterval = state.measure !== "margin" && numbers.margins !== null;
+      const order = state.measure === "share" && withInterval ? " Ordered by the low end of the interval." : "";
+      const none = shown.length ? "" : "Nothing that was measured determines these numbers. ";
+      const note = withInterval ? "Dot: the number. Bar: its 90 % interval." : "Dot: the number.";
+      $("legend").replaceChildren(element("li", { textContent: none || note + order }));
       $("picture-title").textContent = `${what}, by ${spoken(level.name)}` +
-        (rows.length > best.length ? ` (the ${best.length} largest of ${whole.format(rows.length)})` : "");
+        (shown.length > best.length ? ` (the ${best.length} largest of ${whole.format(shown.length)})` : "");
     }
     $("picture").setAttribute("aria-label", `${$("picture-title").textContent}. The same numbers are in the table below.`);
     $("fade").closest("label").hidden = numbers.margins === null;
@@ -209,25 +256,33 @@
     });
   }
 
+  // Each class by the least and the largest value in it, so that no value stands in two.
   function legend(breaks, features) {
-    const values = features.map((one) => one.value).sort((a, b) => a - b);
-    const ends = [values[0] ?? 0, ...breaks, values.at(-1) ?? 0];
     const colours = charts.colours(breaks.length + 1);
+    const classes = colours.map(() => []);
+    const known = features.filter((one) => one.value !== null);
+    for (const one of known) classes[breaks.filter((least) => one.value >= least).length].push(one.value);
     const text = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
-    $("legend").replaceChildren(...colours.map((colour, i) => {
+    const line = (colour, words) => {
       const swatch = element("span", { className: "swatch" });
       swatch.style.background = colour;
-      return element("li", {}, swatch, `${text(ends[i])} to ${text(ends[i + 1])}`);
-    }));
+      return element("li", {}, swatch, words);
+    };
+    const lines = classes.map((values, i) => {
+      if (!values.length) return null;
+      const [low, high] = [text(Math.min(...values)), text(Math.max(...values))];
+      return line(colours[i], low === high ? low : `${low} to ${high}`);
+    }).filter((one) => one !== null);
+    if (known.length < features.length) lines.push(line("transparent", "margin not known"));
+    $("legend").replaceChildren(...lines);
   }
 
   // ---------------------------------------------------------------- the table
   function number(numbers, row, column) {
-    const [value, error] = [count(numbers, row, column), margin(numbers, row, column)];
-    const cell = element("td", {}, whole.format(value));
+    const cell = element("td", {}, whole.format(count(numbers, row, column)));
     if (numbers.margins !== null) {
-      const kind = content.classes.find((one) => one.key === classOf(value, error));
-      cell.append(" ", element("small", { textContent: marginText(error) }), " ",
+      const kind = kindOf(numbers, row, column);
+      cell.append(" ", element("small", { textContent: marginText(numbers, row, column) }), " ",
         element("span", { className: kind.key, textContent: SYMBOLS[kind.key], title: kind.label, role: "img", "aria-label": kind.label }));
     }
     return cell;
@@ -239,7 +294,10 @@
     sortedRows = [...rows];
     if (state.sort !== "code") {
       const sign = state.sort === "most" ? -1 : 1;
-      sortedRows.sort((a, b) => sign * (valueOf(numbers, a) - valueOf(numbers, b)) || a - b);
+      // What is not known comes last either way.
+      const rank = (row) => shownOf(numbers, row)?.rank ?? sign * Infinity;
+      const ranks = new Map(rows.map((row) => [row, rank(row)]));
+      sortedRows.sort((a, b) => (ranks.get(a) === ranks.get(b) ? a - b : sign * (ranks.get(a) < ranks.get(b) ? -1 : 1)));
     }
     const pages = Math.max(1, Math.ceil(sortedRows.length / ROWS));
     state.page = Math.min(state.page, pages - 1);
@@ -308,11 +366,11 @@
     if (shownLevels(state.table).includes(state.area.level)) {
       const numbers = await numbersOf(state.table, state.area.level);
       const rows = table.labels.map((label, column) => {
-        const [value, error] = [count(numbers, state.area.row, column), margin(numbers, state.area.row, column)];
-        const kind = content.classes.find((one) => one.key === classOf(value, error));
+        const place = [numbers, state.area.row, column];
+        const kind = kindOf(...place);
         return element("tr", {}, element("th", { scope: "row", textContent: spoken(label) }),
-          element("td", { textContent: whole.format(value) }),
-          element("td", { textContent: numbers.margins === null ? "" : marginText(error) }),
+          element("td", { textContent: whole.format(count(...place)) }),
+          element("td", { textContent: marginText(...place) }),
           element("td", { className: kind.key, textContent: numbers.margins === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll" }, element("table", {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shlex
 from pathlib import Path
 
 import pandas as pd
@@ -24,8 +25,16 @@ def invoke(*arguments: object) -> str:
 
 
 def test_what_there_is(town: Path) -> None:
-    shown = invoke(town)
-    assert shown.rstrip() == repr(open_release(town))
+    """What is there, and commands of the shell that work as they stand."""
+    described, commands = invoke(town).split("\nTry:\n")
+    assert described.splitlines() == repr(open_release(town)).splitlines()[:-1]
+    assert len(commands.splitlines()) == 3
+    for command in commands.splitlines():
+        words = shlex.split(command)
+        assert words[:3] == ["spinewise", "query", str(town)]
+        shown = invoke(*words[2:])
+        for code in open_release(town).table("total", level="tract").index:
+            assert any(line.startswith(str(code)) for line in shown.splitlines()), f"{command}: {code}"
 
 
 def test_table_and_query(town: Path) -> None:

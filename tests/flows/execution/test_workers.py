@@ -43,7 +43,7 @@ def threads(_: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def pool() -> Workers:
-    with Workers(2) as workers:
+    with Workers(2, start_after=0) as workers:
         yield workers
 
 
@@ -67,14 +67,17 @@ def test_workers_compute_with_one_thread(pool: Workers) -> None:
 
 
 def test_one_task_needs_no_process() -> None:
-    with Workers(2) as workers:
+    with Workers(2, start_after=0) as workers:
         assert list(workers.run(os.getpgid, [0])) == [os.getpgid(0)]
         assert workers._pool is None
 
 
 def test_a_killed_worker_is_a_clear_error() -> None:
     began = time.monotonic()
-    with Workers(2) as workers, pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"):
+    with (
+        Workers(2, start_after=0) as workers,
+        pytest.raises(WorkerError, match=r"it was killed, or there is not enough memory"),
+    ):
         list(workers.run(die, range(8)))
     assert time.monotonic() - began < 30
 

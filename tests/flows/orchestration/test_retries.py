@@ -177,10 +177,10 @@ def test_a_step_that_may_pass_is_performed_again_and_a_final_one_is_not(monkeypa
     from prefect import flow
     from prefect.testing.utilities import prefect_test_harness
 
-    import flows.orchestration.release_flow
+    import flows.orchestration.tasks
     from flows.execution.steps import Step
 
-    monkeypatch.setattr(flows.orchestration.release_flow, "SETTINGS", load_settings(retries=2, retry_delay=0.01))
+    monkeypatch.setattr(flows.orchestration.tasks, "SETTINGS", load_settings(retries=2, retry_delay=0.01))
     tried: list[str] = []
 
     def fail(times: int, error: Exception) -> None:

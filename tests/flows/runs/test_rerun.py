@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
-from releases.small import run, write_town
+from releases.small import QUICK, run, write_town
 
 import flows.confidential.steps
 import flows.runs.versions
@@ -61,6 +61,24 @@ def test_every_public_file_is_the_same_and_nothing_is_left_behind(
     assert list(tmp_path.iterdir()) == []
     assert {Path(folder).parents[1] for folder in folders} == {town / "restricted" / "staging"}
     assert list((town / "restricted" / "staging").iterdir()) == []
+
+
+def test_a_table_that_was_left_out_is_left_out_again(tmp_path: Path) -> None:
+    """By what the release says of itself, and by the spec that still names the table."""
+    coarse = (
+        'county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+        'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
+        'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]',
+    )
+    spec = write_town(tmp_path, *QUICK, coarse)
+    root = run(spec, tmp_path)
+    assert sorted(path.stem for path in (root / "public" / "tables" / "detail").iterdir()) == ["county"]
+    assert rerun(root).same
+    assert rerun(root, spec=spec).same
+    other = tmp_path / "other.toml"
+    other.write_text(spec.read_text(encoding="utf-8").replace("replicates = ", "replicates = 1"), encoding="utf-8")
+    with pytest.raises(InputError, match="differs in publish"):
+        rerun(root, spec=other)
 
 
 def test_what_a_killed_rerun_left_is_removed_and_two_do_not_meet(copied: Path) -> None:

@@ -19,11 +19,11 @@ from pipeline.release.manifest import (
     check_public_files,
     public_files,
     read_manifest,
-    software,
     status,
     write_manifest,
 )
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.software import software
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import canonical_json, make_restricted, write_bytes
 

@@ -1,0 +1,97 @@
+"""Options that several commands share, and what the three of them that steer the output do."""
+
+from __future__ import annotations
+
+import json as library
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from flows.execution.progress import Progress
+
+SpecArgument = Annotated[
+    Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)
+]
+ReleaseArgument = Annotated[
+    Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
+]
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")]
+DataOption = Annotated[
+    Path | None,
+    typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
+]
+LedgerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger",
+        metavar="URL",
+        envvar="SPINEWISE_LEDGER",
+        help="A file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: a file in the user's state folder.",
+    ),
+]
+KeyFileOption = Annotated[
+    Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
+]
+KeyDescriptorOption = Annotated[
+    int | None, typer.Option(min=0, help="Open file descriptor that the master key can be read from.")
+]
+KeyCommandOption = Annotated[
+    str | None,
+    typer.Option(help="Command that prints the master key, such as one that queries a vault; run without a shell."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="The result and errors only: no progress, no remarks.")
+]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="A line for each step with its time and memory, and what is logged.")
+]
+
+
+@dataclass(frozen=True)
+class Output:
+    """How much a command tells, and in which form. Results go to stdout, everything else to stderr.
+
+    Raises:
+        InputError: it is to tell less and more.
+    """
+
+    quiet: bool = False
+    verbose: bool = False
+    json: bool = False
+
+    def __post_init__(self) -> None:
+        from pipeline.errors import InputError
+
+        if self.quiet and self.verbose:
+            raise InputError("found --quiet and --verbose; one of the two is allowed")
+        if self.verbose:
+            logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
+
+    def progress(self) -> Progress:
+        """Who is told how far the command is."""
+        from flows.console import Lines, error_console, make_progress
+        from flows.execution.progress import Silent
+
+        if self.quiet:
+            return Silent()
+        return Lines(error_console()) if self.verbose else make_progress()
+
+    def remark(self, text: str) -> None:
+        """What is worth knowing, and no error."""
+        from flows.console import error_console
+
+        if not self.quiet:
+            error_console().print(text)
+
+    def result(self, text: str, content: object) -> None:
+        """The result, in words or as data.
+
+        Args:
+            content: JSON.
+        """
+        typer.echo(library.dumps(content, indent=1, ensure_ascii=False) if self.json else text)

@@ -1,0 +1,87 @@
+"""Ctrl-C: one line and status 130 within two seconds, whatever the run is doing, and workers that say nothing.
+
+A terminal sends the signal to every process of the foreground group. Processes that work for a run are started with
+the signal blocked, which they inherit; the run itself ends them.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+#: Status of a program that was stopped by Ctrl-C.
+STATUS = 130
+#: Seconds that a run has to put things in order. After them it ends as if it were killed, which it can go on after.
+_PATIENCE = 0.8
+
+_ending = threading.Event()
+_said = threading.Lock()
+_message = "stopped"
+
+
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Processes that are started in the block do not get Ctrl-C; for this one it waits until the block ends."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def stopping_loses_nothing() -> None:
+    """What this command does is gone on with by the same command, and who stops it is told so."""
+    global _message
+    _message = "stopped; the same command resumes"
+
+
+def say_stopped() -> None:
+    """Say on stderr that the command was stopped; once, however often it is called."""
+    if _said.acquire(blocking=False):
+        with suppress(OSError):
+            # Past sys.stderr, which a bar may hold. The bar may stand in this line, and the cursor may be hidden.
+            text = f"\r\x1b[2K\x1b[?25h{_message}\n" if os.isatty(2) else f"{_message}\n"
+            os.write(2, text.encode())
+
+
+def end_on_interrupt() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt once, and ends this process soon, whatever becomes of that.
+
+    The main thread sees a signal between two steps of Python alone, and may be in a long computation; so a thread of
+    its own waits for it too.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(os, "set_blocking"):
+        return
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell, or under nohup
+        return
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    signal.signal(signal.SIGINT, _interrupt)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    threading.Thread(target=_wait, args=(reading,), daemon=True, name="interrupts").start()
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    if _ending.is_set():
+        return
+    _ending.set()
+    # What else goes wrong from here on, in destructors and threads, is for want of the rest.
+    sys.unraisablehook = lambda _: None
+    threading.excepthook = lambda _: None
+    raise KeyboardInterrupt
+
+
+def _wait(reading: int) -> None:
+    while signal.SIGINT not in os.read(reading, 64):
+        pass
+    threading.Event().wait(_PATIENCE)
+    say_stopped()
+    os._exit(STATUS)

@@ -1,0 +1,65 @@
+"""What the machine and the shell do to a command, in one line each: files that cannot be read, no memory, no output."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+
+#: What files that a user names can be, through no fault of the program.
+_OF_FILES = {
+    errno.EACCES: "no permission",
+    errno.EPERM: "no permission",
+    errno.ELOOP: "the symbolic links lead round in a circle",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.ENOTDIR: "a part of the path is not a folder",
+    errno.EISDIR: "is a folder",
+    errno.ENOENT: "does not exist",
+    errno.EINVAL: "the name cannot be that of a file",
+}
+
+
+def open_standard_streams() -> None:
+    """Give a command that was started without output one that refuses what is written, and not a file of its own."""
+    for descriptor, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_RDWR)):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, mode)  # takes the least number that is free
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def fault_of(error: BaseException) -> tuple[str, int] | None:
+    """The message and the exit status for an error that is not the program's; None for one that is."""
+    if isinstance(error, MemoryError):
+        return "not enough memory; run the same again with fewer --workers, or where there is more of it", 1
+    if isinstance(error, RecursionError):
+        return "something given is nested too deep", 2
+    if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):
+        return f"{str(error)[len('Symlink loop from ') :]}: {_OF_FILES[errno.ELOOP]}", 2
+    if isinstance(error, ValueError) and "embedded null" in str(error):
+        return "a file name with a NUL character was given; no file can have it", 2
+    if not isinstance(error, OSError):
+        return None
+    if error.filename is None:
+        return (f"cannot write the output: {error.strerror}", 1) if error.errno in (errno.EBADF, errno.ENOSPC) else None
+    reason = _OF_FILES.get(error.errno or 0)
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else str(error.filename)
+    return (f"{name}: {reason}", 2) if reason else (f"{name}: {error.strerror}", 1)
+
+
+def flush_output() -> str | None:
+    """Write what waits to be written; what went wrong, if anything did."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        # Else Python tries again at its end, and says so.
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return None if error.errno == errno.EPIPE else f"cannot write the output: {error.strerror}"
+    except ValueError:
+        return None
+    return None

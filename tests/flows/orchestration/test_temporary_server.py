@@ -1,0 +1,80 @@
+"""The temporary server of a run ends with it however it ends, leaves nothing, and does not touch the user's own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from releases.small import write_town
+
+BEGUN = """
+import sys, time
+from flows.orchestration.server import temporary_server
+with temporary_server():
+    from prefect.client.orchestration import get_client
+    with get_client(sync_client=True) as client:
+        client.hello()
+    print("served", flush=True)
+    if sys.argv[1] == "wait":
+        time.sleep(600)
+"""
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    (tmp_path / "tmp").mkdir(exist_ok=True)
+    found = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PREFECT_HOME": str(tmp_path / "prefect")}
+    found.pop("PREFECT_API_URL", None)
+    return found
+
+
+def gone(processes: list[psutil.Process], path: Path, seconds: float = 10) -> bool:
+    last = time.monotonic() + seconds
+    while time.monotonic() < last:
+        alive = [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+        if not alive and not list(path.iterdir()):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
+    """kill -9 leaves no process and no folder."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", BEGUN, "wait"], env=environment(tmp_path), stdout=subprocess.PIPE, text=True
+    )
+    assert run.stdout is not None
+    assert run.stdout.readline().strip() == "served"
+    servers = psutil.Process(run.pid).children(recursive=True)
+    assert len(servers) == 1
+    (folder,) = (tmp_path / "tmp").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    assert gone(servers, tmp_path / "tmp")
+
+
+def test_it_ends_with_the_block(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", BEGUN, "end"], env=environment(tmp_path), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "served"
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.slow
+def test_the_folder_of_prefect_does_not_grow_with_runs(tmp_path: Path) -> None:
+    spec = write_town(tmp_path)
+    sizes = []
+    for number in range(2):
+        command = [sys.executable, "-m", "flows.entry", "run", str(spec), "--out", str(tmp_path / str(number))]
+        subprocess.run(command, env=environment(tmp_path), check=True, capture_output=True)
+        home = tmp_path / "prefect"
+        sizes.append(sum(path.stat().st_size for path in home.rglob("*") if path.is_file()))
+    assert sizes == [0, 0]
+    assert not list((tmp_path / "tmp").iterdir())

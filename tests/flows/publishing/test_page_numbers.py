@@ -1,0 +1,190 @@
+"""The numbers that the report's pictures, cards and tables show are those of the files; no page says NaN."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.browser import Opened, chromium, opened
+from releases.small import QUICK, run, write_town
+
+from pipeline.reading.release import Release, open_release
+from pipeline.release.layout import RunDirectory
+
+#: A map of tracts, and detail that is measured in counties alone.
+_CHANGES = (
+    ("[companions.units]", '[report.polygons.tract]\nfile = "tracts.geojson"\ncode = "code"\n\n[companions.units]'),
+    ('county = "1/4"\ntract = "1/4"\nblock = "1/2"\n\n[invariants]',
+     'county = "1/4"\ntract = { share = "1/4", queries = { total = "1" } }\n'
+     'block = { share = "1/2", queries = { total = "1/2", quarters = "1/2" } }\n\n[invariants]'),
+    ('detail = "detailed"', 'detail = { query = "detailed", levels = ["county", "tract", "block"] }'),
+    ('sex = { query = "sex * grown", levels = ["county", "tract"] }',
+     'sex = { query = "sex * grown", levels = ["county", "tract"] }\n'
+     'quarters = { query = "quarters", levels = ["tract", "block"] }'),
+)  # fmt: skip
+#: What a script writes of a value that it does not have.
+_MISSING = re.compile(r"\b(?:NaN|undefined|null|Infinity)\b")
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    folder = tmp_path_factory.mktemp("mapped")
+    changes = [(old, new) for old, new in QUICK if old != "[companions.units]"]
+    (old, report), *others = _CHANGES
+    spec = write_town(folder, *changes, (old, '[postprocess]\nsolver = "batched"\n\n' + report), *others)
+    features = []
+    for number, code in enumerate(pd.read_csv(folder / "blocks.csv")["block"].str[:3].unique()):
+        x, y = number % 3, number // 3
+        ring = [[x, y], [x + 1, y], [x + 1, y + 1], [x, y + 1], [x, y]]
+        features.append(
+            {
+                "type": "Feature",
+                "properties": {"code": code},
+                "geometry": {"type": "Polygon", "coordinates": [ring]},
+            }
+        )
+    (folder / "tracts.geojson").write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+    return open_release(run(spec, tmp_path_factory.mktemp("released")))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def shown(browser: Any, release: Release) -> Iterator[Opened]:
+    found = opened(browser, release.run.report)
+    yield found
+    assert found.complaints == []
+
+
+def words(release: Release, table: str, level: str, code: str, label: str) -> str:
+    """A number with its margin as the page has to say it, from the Parquet file and the exact facts."""
+    row = release.table(table, level).loc[code]
+    margin = row[label + ":moe90"]
+    if release.exact_table(table, level).loc[code, label]:
+        return f"{row[label]:,.0f} exact"
+    return f"{row[label]:,.0f} " + ("margin not known" if np.isnan(margin) else f"±{margin:g}")
+
+
+def reliability(release: Release, table: str, level: str, code: str, label: str) -> str:
+    row = release.table(table, level).loc[code]
+    margin = max(1.0, row[label + ":moe90"]) if not np.isnan(row[label + ":moe90"]) else np.inf
+    if release.exact_table(table, level).loc[code, label] or 10 * margin <= row[label]:
+        return "Good for most uses"
+    return "Use with care" if 2 * margin <= row[label] else "Do not use on its own"
+
+
+@pytest.mark.parametrize(("table", "level"), [("total", "tract"), ("quarters", "tract"), ("quarters", "block")])
+def test_tooltips_say_what_the_file_says(shown: Opened, release: Release, table: str, level: str) -> None:
+    """With a real mouse, over every area of the map and every dot."""
+    names = [one.name for one in release.universe.tables]
+    if table != "total":
+        shown.wait("select_option", "#table", str(names.index(table)))
+    number = str(release.levels.index(level))
+    if shown.page.input_value("#level") != number:
+        shown.wait("select_option", "#level", number)
+    label = next(iter(release.table(table, level)))
+    mark = ".mark-shape path" if level == "tract" else ".mark-symbol path"
+    places = shown.page.locator(f"#picture svg {mark}")
+    codes = set()
+    for place in range(places.count()):
+        shown.page.mouse.move(0, 0)
+        places.nth(place).hover(force=True)
+        shown.page.wait_for_selector("#tip:not([hidden])")
+        title, *lines = shown.page.locator("#tip > *").all_text_contents()
+        code = title.removeprefix(f"{level} ")
+        assert lines[0] == f"{label}: {words(release, table, level, code, label)}"
+        assert lines[-1].split(" ", 1)[1] == reliability(release, table, level, code, label)
+        codes.add(code)
+    assert len(codes) >= (6 if level == "tract" else 10)
+
+
+def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) -> None:
+    names = [one.name for one in release.universe.tables]
+    for table, level in (("detail", "tract"), ("detail", "block"), ("sex", "tract")):
+        shown.page.select_option("#table", str(names.index(table)))
+        shown.wait("select_option", "#level", str(release.levels.index(level)))
+        stored = release.table(table, level)
+        labels = [name for name in stored if not name.endswith(":moe90")]
+        rows = shown.page.evaluate(
+            "[...document.querySelectorAll('#counts-body tr')]"
+            ".map(row => [...row.children].map(one => one.textContent))"
+        )
+        assert len(rows) == min(25, len(stored))
+        for code, *cells in rows:
+            expected = [words(release, table, level, code, label) for label in labels]
+            assert [cell[:-2] for cell in cells] == expected
+        shown.wait("click", "#counts-body tr:first-child button")
+        card = shown.page.locator("#area tbody tr").evaluate_all(
+            "rows => rows.map(row => [...row.children].map(one => one.textContent))"
+        )
+        assert [f"{value} {margin}" for _, value, margin, _ in card] == [
+            words(release, table, level, rows[0][0], label) for label in labels
+        ]
+        assert [kind[2:] for *_, kind in card] == [
+            reliability(release, table, level, rows[0][0], label) for label in labels
+        ]
+
+
+def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release: Release) -> None:
+    """Shares are ordered by the low end of their intervals, and lie within them."""
+    names = [one.name for one in release.universe.tables]
+    shown.wait("select_option", "#table", str(names.index("quarters")))
+    shown.wait("select_option", "#level", "2")
+    shown.wait("select_option", "#measure", "share")
+    stored = release.table("quarters", "block")
+    labels = ["house", "dorm", "prison"]
+    exact = release.exact_table("quarters", "block")[labels].to_numpy()
+    counts = stored[labels].to_numpy(dtype=float)
+    margins = np.where(exact, 0, np.maximum(1, stored[[f"{label}:moe90" for label in labels]].to_numpy()))
+    total = counts.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.hypot((total - counts[:, 0]) * margins[:, 0], counts[:, 0] * np.hypot(*margins[:, 1:].T)) / total**2
+        low = np.maximum(0, counts[:, 0] / total - error)
+    expected = pd.Series(low, index=stored.index).dropna().sort_values(ascending=False, kind="stable")
+    marks = shown.page.locator("#picture svg .mark-symbol path")
+    first = []
+    for place in range(3):
+        shown.page.mouse.move(0, 0)
+        marks.nth(place).hover(force=True)
+        shown.page.wait_for_selector("#tip:not([hidden])")
+        title, _, share, _ = shown.page.locator("#tip > *").all_text_contents()
+        code = title.removeprefix("block ")
+        value, least, most = map(float, re.match(r"([\d.]+) % \(([\d.]+) to ([\d.]+) %\)", share).groups())
+        assert least <= value <= most
+        assert value == pytest.approx(100 * stored.loc[code, "house"] / stored.loc[code, labels].sum(), abs=0.051)
+        assert least == pytest.approx(100 * expected[code], abs=0.051)
+        first.append(expected[code])
+    assert first == sorted(expected, reverse=True)[:3]
+
+
+def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release) -> None:
+    """All tables, levels and measures of the report, and the agency's page beside it."""
+    shown = opened(browser, release.run.report)
+    options = "[...document.querySelectorAll('#%s option')].map(one => one.value)"
+    for table in shown.page.evaluate(options % "table"):
+        shown.page.select_option("#table", table)
+        shown.page.wait_for_timeout(50)
+        for level in shown.page.evaluate(options % "level"):
+            shown.page.select_option("#level", level)
+            shown.page.wait_for_timeout(50)
+            for measure in shown.page.evaluate(options % "measure"):
+                shown.page.select_option("#measure", measure)
+                shown.page.wait_for_timeout(50)
+                assert not _MISSING.findall(shown.page.locator("body").inner_text()), (table, level, measure)
+                legend = shown.page.locator("#legend li").all_text_contents()
+                ends = [re.findall(r"[\d.,]+", line) for line in legend if " to " in line]
+                assert all(len(set(pair)) == 2 for pair in ends)
+                assert all(one[1] != two[0] for one, two in itertools.pairwise(ends)), legend
+    assert shown.complaints == []
+    accuracy = opened(browser, RunDirectory(release.run.root).accuracy_page, ready=False)
+    assert not _MISSING.findall(accuracy.page.locator("body").inner_text())

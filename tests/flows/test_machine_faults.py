@@ -1,0 +1,103 @@
+"""What the shell and the file system do to a command ends in one line and a status, never in a traceback or a wait."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pytest
+from releases.small import write_town
+
+from flows.machine_faults import fault_of
+from pipeline.errors import MemoryShortError
+from pipeline.records.record_files import open_records
+
+
+def command(*words: str, shell: str = "") -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "flows.entry", *words]
+    text = " ".join(f"'{word}'" for word in line)
+    return subprocess.run(
+        ["sh", "-c", f"{text} {shell}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def spoilt(kind: str, folder: Path) -> Path:
+    path = folder / kind
+    if kind == "deep":
+        path.write_text("a = " + "[" * 5000 + "]" * 5000)
+    elif kind == "circle":
+        path.symlink_to(path)
+    elif kind == "pipe":
+        os.mkfifo(path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "allowed"),
+    [
+        (["plan", "{}"], "deep", "nested too deep"),
+        (["plan", "{}"], "circle", "symbolic links"),
+        (["plan", "{}"], "pipe", "not a file that can be read twice"),
+        (["validate", "{}", "{spec}"], "circle", ""),
+        (["validate", "{}", "{spec}"], "pipe", "not a file that can be read twice"),
+        (["run", "{spec}", "--data", "{}"], "circle", ""),
+        (["run", "{spec}", "--out", "{}"], "circle", ""),
+        (["verify", "{}"], "circle", ""),
+        (["query", "{}"], "circle", ""),
+    ],
+)
+def test_a_path_that_leads_nowhere(words: list[str], kind: str, allowed: str, tmp_path: Path) -> None:
+    spec, path = write_town(tmp_path), spoilt(kind, tmp_path)
+    done = command(*(word.replace("{spec}", str(spec)).replace("{}", str(path)) for word in words))
+    text = done.stdout + done.stderr
+    assert done.returncode == 2, text
+    assert "Traceback" not in text
+    assert str(path) in text
+    assert allowed in text
+
+
+@pytest.mark.parametrize(("shell", "reason"), [(">&-", "Bad file descriptor"), ("> /dev/full", "No space left")])
+def test_output_that_cannot_be_written(shell: str, reason: str) -> None:
+    done = command("schema", shell=shell)
+    assert (done.returncode, done.stderr) == (
+        1,
+        f"Error: cannot write the output: {reason}{done.stderr.split(reason)[1]}",
+    )
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_reader_who_has_read_enough_is_no_error() -> None:
+    done = command("schema", shell="| head -c 1")
+    assert (done.stdout, done.stderr) == ("{", "")
+
+
+def test_a_closed_folder_is_named() -> None:
+    fault = fault_of(PermissionError(13, "Permission denied", "/closed/spec.toml"))
+    assert fault == ("/closed/spec.toml: no permission", 2)
+    assert fault_of(MemoryError()) is not None
+    assert fault_of(ValueError("a defect")) is None
+
+
+def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status is 1, which is tried again, and not 2, which is final."""
+    path = tmp_path / "persons.csv"
+    path.write_text("a,b\n1,2\n")
+
+    def short(*_: object, **__: object) -> object:
+        raise pa.ArrowMemoryError("malloc of size 1 failed")
+
+    records = open_records(path, ["a"], 1000)
+    monkeypatch.setattr(pa_csv, "open_csv", short)
+    with pytest.raises(MemoryShortError) as caught:
+        list(records.chunks())
+    assert caught.value.exit_status == 1
+    assert "corrupt" not in str(caught.value)
