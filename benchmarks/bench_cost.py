@@ -144,6 +144,7 @@ def fit(path: Path) -> None:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", type=Path)
     parser.add_argument("--only", nargs="*", default=[])

@@ -142,6 +142,7 @@ def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--part", choices=["2010", "2020"], action="append")

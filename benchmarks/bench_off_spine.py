@@ -92,6 +92,7 @@ def distances(setting: str, areas: pd.DataFrame, folder: Path) -> dict[str, floa
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--keys", type=int, default=3, help="runs of each setting")

@@ -137,6 +137,7 @@ def bench_cost(name: str) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keys", type=int, default=3)

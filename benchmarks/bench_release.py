@@ -301,6 +301,7 @@ def _print(title: str, rows: list[tuple[str, ...]]) -> None:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keys", type=int, default=5)

@@ -34,6 +34,7 @@ IMPOSSIBLE = {"hhgq": 3, "votingage": 0}
 
 
 def spec_text() -> str:
+    """The spec of the records that are checked."""
     attributes = "\n".join(f"{name} = {json.dumps([f'v{i}' for i in range(n)])}" for name, n in SIZES.items())
     zero = ", ".join(f'{name} = "v{code}"' for name, code in IMPOSSIBLE.items())
     levels = ", ".join(f"{name} = {length}" for name, length in LEVELS.items())
@@ -96,6 +97,7 @@ def write_case(folder: Path, n_rows: int, n_blocks: int) -> dict[str, int]:
 
 
 def check_with_spinewise(path: Path) -> dict[str, int]:
+    """The number of wrong rows by column, found by Spinewise."""
     from flows.checks.validation import validate
 
     counts = dict.fromkeys(["block", *SIZES, "impossible"], 0)
@@ -106,6 +108,7 @@ def check_with_spinewise(path: Path) -> dict[str, int]:
 
 
 def check_with_pandas(path: Path) -> dict[str, int]:
+    """The number of wrong rows by column, found by pandas."""
     import pandas as pd
 
     allowed = pd.read_parquet(path.parent / "blocks.parquet")["block"]
@@ -161,6 +164,7 @@ def run(n_rows: int, n_blocks: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="records to check")
     parser.add_argument("--blocks", type=int, default=200_000, help="leaves of the spine")

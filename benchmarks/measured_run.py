@@ -47,7 +47,10 @@ def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None 
     """Run the spec.
 
     Args:
-        most_mb: the run is killed where it takes more.
+        spec: the spec file.
+        out: the folder in which the release's directory is made.
+        workers: number of processes.
+        most_mb: the run is killed if it takes more memory.
 
     Raises:
         RuntimeError: it failed, or was killed; the message has its last lines.

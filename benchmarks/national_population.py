@@ -39,11 +39,14 @@ _ROWS_AT_ONCE = 1 << 22
 
 
 def write_nation(spine_file: Path, folder: Path, states: list[int], people_a_block: float = 41.4, seed: int = 1) -> int:
-    """Write persons.parquet and units.parquet for the blocks of some states to `folder`; the number of blocks.
+    """Write persons.parquet and units.parquet for the blocks of some states to `folder`; returns the number of blocks.
 
     Args:
         spine_file: real block codes as whole numbers.
+        folder: in which the files are written.
         states: numbers of the states, as in the first two digits of a code.
+        people_a_block: mean number of persons of a block.
+        seed: of the population.
     """
     blocks = pq.read_table(spine_file).column(0).to_numpy()
     blocks = np.sort(blocks[np.isin(blocks // 10**13, states)])

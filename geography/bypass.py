@@ -37,6 +37,7 @@ def last_levels(spine: Spine, measured: Sequence[bool]) -> list[NDArray[np.int64
     shares add up to what they do without bypassing.
 
     Args:
+        spine: the geounits.
         measured: per level, whether the strategy has queries there.
 
     Returns:

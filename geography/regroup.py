@@ -21,6 +21,7 @@ def regroup(spine: Spine, areas: OffSpineAreas, fan_out: int, *, keep: bool = Tr
     """The spine with other geounits at the level above the leaves.
 
     Args:
+        spine: to be regrouped; its leaves stay.
         areas: those that are to be unions of few units.
         fan_out: no geounit above has more units than this, and no unit has more leaves, where both are possible; the
             first takes precedence.
@@ -128,6 +129,7 @@ def _joined(counts: NDArray[np.int64], sizes: NDArray[np.int64], fan_out: int) -
     Args:
         counts: `(n_areas, n_groups)` leaves of each area in each group.
         sizes: `(n_groups,)` leaves of each group.
+        fan_out: the cap on the number of groups.
     """
     counts, sizes = counts.copy(), sizes.copy()
     number = np.arange(len(sizes))

@@ -67,7 +67,7 @@ def pipeline_findings(measured: int, released: int, seed: int, workers: Workers)
 
     Args:
         measured: runs of the measuring stage, for each input, case and arm.
-        whole: runs to the release, for each input and arm of the first case; 0 for a short audit, of one case alone.
+        released: runs to the release, for each input and arm of the first case; 0 for a short audit, of one case alone.
         seed: of the public test keys.
         workers: the processes that perform the runs.
     """

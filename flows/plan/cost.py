@@ -93,8 +93,12 @@ def cost_of(
     """The cost of a run of the spec.
 
     Args:
-        sizes: of `sizes_of`, where they are known already.
-        most_cells, part_cells: leaf cells from which the spine is cut, and of a part.
+        spec: of the release.
+        spine: the geography.
+        workers: number of processes.
+        sizes: of `sizes_of`, if they are known already.
+        most_cells: leaf cells from which the spine is cut.
+        part_cells: leaf cells of a part.
         engine: whether an engine records the run.
     """
     sizes = sizes or sizes_of(spec, spine)

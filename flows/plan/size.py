@@ -121,6 +121,7 @@ def _alike(spine: Spine, *, whole: bool) -> tuple[list[int], list[int]]:
     """How many different matrices each level has, in the upward pass and after both.
 
     Args:
+        spine: the geography.
         whole: leaves do not differ in their zeros; else every parent is taken to have its own matrix.
     """
     n = [len(level) for level in spine.levels]

@@ -36,6 +36,7 @@ def manifest_of(
     """The manifest of the files that are under public/.
 
     Args:
+        job: the run.
         notes: of the steps, by name: what the solvers report.
         key_commitment: of the run's key; "" where another program drew the noise.
         input_fingerprints: of each universe's records, keyed.

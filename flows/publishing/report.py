@@ -47,7 +47,7 @@ def write_report(job: Job) -> None:
         spine=job.spine,
         statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
-        notes=job.told,
+        notes=job.notes,
         exact=_exact_answers(job),
     )
     write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)

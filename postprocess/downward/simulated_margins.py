@@ -253,8 +253,8 @@ def margins(
 ) -> IntArray:
     """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
 
-    They are `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing about it, since a
-    simulated run starts from the release, which is not tied to the truth there.
+    They are `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing about it, since
+    a simulated run starts from the release, which is not tied to the truth there.
     """
     standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
     small = _small_margins(errors)

@@ -81,6 +81,7 @@ def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = 
     """The solutions, in order; for a family that was not solved, the best guess on the way.
 
     Args:
+        families: to be solved.
         guesses: where to begin; by default no inequality is active.
     """
     if guesses is None:

@@ -33,7 +33,8 @@ def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
     """The exact solution and the iterations it took to find its active inequalities; None if they were not found.
 
     Args:
-        begin: where another method stands.
+        family: to be solved.
+        begin: the state that another method reached.
     """
     groups = _Groups.of(family)
     scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))

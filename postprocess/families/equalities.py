@@ -63,7 +63,9 @@ def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
     """The stationary points, corrected once where they miss the equalities, since counts of millions lose digits.
 
     Args:
-        nu: `(F, k)`; multipliers of the parent's sums that are not determined by the equations stay there.
+        stack: the families.
+        active: the inequalities that are taken as equalities.
+        nu: `(F, k)`; multipliers of the parent's sums that are not determined by the equations keep these values.
         multipliers: `(N, g)`, the same.
         met: persons by which an equality may be missed.
     """
