@@ -80,6 +80,22 @@ def test_verify_compares_with_the_notes_of_runs_and_checks_exports(file: str, tm
     assert isinstance(call("export", str(export)).exception, InputError), "it would replace a file"
 
 
+def test_verify_warns_where_there_is_no_run_to_compare_with(file: str, tmp_path: Path) -> None:
+    """As with a mistyped folder; the runs themselves are looked at from any folder above them."""
+    opened(file)
+    (tmp_path / "empty").mkdir()
+    result = call("verify", "--runs", str(tmp_path / "empty"))
+    assert result.exit_code == 0
+    assert result.stdout == f"ledger {file} is sound: 3 events, and the notes of 0 runs\n"
+    told = " ".join(result.stderr.split())
+    assert told == (
+        f"Warning: --runs {tmp_path / 'empty'}: found no run with notes of its charges below it; nothing was compared"
+    )
+    for folder in (tmp_path / "out", tmp_path / "out" / "first"):
+        result = call("verify", "--runs", str(folder))
+        assert (result.stdout.rstrip().endswith("the notes of 1 runs"), result.stderr) == (True, "")
+
+
 def test_a_closed_dataset_stays_closed(file: str) -> None:
     opened(file)
     refused = call("close", "persons", answer="n\n")

@@ -165,6 +165,21 @@ FAULTS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame | None], str]] = {
 }
 
 
+def test_a_column_that_is_there_twice_is_named(town_spec: Path, nmf: Path, tmp_path: Path) -> None:
+    """Not guessed which of the two is meant. The same rows with each column once are read."""
+    folder = tmp_path / "nmf"
+    shutil.copytree(nmf, folder)
+    rows = pq.read_table(folder / "tract.parquet")
+    pq.write_table(rows.append_column("variance", rows["variance"]), folder / "tract.parquet")
+    with pytest.raises(InputError) as caught:
+        estimate_release(folder, town_spec, tmp_path / "out", 1, Silent())
+    assert f"{folder / 'tract.parquet'}: several columns are named variance" in str(caught.value)
+    assert caught.value.exit_status == 2
+    assert not (tmp_path / "out" / "town").exists()
+    pq.write_table(rows, folder / "tract.parquet")
+    assert estimate_release(folder, town_spec, tmp_path / "out", 1, Silent()) == tmp_path / "out" / "town"
+
+
 @pytest.mark.parametrize("fault", FAULTS)
 def test_measurements_that_are_not_the_specs_are_told_with_their_place(
     fault: str, town_spec: Path, nmf: Path, tmp_path: Path

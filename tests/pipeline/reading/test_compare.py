@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.reading.compare import Comparison, compare
 from pipeline.reading.compare_page import comparison_html
 from pipeline.reading.release import open_release
@@ -129,3 +132,19 @@ def test_page_escapes(towns: dict[str, Path]) -> None:
     found = compared(towns, "poor")
     object.__setattr__(found.first.manifest, "release", "<b>x</b>")
     assert "<b>x" not in comparison_html(found)
+
+
+def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path: Path) -> None:
+    """Its two rows are not joined with those of the other release, which would count it twice."""
+    spoilt = tmp_path / "town"
+    shutil.copytree(towns["town"], spoilt)
+    path = spoilt / "public" / "tables" / "sex" / "tract.parquet"
+    rows = pq.read_table(path)
+    code = rows["geocode"][2].as_py()
+    pq.write_table(pa.concat_tables([rows, rows.slice(2, 1)]), path)
+    with pytest.raises(ReleaseError) as caught:
+        compare(open_release(towns["other key"]), open_release(spoilt))
+    assert str(caught.value) == f"{path} is damaged: it has several rows for the geocode {code!r}"
+    ended = CliRunner().invoke(app, ["compare", str(towns["other key"]), str(spoilt)])
+    assert ended.exception is not None
+    assert str(ended.exception) == str(caught.value)
