@@ -56,7 +56,7 @@ class MeasurementSource:
         start = first if self.kinds is None else int((self.kinds[:first] >= 0).sum())
         with open_measurement(self.path) as file:
             if (wrong := differing(file.header, self.header)) is not None:
-                raise ReleaseError(f"{self.path} is not what the spec says: {wrong}")
+                raise ReleaseError(f"{self.path} does not match the spec: {wrong}")
             stop = min(start + len(expected), len(file))
             values, variances, present = read_compact(file, min(start, stop), stop)
             if (whole_level and len(file) != stop) or not np.array_equal(present, expected):

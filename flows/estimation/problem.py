@@ -141,7 +141,7 @@ def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDAr
     path = folder.invariant(level.name, query.name)
     with open_measurement(path) as file:
         if (wrong := differing(file.header, exact_header(level.name, query))) is not None:
-            raise ReleaseError(f"{path} is not what the spec says: {wrong}")
+            raise ReleaseError(f"{path} does not match the spec: {wrong}")
         measurement = file.read()
     if not np.array_equal(measurement.geocodes, level.geocodes):
         raise ReleaseError(f"{path} does not have the geounits of level {level.name!r}, in the spine's order")

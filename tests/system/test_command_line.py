@@ -50,7 +50,7 @@ def test_an_example_is_released_whole(example: Path) -> None:
     assert total == 20_000 == len(pd.read_parquet(directory.main.microdata))
     race = pd.read_parquet(directory.main.table("race", "county"))
     assert len(race) == 5
-    assert read_manifest(directory.manifest).status == "official"
+    assert read_manifest(directory.manifest).status == "EXAMPLE: made-up data, about nobody"
 
 
 def test_the_example_verifies_with_restricted_out_of_reach(example: Path, tmp_path: Path) -> None:

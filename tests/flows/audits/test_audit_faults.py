@@ -15,7 +15,7 @@ import flows.confidential.measure
 import flows.publishing.tables
 import pipeline.model.allocation
 import pipeline.privacy.ledger.charge
-import pipeline.release.manifest
+import pipeline.release.privacy_statement
 from flows.audits.finished import audit_release
 from flows.confidential.custody import KeySource, key_of_release
 from flows.estimation.whole_spine import Estimation
@@ -150,7 +150,7 @@ def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None
 
 def noise_as(monkeypatch: Patch, change: Callable[..., NoiseSpec]) -> None:
     """The pipeline computes its noise otherwise, in the measurements and in the manifest."""
-    for module in (pipeline.model.allocation, pipeline.release.manifest):
+    for module in (pipeline.model.allocation, pipeline.release.privacy_statement):
         monkeypatch.setattr(module, "noise_for", lambda *arguments: change(noise_for, *arguments))
 
 

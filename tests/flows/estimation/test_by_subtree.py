@@ -74,12 +74,12 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
         with pytest.raises(KeyboardInterrupt):
             perform_public_steps(replace(job, progress=Killed()))
         folder = job.run.main.checkpoints / "batches"
-        left = sorted(folder.glob("estimate-below-tract/block-*.npz"))
+        left = sorted(folder.glob("estimate-below-tract*/block-*.npz"))
         assert left
         whole = sum(1 for _ in folder.rglob("*.npz"))
         content = left[0].read_bytes()
         left[0].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        sorted(folder.glob("combine/*"))[0].write_bytes(b"")
+        sorted(folder.glob("combine*/*"))[0].write_bytes(b"")
         worked_on: list[str] = []
 
         class Counted(Workers):

@@ -94,7 +94,7 @@ def test_files_that_are_no_spec_are_named(tmp_path: Path) -> None:
     assert str(error.value) == f"{path}: no such file; a spec in TOML is needed"
     with pytest.raises(SpecError) as error:
         load_spec(tmp_path)
-    assert str(error.value) == f"{tmp_path}: cannot be read (Is a directory); a spec in TOML is needed"
+    assert str(error.value) == f"{tmp_path}: cannot be read (is a folder); a spec in TOML is needed"
     path.write_bytes(b'name = "caf\xe9"')
     with pytest.raises(SpecError) as error:
         load_spec(path)
