@@ -102,9 +102,9 @@ def compare(path: Path) -> float:
             cost, _ = foretold(shape, workers)
             row = used[shape.name]
             pairs = ((cost.core_seconds, row["core_seconds"]), (cost.peak_mb, row["peak_mb"]))
-            factors = [max(told / real, real / told) for told, real in pairs]
+            factors = [max(predicted / real, real / predicted) for predicted, real in pairs]
             worst = max(worst, *factors) if grid == "test" else worst
-            numbers = ", ".join(f"{told:.1f} / {real:.1f}" for told, real in pairs)
+            numbers = ", ".join(f"{predicted:.1f} / {real:.1f}" for predicted, real in pairs)
             print(f"{grid} {shape.name} {shape.geounits} x {shape.cells}, {workers} workers: {numbers} (s, MB)")
     return worst
 
@@ -119,7 +119,7 @@ def fit(path: Path) -> None:
         size = foretold(shape, workers)[1]
         passes = 1 + cost_model.REPLICATE * shape.replicates
         work = [size.geounits, size.measured, size.squares, size.cubes]
-        seconds.append([1.0, *(passes * one for one in work), size.published])
+        seconds.append([1.0, *(passes * term for term in work), size.published])
         core.append(used[shape.name]["core_seconds"])
         memory.append(
             [
@@ -140,10 +140,11 @@ def fit(path: Path) -> None:
     ):
         real = np.array(values)
         constants = nnls(np.array(rows) / real[:, None], np.ones(len(real)))[0]
-        print(names, " ".join(f"{one:.3g}" for one in constants))
+        print(names, " ".join(f"{term:.3g}" for term in constants))
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", type=Path)
     parser.add_argument("--only", nargs="*", default=[])

@@ -193,6 +193,7 @@ def least(rounds: Sequence[dict[str, Cost]]) -> dict[str, Cost]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeat", type=int, default=3, help="rounds, of which the least counts")
     parser.add_argument("--json", type=Path, help="also write the results to this file")

@@ -134,8 +134,8 @@ def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     left = minutes * 60
     for states in groups:
-        wanted = int(sizes[states].sum())
-        if rows and float(rows[-1]["seconds"]) / int(rows[-1]["blocks"]) * wanted > left:
+        n_blocks = int(sizes[states].sum())
+        if rows and float(rows[-1]["seconds"]) / int(rows[-1]["blocks"]) * n_blocks > left:
             break
         rows.append(bench_2020(states))
         left -= float(rows[-1]["seconds"])
@@ -143,6 +143,7 @@ def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--part", choices=["2010", "2020"], action="append")
@@ -155,13 +156,14 @@ def main() -> None:
     figures: dict[str, Any] = {}
     parts = arguments.part or ["2010", "2020"]
     if "2010" in parts:
-        found = bench_2010()
-        figures["2010"] = found
+        result = bench_2010()
+        figures["2010"] = result
         print(
-            f"\nUnited States 2010: {found['leaves']:,} leaves, {found['people']:,} people, 2 workers, without margins"
+            f"\nUnited States 2010: {result['leaves']:,} leaves, {result['people']:,} people, "
+            "2 workers, without margins"
         )
-        print(f"  whole command  {found['seconds']:8.1f} s   target  300 s")
-        print(f"  peak memory    {found['peak_mb']:8.0f} MB  target 4000 MB (all processes)")
+        print(f"  whole command  {result['seconds']:8.1f} s   target  300 s")
+        print(f"  peak memory    {result['peak_mb']:8.0f} MB  target 4000 MB (all processes)")
     if "2020" in parts:
         groups = [[int(n) for n in arguments.states.split(",")]] if arguments.states else GROWTH
         rows = growth(arguments.minutes, groups)
@@ -179,9 +181,9 @@ def main() -> None:
             print(f"  exponent of the peak memory           {np.polyfit(logs[0], logs[2], 1)[0]:.2f}   target flat")
             first, last = rows[-2], rows[-1]
             pace = (float(last["seconds"]) - float(first["seconds"])) / (int(last["blocks"]) - int(first["blocks"]))
-            whole = float(last["seconds"]) + pace * (N_BLOCKS - int(last["blocks"]))
+            total = float(last["seconds"]) + pace * (N_BLOCKS - int(last["blocks"]))
             print(
-                f"  all {N_BLOCKS:,} blocks, extrapolated from the last two rows: {whole / 60:.0f} minutes, target 120"
+                f"  all {N_BLOCKS:,} blocks, extrapolated from the last two rows: {total / 60:.0f} minutes, target 120"
             )
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

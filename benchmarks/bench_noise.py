@@ -30,6 +30,7 @@ SPEED_DRAWS = {"spinewise": 10_000_000, "opendp": 50_000}
 
 
 def spinewise_draw(sigma: int) -> Callable[[int], object]:
+    """Draws a number of discrete Gaussians with Spinewise."""
     from pipeline.privacy.budget import NoiseSpec
     from pipeline.privacy.keys import MasterKey
     from pipeline.privacy.noise.sampler import sampler_for
@@ -40,6 +41,7 @@ def spinewise_draw(sigma: int) -> Callable[[int], object]:
 
 
 def opendp_draw(sigma: int) -> Callable[[int], object]:
+    """Draws a number of discrete Gaussians with OpenDP."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
@@ -78,6 +80,7 @@ def measure_apart(library: str, sigma: int, repeats: int) -> dict[str, float]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description="Speed and memory of exact noise, Spinewise beside OpenDP.")
     parser.add_argument("--json", type=Path, metavar="PATH", help="write the figures there too")
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="timed repeats of each row (default 5)")

@@ -63,16 +63,16 @@ def errors(setting: str, key: int, areas: pd.DataFrame, folder: Path) -> dict[st
     truth = pd.read_parquet(DATA / "ri_2010_blocks.parquet").set_index("block").sort_index()
     truth = truth[[f"pop_{name}" for name in released]].set_axis(released.columns, axis=1)
     difference = released - truth.loc[released.index]
-    found = {}
+    errors_by_kind = {}
     for kind, some in areas.groupby("kind"):
         by_area = difference.loc[some["geocode"]].groupby(some["code"].to_numpy()).sum()
-        found[f"{kind} total"] = float(by_area.sum(axis=1).abs().mean())
-        found[f"{kind} race"] = float(by_area.abs().sum(axis=1).mean())
+        errors_by_kind[f"{kind} total"] = float(by_area.sum(axis=1).abs().mean())
+        errors_by_kind[f"{kind} race"] = float(by_area.abs().sum(axis=1).mean())
     for level, length in (("tract", 11), ("block group as listed", 12), ("block", 15)):
         by_geounit = difference.groupby(difference.index.str[:length]).sum()
-        found[f"{level} total"] = float(by_geounit.sum(axis=1).abs().mean())
-        found[f"{level} race"] = float(by_geounit.abs().sum(axis=1).mean())
-    return found
+        errors_by_kind[f"{level} total"] = float(by_geounit.sum(axis=1).abs().mean())
+        errors_by_kind[f"{level} race"] = float(by_geounit.abs().sum(axis=1).mean())
+    return errors_by_kind
 
 
 def distances(setting: str, areas: pd.DataFrame, folder: Path) -> dict[str, float]:
@@ -84,14 +84,15 @@ def distances(setting: str, areas: pd.DataFrame, folder: Path) -> dict[str, floa
 
     text = (PROJECT / "examples" / "rhode_island.toml").read_text(encoding="utf-8")
     listed = read_listed_spine(parse_spec(text.replace("../../shared/data", str(DATA)), folder=folder).geography)
-    found = OffSpineAreas.of(listed, *(areas[name].to_numpy(dtype=str) for name in ("kind", "code", "geocode")))
-    spine = listed if "regroup" not in setting else regroup(listed, found, 100, keep="false" not in setting)
-    off = off_spine_distances(spine, found.moved(listed, spine))
-    kinds = {f"{kind} distance": float(off[found.kinds == kind].mean()) for kind in np.unique(found.kinds)}
+    off_spine = OffSpineAreas.of(listed, *(areas[name].to_numpy(dtype=str) for name in ("kind", "code", "geocode")))
+    spine = listed if "regroup" not in setting else regroup(listed, off_spine, 100, keep="false" not in setting)
+    off = off_spine_distances(spine, off_spine.moved(listed, spine))
+    kinds = {f"{kind} distance": float(off[off_spine.kinds == kind].mean()) for kind in np.unique(off_spine.kinds)}
     return {"units": len(spine.levels[-2]), **kinds}
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--keys", type=int, default=3, help="runs of each setting")
@@ -108,7 +109,9 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 runs.append(errors(setting, key, areas, Path(folder)))
                 figures[setting] = distances(setting, areas, Path(folder))
-        figures[setting] |= {name: float(np.mean([one[name] for one in runs])) for name in runs[0]}
+        figures[setting] |= {
+            name: float(np.mean([figures_of_run[name] for figures_of_run in runs])) for name in runs[0]
+        }
         print(f"{setting} done", file=sys.stderr)
     print(pd.DataFrame(figures).round(2).to_string())
     if options.json is not None:

@@ -67,9 +67,9 @@ def bench_divisions(name: str, keys: int) -> dict[str, Any]:
     best = find_best(expectation, aims, "sum", budget, LEAST[name])
     levels = [level for level in expectation.universe.strategy.levels if level.queries]
     equal = {
-        (level.level, one.query.name): Fraction(1, len(levels) * len(level.queries))
+        (level.level, measured.query.name): Fraction(1, len(levels) * len(level.queries))
         for level in levels
-        for one in level.queries
+        for measured in level.queries
     }
     universes = {
         "found": best.universe,
@@ -138,6 +138,7 @@ def bench_cost(name: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keys", type=int, default=3)
@@ -150,12 +151,14 @@ def main() -> None:
     figures: dict[str, Any] = {}
     for name in arguments.data or list(EXAMPLES):
         if "divisions" in (arguments.part or ["divisions"]):
-            found = bench_divisions(name, arguments.keys)
-            figures[f"{name} divisions"] = found
-            print(f"\n{name}: errors of a geounit, planned / measured, rho = {found['budget']}, {found['aims']}")
-            for row in found["rows"]:
-                each = ", ".join(f"{k} {v:.2f} / {row['measured'][k]:.2f}" for k, v in row["planned"].items())
-                print(f"  {row['division']}: sum {row['planned sum']:.2f} / {row['measured sum']:.2f}; {each}")
+            comparison = bench_divisions(name, arguments.keys)
+            figures[f"{name} divisions"] = comparison
+            print(
+                f"\n{name}: errors of a geounit, planned / measured, rho = {comparison['budget']}, {comparison['aims']}"
+            )
+            for row in comparison["rows"]:
+                summary = ", ".join(f"{k} {v:.2f} / {row['measured'][k]:.2f}" for k, v in row["planned"].items())
+                print(f"  {row['division']}: sum {row['planned sum']:.2f} / {row['measured sum']:.2f}; {summary}")
         if "cost" in (arguments.part or ["cost"]):
             rows = bench_cost(name)
             figures[f"{name} cost"] = rows

@@ -52,14 +52,14 @@ def run(folder: Path, text: str, workers: int = 2) -> dict[str, Any]:
     command = [sys.executable, "-m", "flows.cli", "run", str(spec), "--out", str(folder), "--workers", str(workers)]
     began = time.monotonic()
     peak = 0
-    with (folder / "stderr.txt").open("w+", encoding="utf-8") as said:
-        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=said, text=True)
+    with (folder / "stderr.txt").open("w+", encoding="utf-8") as stderr:
+        process = subprocess.Popen(command, cwd=PROJECT, stdout=subprocess.PIPE, stderr=stderr, text=True)
         while process.poll() is None:
             peak = max(peak, _memory(process.pid))
             time.sleep(0.1)
         if process.returncode:
-            said.seek(0)
-            last = "".join(said.readlines()[-20:])
+            stderr.seek(0)
+            last = "".join(stderr.readlines()[-20:])
             raise SystemExit(f"{last}{' '.join(command)} ended with exit status {process.returncode}")
     out, _ = process.communicate()
     directory = Path(out.strip())
@@ -75,7 +75,7 @@ def _memory(pid: int) -> int:
     """Resident memory of a process and its descendants; shared pages are counted for each."""
     try:
         process = psutil.Process(pid)
-        return sum(one.memory_info().rss for one in [process, *process.children(recursive=True)])
+        return sum(child.memory_info().rss for child in [process, *process.children(recursive=True)])
     except psutil.NoSuchProcess:
         return 0
 
@@ -84,16 +84,16 @@ def stages(log: Path) -> dict[str, float]:
     """Seconds by step of the last run in a log."""
     lines = log.read_text(encoding="utf-8").splitlines()
     begins = max(i for i, line in enumerate(lines) if line.endswith("run begins"))
-    found = [match for line in lines[begins:] if (match := STEP.match(line))]
-    return {match["name"]: float(match["seconds"]) for match in found}
+    matches = [match for line in lines[begins:] if (match := STEP.match(line))]
+    return {match["name"]: float(match["seconds"]) for match in matches}
 
 
-def estimation(found: dict[str, float]) -> dict[str, float]:
+def estimation(seconds: dict[str, float]) -> dict[str, float]:
     """The stages that the targets are stated for."""
     return {
-        "upward pass": found.get("combine", 0.0),
-        "solves and rounding": sum(s for name, s in found.items() if name.startswith("estimate")),
-        "measuring": sum(s for name, s in found.items() if name.startswith("measure")),
+        "upward pass": seconds.get("combine", 0.0),
+        "solves and rounding": sum(s for name, s in seconds.items() if name.startswith("estimate")),
+        "measuring": sum(s for name, s in seconds.items() if name.startswith("measure")),
     }
 
 
@@ -106,9 +106,9 @@ def bench_stages(name: str, *, margins: bool = False, times: int = 3) -> dict[st
     names = list(runs[0]["stages"])
     return {
         "runs": len(runs),
-        "seconds": float(np.median([one["seconds"] for one in runs])),
-        "peak_mb": float(np.median([one["peak_mb"] for one in runs])),
-        "stages": {step: float(np.median([one["stages"][step] for one in runs])) for step in names},
+        "seconds": float(np.median([of_run["seconds"] for of_run in runs])),
+        "peak_mb": float(np.median([of_run["peak_mb"] for of_run in runs])),
+        "stages": {step: float(np.median([of_run["stages"][step] for of_run in runs])) for step in names},
     }
 
 
@@ -142,7 +142,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
             )
             basis = basis_of(problem)
             estimates = upward_pass(problem, basis)
-            kept: list[tuple[int, list[Family]]] = []
+            sampled: list[tuple[int, list[Family]]] = []
             batched = 0.0
 
             def timed(families: Sequence[Family], _: str) -> list[Solution]:
@@ -150,7 +150,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
                 began = time.perf_counter()
                 solutions = solve_families(families, "batched")
                 batched += time.perf_counter() - began
-                kept.append((level, list(families)))
+                sampled.append((level, list(families)))
                 return solutions
 
             above = None
@@ -160,7 +160,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
             rng = np.random.default_rng(1)
             stated, alike, solved, counted = 0.0, 0.0, 0, 0
             strata: dict[tuple[int, int], list[Family]] = {}
-            for level, families in kept:
+            for level, families in sampled:
                 for family in families:
                     strata.setdefault((level, int(family.n_cells > 8)), []).append(family)
             for families in strata.values():
@@ -177,7 +177,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
                 alike += time.perf_counter() - began
                 solved += len(chosen)
                 counted += len(small)
-    total = sum(len(families) for _, families in kept)
+    total = sum(len(families) for _, families in sampled)
     return {
         "families": total,
         "batched_seconds": batched,
@@ -217,18 +217,18 @@ def bench_accuracy(name: str, keys: int) -> dict[str, dict[str, float]]:
             "detailed": ["hhgq", "votingage", "hispanic", "cenrace"],
         }
     levels = ["state", "county", "tract", "block_group", "block"]
-    found: dict[str, dict[str, float]] = {}
+    accuracy: dict[str, dict[str, float]] = {}
     for estimator in ("topdown", "full"):
-        each = []
+        runs = []
         for key in range(1, keys + 1):
             with tempfile.TemporaryDirectory() as folder:
                 done = run(Path(folder), spec_text(name, key=key, estimator=estimator, margins=False))
-                each.append(_errors(Path(str(done["directory"])), queries, levels))
-        for what in each[0]:
-            found.setdefault(what, {})[estimator] = float(np.mean([one[what] for one in each]))
-    for row in found.values():
+                runs.append(_errors(Path(str(done["directory"])), queries, levels))
+        for figure in runs[0]:
+            accuracy.setdefault(figure, {})[estimator] = float(np.mean([of_run[figure] for of_run in runs]))
+    for row in accuracy.values():
         row["ratio"] = row["full"] / row["topdown"] if row["topdown"] else float("nan")
-    return found
+    return accuracy
 
 
 def covered(directory: Path) -> pd.DataFrame:
@@ -259,12 +259,12 @@ def covered(directory: Path) -> pd.DataFrame:
 
 def bench_coverage(name: str, keys: int = 10) -> dict[str, dict[str, float]]:
     """Share of the published numbers whose 90 % margin of error holds the truth, over runs with different keys."""
-    found = []
+    coverage = []
     for key in range(1, keys + 1):
         with tempfile.TemporaryDirectory() as folder:
             done = run(Path(folder), spec_text(name, key=key, estimator="full", margins=True))
-            found.append(covered(Path(str(done["directory"]))))
-    summed = pd.concat(found).groupby(["table", "level"], sort=False).sum()
+            coverage.append(covered(Path(str(done["directory"]))))
+    summed = pd.concat(coverage).groupby(["table", "level"], sort=False).sum()
     return {
         f"{row['level']}: {row['table']}": {
             "numbers": int(row["numbers"]),
@@ -285,17 +285,17 @@ def bench_growth(name: str) -> dict[str, Any]:
         chosen = set(order[: round(share * len(order))])
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            kept = persons[persons["block"].str[:11].isin(chosen)]
-            kept.to_parquet(folder / "ri_pl94_persons.parquet")
+            selected = persons[persons["block"].str[:11].isin(chosen)]
+            selected.to_parquet(folder / "ri_pl94_persons.parquet")
             units[tracts.isin(chosen)].to_parquet(folder / "ri_pl94_units.parquet")
             seconds = []
             for _ in range(2):
                 with tempfile.TemporaryDirectory() as out:
                     text = spec_text(name, key=1, estimator="full", margins=False, folder=folder)
-                    found = estimation(run(Path(out), text)["stages"])
-                    seconds.append(found["upward pass"] + found["solves and rounding"])
+                    stage_seconds = estimation(run(Path(out), text)["stages"])
+                    seconds.append(stage_seconds["upward pass"] + stage_seconds["solves and rounding"])
         rows.append({"blocks": int(tracts.isin(chosen).sum()), "seconds": float(min(seconds))})
-    blocks, took = (np.log([row[what] for row in rows]) for what in ("blocks", "seconds"))
+    blocks, took = (np.log([row[column] for row in rows]) for column in ("blocks", "seconds"))
     return {"rows": rows, "exponent": float(np.polyfit(blocks, took, 1)[0])}
 
 
@@ -307,6 +307,7 @@ def _print(title: str, rows: Sequence[tuple[str, ...]]) -> None:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keys", type=int, default=5)
@@ -320,49 +321,49 @@ def main() -> None:
     figures: dict[str, object] = {}
     for name in arguments.data or list(EXAMPLES):
         if "stages" in parts:
-            found = bench_stages(name)
-            figures[f"{name} stages"] = found
+            result = bench_stages(name)
+            figures[f"{name} stages"] = result
             rows: list[tuple[str, ...]] = [("stage", "seconds")]
-            rows += [(stage, f"{seconds:.2f}") for stage, seconds in found["stages"].items()]
-            rows += [(stage, f"{seconds:.2f}") for stage, seconds in estimation(found["stages"]).items()]
-            rows += [("whole command", f"{found['seconds']:.1f}"), ("peak memory, MB", f"{found['peak_mb']:.0f}")]
-            _print(f"{name}: spinewise run without margins, 2 workers, median of {found['runs']}", rows)
+            rows += [(stage, f"{seconds:.2f}") for stage, seconds in result["stages"].items()]
+            rows += [(stage, f"{seconds:.2f}") for stage, seconds in estimation(result["stages"]).items()]
+            rows += [("whole command", f"{result['seconds']:.1f}"), ("peak memory, MB", f"{result['peak_mb']:.0f}")]
+            _print(f"{name}: spinewise run without margins, 2 workers, median of {result['runs']}", rows)
         if "solver" in parts:
-            found = bench_solver(name)
-            figures[f"{name} solver"] = found
+            result = bench_solver(name)
+            figures[f"{name} solver"] = result
             _print(
                 f"{name}: all least-squares problems, one core",
-                [("what", "figure")] + [(k, f"{v:.2f}" if isinstance(v, float) else str(v)) for k, v in found.items()],
+                [("what", "figure")] + [(k, f"{v:.2f}" if isinstance(v, float) else str(v)) for k, v in result.items()],
             )
         if "accuracy" in parts:
             table = bench_accuracy(name, arguments.keys)
             figures[f"{name} accuracy"] = table
             rows = [("L1 per geounit", "topdown", "full", "ratio")]
             rows += [
-                (what, f"{row['topdown']:.2f}", f"{row['full']:.2f}", f"{row['ratio']:.3f}")
-                for what, row in table.items()
+                (figure, f"{row['topdown']:.2f}", f"{row['full']:.2f}", f"{row['ratio']:.3f}")
+                for figure, row in table.items()
             ]
             _print(f"{name}: accuracy, mean of {arguments.keys} keys", rows)
         if "growth" in parts and name == "ri_pl94":
-            found = bench_growth(name)
-            figures[f"{name} growth"] = found
+            result = bench_growth(name)
+            figures[f"{name} growth"] = result
             rows = [("blocks", "seconds of post-processing")]
-            rows += [(f"{row['blocks']:,}", f"{row['seconds']:.2f}") for row in found["rows"]]
-            rows += [("exponent", f"{found['exponent']:.2f}")]
+            rows += [(f"{row['blocks']:,}", f"{row['seconds']:.2f}") for row in result["rows"]]
+            rows += [("exponent", f"{result['exponent']:.2f}")]
             _print(f"{name}: growth", rows)
         if "margins" in parts:
-            found = bench_stages(name, margins=True)
-            figures[f"{name} margins"] = found
+            result = bench_stages(name, margins=True)
+            figures[f"{name} margins"] = result
             rows = [
-                ("whole command, seconds", f"{found['seconds']:.1f}"),
-                ("peak memory, MB", f"{found['peak_mb']:.0f}"),
+                ("whole command, seconds", f"{result['seconds']:.1f}"),
+                ("peak memory, MB", f"{result['peak_mb']:.0f}"),
             ]
             _print(f"{name}: spinewise run with margins of error (20 simulated runs), 2 workers, 1 run", rows)
         if "coverage" in parts and name == "ri_2010":
             table = bench_coverage(name)
             figures[f"{name} coverage"] = table
             rows = [("margins of error", "numbers", "hold the truth")]
-            rows += [(what, f"{row['numbers']:,}", f"{row['coverage']:.3f}") for what, row in table.items()]
+            rows += [(figure, f"{row['numbers']:,}", f"{row['coverage']:.3f}") for figure, row in table.items()]
             _print(f"{name}: coverage of the 90 % margins of error (20 simulated runs), 10 keys", rows)
     figures["own peak memory, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if arguments.json is not None:

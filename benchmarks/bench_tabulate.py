@@ -66,6 +66,7 @@ def peak_mb() -> float:
 
 
 def count_with_spinewise(path: Path, n_blocks: int) -> tuple[int, int]:
+    """The non-zero cells and the persons that Spinewise counts."""
     from geography.build import spine_from_prefixes
     from pipeline.model.record_source import RecordSource
     from pipeline.model.schema import Attribute, Schema
@@ -78,6 +79,7 @@ def count_with_spinewise(path: Path, n_blocks: int) -> tuple[int, int]:
 
 
 def count_with_pandas(path: Path, _n_blocks: int) -> tuple[int, int]:
+    """The non-zero cells and the persons that pandas counts."""
     import pandas as pd
 
     if path.suffix == ".csv":
@@ -119,13 +121,14 @@ def run(n_rows: int, n_blocks: int, engines: tuple[str, ...] = ENGINES) -> list[
                 command = [sys.executable, __file__, "--blocks", str(n_blocks), "--measure", engine, str(folder / file)]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
                 results.append(json.loads(done.stdout))
-    found = {(result["nonzero_cells"], result["persons"]) for result in results}
-    if len(found) != 1 or results[0]["persons"] != n_rows:
+    totals = {(result["nonzero_cells"], result["persons"]) for result in results}
+    if len(totals) != 1 or results[0]["persons"] != n_rows:
         raise RuntimeError(f"the engines disagree: {results}")
     return results
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="records to count")
     parser.add_argument("--blocks", type=int, default=200_000, help="leaves of the spine")

@@ -34,6 +34,7 @@ IMPOSSIBLE = {"hhgq": 3, "votingage": 0}
 
 
 def spec_text() -> str:
+    """The spec of the records that are checked."""
     attributes = "\n".join(f"{name} = {json.dumps([f'v{i}' for i in range(n)])}" for name, n in SIZES.items())
     zero = ", ".join(f'{name} = "v{code}"' for name, code in IMPOSSIBLE.items())
     levels = ", ".join(f"{name} = {length}" for name, length in LEVELS.items())
@@ -96,16 +97,18 @@ def write_case(folder: Path, n_rows: int, n_blocks: int) -> dict[str, int]:
 
 
 def check_with_spinewise(path: Path) -> dict[str, int]:
+    """The number of wrong rows by column, found by Spinewise."""
     from flows.checks.validation import validate
 
-    found = dict.fromkeys(["block", *SIZES, "impossible"], 0)
+    counts = dict.fromkeys(["block", *SIZES, "impossible"], 0)
     for finding in validate(path, path.parent / "release.toml").findings:
         name = finding.where.removeprefix("column ").strip("'")
-        found["impossible" if name == "structural_zeros" else name] += finding.n_rows
-    return found
+        counts["impossible" if name == "structural_zeros" else name] += finding.n_rows
+    return counts
 
 
 def check_with_pandas(path: Path) -> dict[str, int]:
+    """The number of wrong rows by column, found by pandas."""
     import pandas as pd
 
     allowed = pd.read_parquet(path.parent / "blocks.parquet")["block"]
@@ -113,14 +116,14 @@ def check_with_pandas(path: Path) -> dict[str, int]:
         frame = pd.read_csv(path, dtype={"block": "str", **dict.fromkeys(SIZES, "int8")})
     else:
         frame = pd.read_parquet(path)
-    found = {"block": int((~frame["block"].isin(allowed)).sum())}
+    counts = {"block": int((~frame["block"].isin(allowed)).sum())}
     for name, size in SIZES.items():
-        found[name] = int((~frame[name].isin(range(size))).sum())
+        counts[name] = int((~frame[name].isin(range(size))).sum())
     impossible = np.ones(len(frame), dtype=bool)
     for name, code in IMPOSSIBLE.items():
         impossible &= frame[name].to_numpy() == code
-    found["impossible"] = int(impossible.sum())
-    return found
+    counts["impossible"] = int(impossible.sum())
+    return counts
 
 
 def measure(engine: str, path: Path) -> dict[str, object]:
@@ -132,7 +135,7 @@ def measure(engine: str, path: Path) -> dict[str, object]:
     check = {"spinewise": check_with_spinewise, "pandas": check_with_pandas}[engine]
     before = peak_mb()
     start = time.perf_counter()
-    found = check(path)
+    counts = check(path)
     seconds = time.perf_counter() - start
     return {
         "engine": engine,
@@ -140,7 +143,7 @@ def measure(engine: str, path: Path) -> dict[str, object]:
         "seconds": round(seconds, 2),
         "peak_mb": round(peak_mb()),
         "before_mb": round(before),
-        "found": found,
+        "found": counts,
     }
 
 
@@ -161,6 +164,7 @@ def run(n_rows: int, n_blocks: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
+    """Run the benchmark from the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000, help="records to check")
     parser.add_argument("--blocks", type=int, default=200_000, help="leaves of the spine")
@@ -182,8 +186,8 @@ def main() -> None:
             f"{result['engine']:<12}{result['file']:<10}{result['seconds']:>9}{result['peak_mb']:>10,}"
             f"{result['before_mb']:>11,}"
         )
-    for own, other in zip(results[::2], results[1::2], strict=True):
-        print(f"{own['file']}: {float(str(own['seconds'])) / float(str(other['seconds'])):.2f} of pandas' time")
+    for own, pandas_row in zip(results[::2], results[1::2], strict=True):
+        print(f"{own['file']}: {float(str(own['seconds'])) / float(str(pandas_row['seconds'])):.2f} of pandas' time")
 
 
 if __name__ == "__main__":

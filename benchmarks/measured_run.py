@@ -47,7 +47,10 @@ def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None 
     """Run the spec.
 
     Args:
-        most_mb: the run is killed where it takes more.
+        spec: the spec file.
+        out: the folder in which the release's directory is made.
+        workers: number of processes.
+        most_mb: the run is killed if it takes more memory.
 
     Raises:
         RuntimeError: it failed, or was killed; the message has its last lines.
@@ -55,17 +58,17 @@ def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None 
     out.mkdir(parents=True, exist_ok=True)
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
     before, began, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), 0.0
-    with (out / "stderr.txt").open("w+", encoding="utf-8") as said:
+    with (out / "stderr.txt").open("w+", encoding="utf-8") as stderr:
         command = [sys.executable, "-c", _RUN, str(spec), str(out), str(workers)]
-        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=said)
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
         while process.poll() is None:
             peak = max(peak, memory_of(process.pid) / 1e6)
             if most_mb is not None and peak > most_mb:
                 process.kill()
             time.sleep(LOOK)
         if process.returncode:
-            said.seek(0)
-            raise RuntimeError(f"exit status {process.returncode}, peak {peak:.0f} MB: {said.read()[-2000:]}")
+            stderr.seek(0)
+            raise RuntimeError(f"exit status {process.returncode}, peak {peak:.0f} MB: {stderr.read()[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     core = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return Used(core, time.monotonic() - began, peak)
@@ -75,6 +78,6 @@ def memory_of(pid: int) -> int:
     """Bytes of memory of a process and those that it has started; a page that n share counts 1/n in each."""
     try:
         process = psutil.Process(pid)
-        return sum(one.memory_full_info().pss for one in [process, *process.children(recursive=True)])
+        return sum(child.memory_full_info().pss for child in [process, *process.children(recursive=True)])
     except psutil.Error:  # one has just ended
         return 0

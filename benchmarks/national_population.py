@@ -39,11 +39,14 @@ _ROWS_AT_ONCE = 1 << 22
 
 
 def write_nation(spine_file: Path, folder: Path, states: list[int], people_a_block: float = 41.4, seed: int = 1) -> int:
-    """Write persons.parquet and units.parquet for the blocks of some states to `folder`; the number of blocks.
+    """Write persons.parquet and units.parquet for the blocks of some states to `folder`; returns the number of blocks.
 
     Args:
         spine_file: real block codes as whole numbers.
+        folder: in which the files are written.
         states: numbers of the states, as in the first two digits of a code.
+        people_a_block: mean number of persons of a block.
+        seed: of the population.
     """
     blocks = pq.read_table(spine_file).column(0).to_numpy()
     blocks = np.sort(blocks[np.isin(blocks // 10**13, states)])
@@ -78,11 +81,11 @@ def _write_persons(
             part = counts[first : first + step]
             rows = np.repeat(np.arange(part.shape[0]), np.diff(part.indptr))
             ages, groups = cell_codes[part.indices].T
-            found = [np.zeros((0, 6), dtype=np.int64)]
+            cells = [np.zeros((0, 6), dtype=np.int64)]
             for group, name in enumerate(RACES):
                 mine = groups == group
-                found.append(_divided(name, rows[mine], ages[mine], part.data[mine], rng))
-            persons = np.concatenate(found)
+                cells.append(_divided(name, rows[mine], ages[mine], part.data[mine], rng))
+            persons = np.concatenate(cells)
             persons[:, 1] = _quarters(persons, facility_of[first : first + step])
             persons = persons[np.lexsort(persons[:, :5].T[::-1])]
             leaf = pa.DictionaryArray.from_arrays(
@@ -102,10 +105,10 @@ def _divided(
         divided = _HISPANIC if group == "hispanic" else _SEVERAL
         races, shares = list(divided), list(divided.values())
     drawn = rng.multinomial(data, np.array(shares) / sum(shares))
-    which, race = np.nonzero(drawn)
-    hispanic = np.full(len(which), int(group == "hispanic"))
-    nobody = np.zeros(len(which), dtype=np.int64)
-    return np.stack([rows[which], nobody, ages[which], hispanic, np.array(races)[race], drawn[which, race]], axis=1)
+    area, race = np.nonzero(drawn)
+    hispanic = np.full(len(area), int(group == "hispanic"))
+    nobody = np.zeros(len(area), dtype=np.int64)
+    return np.stack([rows[area], nobody, ages[area], hispanic, np.array(races)[race], drawn[area, race]], axis=1)
 
 
 def _quarters(persons: NDArray[np.int64], facility_of: NDArray[np.int64]) -> NDArray[np.int64]:

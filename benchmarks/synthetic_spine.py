@@ -46,10 +46,12 @@ class Shape:
 
     @property
     def cells(self) -> int:
+        """Cells of the schema."""
         return int(np.prod(self.attributes))
 
     @property
     def level_names(self) -> tuple[str, ...]:
+        """The names of the levels, top first."""
         return (*_LEVEL_NAMES[: len(self.geounits) - 1], _LEVEL_NAMES[-1])
 
 

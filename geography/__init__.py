@@ -1,1 +1,1 @@
-"""The spine of geounits: building it from lists of public codes, checking it, cutting it."""
+"""The spine of geounits: building it from lists of public codes, checking it, slicing it."""

@@ -1,7 +1,7 @@
-"""Builds a spine from a public list of codes, and says what is wrong with a list that is no tree.
+"""Builds a spine from a public list of codes, and reports what is wrong with a list that is not a tree.
 
-Three forms give the same spine: leaf codes whose prefixes are the codes of the levels above, a table with one column a
-level, and child-parent pairs. The input's order never matters.
+Three forms give the same spine: leaf codes whose prefixes are the codes of the levels above, a table with one column
+per level, and child-parent pairs. The order of the input never matters.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def spine_from_prefixes(
     """The spine of leaf codes in which each geounit's code is a prefix of its children's.
 
     Args:
-        codes: `(n_leaves,)` leaf codes, all as long as the last level says, in any order.
+        codes: `(n_leaves,)` leaf codes, all of the last level's length, in any order.
         levels: name and prefix length of each level in characters, top first, lengths increasing.
 
     Raises:
-        SpineError: a code is missing, of the wrong length or there twice; the levels' names or lengths are wrong.
+        SpineError: a code is missing, duplicated or of the wrong length; the levels' names or lengths are wrong.
     """
     pairs = list(levels.items()) if isinstance(levels, Mapping) else list(levels)
     check_level_names([name for name, _ in pairs])
     lengths = [length for _, length in pairs]
     if any(length <= shorter for shorter, length in zip([0, *lengths], lengths, strict=False)):
-        told = ", ".join(f"{name} = {length}" for name, length in pairs)
-        raise SpineError(f"levels: found the prefix lengths {told}; they must be positive and increase downwards")
+        stated = ", ".join(f"{name} = {length}" for name, length in pairs)
+        raise SpineError(f"levels: found the prefix lengths {stated}; they must be positive and increase downwards")
     leaf_name, width = pairs[-1]
     leaves = text_array(codes, "leaf codes")
     check_lengths(leaves, leaf_name, width)
@@ -57,22 +57,22 @@ def spine_from_prefixes(
     characters = leaves.view(np.uint32).reshape(-1, width)
     starts_here = np.zeros(len(leaves), dtype=np.bool_)
     starts_here[0] = True
-    built: list[Level] = []
+    built_levels: list[Level] = []
     above_of_row = np.full(len(leaves), -1, dtype=np.int64)
     done = 0
     for name, length in pairs:
         starts_here[1:] |= (characters[1:, done:length] != characters[:-1, done:length]).any(axis=1)
         starts = np.flatnonzero(starts_here)
-        built.append(Level(name, leaves[starts].astype(f"<U{length}"), above_of_row[starts]))
+        built_levels.append(Level(name, leaves[starts].astype(f"<U{length}"), above_of_row[starts]))
         above_of_row = np.cumsum(starts_here, dtype=np.int64) - 1
         done = length
-    return Spine(tuple(built))
+    return Spine(tuple(built_levels))
 
 
 def spine_from_table(table: pa.Table, levels: Sequence[str]) -> Spine:
-    """The spine of a table with one row a leaf and one column a level.
+    """The spine of a table with one row per leaf and one column per level.
 
-    An empty or null cell below the top pads the branch: the geounit above is repeated as its own single child under the
+    An empty or null cell below the top pads the branch: the geounit above is repeated as its own only child under the
     same geocode, so that a spine of unequal depth becomes one of equal depth.
 
     Args:
@@ -80,14 +80,14 @@ def spine_from_table(table: pa.Table, levels: Sequence[str]) -> Spine:
         levels: the columns' names, top first; they become the levels' names.
 
     Raises:
-        SpineError: a column is missing or of another type, a row has no top-level code, a leaf is there twice, a code
+        SpineError: a column is missing or of another type, a row has no top-level code, a leaf is duplicated, a code
             has two parents, or a geounit is both a leaf and a parent.
     """
     check_level_names(levels)
     for name in levels:
         if (count := table.column_names.count(name)) != 1:
-            found = "no column" if count == 0 else f"{count} columns"
-            raise SpineError(f"level {name!r}: {found} of that name; the columns are {', '.join(table.column_names)}")
+            problem = "no column" if count == 0 else f"{count} columns"
+            raise SpineError(f"level {name!r}: {problem} of that name; the columns are {', '.join(table.column_names)}")
     return _assemble([text_column(table.column(name), name) for name in levels], levels)
 
 
@@ -96,18 +96,18 @@ def spine_from_pairs(
     parents: Sequence[str | None] | NDArray[np.str_],
     levels: Sequence[str],
 ) -> Spine:
-    """The spine of child-parent pairs; a code names one geounit of the whole tree.
+    """The spine of child-parent pairs; a code identifies one geounit of the whole tree.
 
     A top-level geounit has a row with an empty (or None) parent. A geounit without children above the last level is
     padded as in `spine_from_table`.
 
     Args:
         children: `(n,)` codes, each once.
-        parents: `(n,)` code of each one's parent.
+        parents: `(n,)` code of each child's parent.
         levels: the levels' names, top first.
 
     Raises:
-        SpineError: a child has several parents or is there twice, a parent has no row of its own, there is a cycle, or
+        SpineError: a child has several parents or is duplicated, a parent has no row of its own, there is a cycle, or
             the tree is deeper or shallower than `levels`.
     """
     check_level_names(levels)
@@ -121,10 +121,10 @@ def spine_from_pairs(
     is_top = parent_codes == ""
     parent = np.minimum(np.searchsorted(codes, parent_codes), len(codes) - 1).astype(np.int64)
     if (hanging := np.flatnonzero(~is_top & (codes[parent] != parent_codes))).size:
-        told = [f"{codes[i]} (parent {parent_codes[i]})" for i in hanging[: SHOWN + 1]]
+        pairs = [f"{codes[i]} (parent {parent_codes[i]})" for i in hanging[: SHOWN + 1]]
         raise SpineError(
-            f"{counted(len(hanging), 'pair')} in the air, parents without a row of their own: {', '.join(told[:SHOWN])}"
-            f"{', ...' if len(told) > SHOWN else ''}; give a top-level geounit a row with an empty parent"
+            f"{counted(len(hanging), 'pair')} with a parent that has no row of its own: {', '.join(pairs[:SHOWN])}"
+            f"{', ...' if len(pairs) > SHOWN else ''}; give a top-level geounit a row with an empty parent"
         )
     parent[is_top] = -1
     depth = _depths(codes, parent, levels)
@@ -133,22 +133,22 @@ def spine_from_pairs(
     node = np.flatnonzero(~has_children)
     columns: list[pa.Array] = []
     for level in reversed(range(len(levels))):
-        here = depth[node] == level
-        columns.append(pa.array(np.where(here, codes[node], "").tolist(), pa.string()))
-        node = np.where(here, parent[node], node)
+        at_level = depth[node] == level
+        columns.append(pa.array(np.where(at_level, codes[node], "").tolist(), pa.string()))
+        node = np.where(at_level, parent[node], node)
     return _assemble(columns[::-1], levels)
 
 
 def _assemble(columns: Sequence[pa.Array], levels: Sequence[str]) -> Spine:
-    """The spine of text columns `(n_leaves,)`, one a level, "" where the branch is padded."""
+    """The spine of text columns `(n_leaves,)`, one per level, "" where the branch is padded."""
     if not len(columns[0]):
         raise SpineError("the list of leaves is empty; at least one leaf is needed")
     built: list[Level] = []
     above_codes, above = np.zeros(0, dtype=np.str_), np.zeros(0, dtype=np.int64)
     position = np.zeros(0, dtype=np.int64)
     previous: pa.Array | None = None
-    for name, given in zip(levels, columns, strict=True):
-        empty = pc.equal(given, "")
+    for name, texts in zip(levels, columns, strict=True):
+        empty = pc.equal(texts, "")
         padded = empty.to_numpy(zero_copy_only=False)
         if previous is None and padded.any():
             rows = np.flatnonzero(padded) + 1
@@ -156,8 +156,8 @@ def _assemble(columns: Sequence[pa.Array], levels: Sequence[str]) -> Spine:
                 f"level {name!r}: no code in row {first_few(rows, quoted=False)}; each leaf needs a top-level geounit"
             )
         if padded.all():
-            raise SpineError(f"level {name!r}: no geounit has a code of its own there; leave the level out")
-        column = given if previous is None else pc.if_else(empty, previous, given)
+            raise SpineError(f"level {name!r}: no geounit has a code of its own at this level; leave the level out")
+        column = texts if previous is None else pc.if_else(empty, previous, texts)
         codes, index = _factorize(column)
         n = len(codes)
         parent_of = np.full(n, -1, dtype=np.int64)
@@ -181,7 +181,7 @@ def _assemble(columns: Sequence[pa.Array], levels: Sequence[str]) -> Spine:
 
 
 def _factorize(column: pa.Array) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
-    """The distinct codes in order, and the number of each row's code among them."""
+    """The distinct codes in order, and the index of each row's code among them."""
     encoded = column.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     rank = np.empty(len(order), dtype=np.int64)
@@ -202,12 +202,12 @@ def _check_one_parent(
     children, first = np.unique(index[rows], return_index=True)
     if not len(children):
         return
-    told = [
+    conflicts = [
         f"{codes[child]} under {' and '.join(sorted((above_codes[above[row]], above_codes[parent_of[child]])))}"
         for child, row in zip(children[:SHOWN], rows[first[:SHOWN]], strict=True)
     ]
     raise SpineError(
-        f"level {name!r}: {counted(len(children), 'code')} with several ways up: {'; '.join(told)}"
+        f"level {name!r}: {counted(len(children), 'code')} with several parents: {'; '.join(conflicts)}"
         f"{'; ...' if len(children) > SHOWN else ''}; a code must be unique in its level and have one parent"
     )
 
@@ -225,23 +225,23 @@ def _check_single_child(
     n_children = np.bincount(parent_of, minlength=len(above_codes))
     padded_parents = np.unique(above[padded])
     if (mixed := padded_parents[n_children[padded_parents] > 1]).size:
-        others = codes[(parent_of == mixed[0]) & (codes != above_codes[mixed[0]])]
+        other_children = codes[(parent_of == mixed[0]) & (codes != above_codes[mixed[0]])]
         raise SpineError(
-            f"level {name!r}: {above_name} {first_few(above_codes[mixed])} has rows without a code there and rows with "
-            f"one ({first_few(others)}); a geounit is either divided or not"
+            f"level {name!r}: {above_name} {first_few(above_codes[mixed])} has rows without a code at this level and "
+            f"rows with one ({first_few(other_children)}); a geounit is either divided or not"
         )
 
 
 def _check_one_way_up(codes: NDArray[np.str_], parents: NDArray[np.str_]) -> None:
-    """Raises SpineError where a code of the sorted `codes` is there twice."""
+    """Raises SpineError where a code occurs twice in the sorted `codes`."""
     again = np.flatnonzero(codes[1:] == codes[:-1])
     if not again.size:
         return
     differing = again[parents[again] != parents[again + 1]]
     if differing.size:
-        told = [f"{codes[i]} under {parents[i] or 'none'} and {parents[i + 1] or 'none'}" for i in differing[:SHOWN]]
+        pairs = [f"{codes[i]} under {parents[i] or 'none'} and {parents[i + 1] or 'none'}" for i in differing[:SHOWN]]
         raise SpineError(
-            f"{counted(len(np.unique(codes[differing])), 'child', 'children')} with several ways up: {'; '.join(told)}"
+            f"{counted(len(np.unique(codes[differing])), 'child', 'children')} with several parents: {'; '.join(pairs)}"
             f"{'; ...' if len(differing) > SHOWN else ''}; each child has one parent"
         )
     raise SpineError(f"children given twice: {first_few(np.unique(codes[again]))}; give each pair once")
@@ -261,15 +261,15 @@ def _depths(codes: NDArray[np.str_], parent: NDArray[np.int64], levels: Sequence
             f"codes below the last level {levels[-1]!r}: {first_few(codes[deeper])}; "
             f"the tree is deeper than its levels {', '.join(levels)}"
         )
-    # What no top-level geounit reaches is on a cycle or below one; walk up until a geounit comes back.
+    # What no top-level geounit reaches is on a cycle or below one; walk up until a geounit recurs.
     path: list[int] = []
-    at = int(unreached[0])
+    geounit = int(unreached[0])
     seen: dict[int, int] = {}
-    while at not in seen:
-        seen[at] = len(path)
-        path.append(at)
-        at = int(parent[at])
-    cycle = [*path[seen[at] :], at]
+    while geounit not in seen:
+        seen[geounit] = len(path)
+        path.append(geounit)
+        geounit = int(parent[geounit])
+    cycle = [*path[seen[geounit] :], geounit]
     named = [str(codes[i]) for i in cycle]
-    shown = [*named[:8], "...", named[-1]] if len(named) > 10 else named
-    raise SpineError(f"the pairs go round in a circle: {' -> '.join(shown)} (child -> parent); a spine is a tree")
+    geounits = [*named[:8], "...", named[-1]] if len(named) > 10 else named
+    raise SpineError(f"the pairs form a cycle: {' -> '.join(geounits)} (child -> parent); a spine is a tree")

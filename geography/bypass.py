@@ -1,10 +1,10 @@
 """Which geounit is measured for a chain of geounits that hold the same persons.
 
-A geounit without siblings holds whom its parent holds. Measured one after the other, the two spend two shares of the
-budget on the same numbers; bypassed, the upper one is measured alone, with both shares. Source: Cumings-Menon, Abowd,
-Ashmead, Kifer, Leclerc, Ocker, Ratcliffe and Zhuravlev, "Geographic Spines in the 2020 Census Disclosure Avoidance
-System" (arXiv 2203.16654), section 4.3, and the published production code of 2020, which "reallocates child geounit
-proportions to parent geounits, for each child geounit without siblings".
+A geounit without siblings holds the same persons as its parent. If both are measured, two shares of the budget are
+spent on the same numbers; with bypassing, the upper one alone is measured, with both shares. Source: Cumings-Menon,
+Abowd, Ashmead, Kifer, Leclerc, Ocker, Ratcliffe and Zhuravlev, "Geographic Spines in the 2020 Census Disclosure
+Avoidance System" (arXiv 2203.16654), section 4.3, and the published production code of 2020, which "reallocates child
+geounit proportions to parent geounits, for each child geounit without siblings".
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 
-#: Stands for the last level of a geounit that is not measured, since one above stands for it.
+#: The last level of a geounit that is not measured, because one above is measured in its place.
 NOT_MEASURED = -1
 
 
 def only_children(spine: Spine) -> list[NDArray[np.bool_]]:
     """Per level, top first, `(n,)` True where a geounit has a parent and no siblings."""
-    found = [np.zeros(len(spine.levels[0]), dtype=np.bool_)]
+    only_child = [np.zeros(len(spine.levels[0]), dtype=np.bool_)]
     for number in range(spine.n_levels - 1):
         alone = np.diff(spine.child_offsets(number)) == 1
-        found.append(alone[spine.levels[number + 1].parents])
-    return found
+        only_child.append(alone[spine.levels[number + 1].parents])
+    return only_child
 
 
 def last_levels(spine: Spine, measured: Sequence[bool]) -> list[NDArray[np.int64]]:
@@ -37,6 +37,7 @@ def last_levels(spine: Spine, measured: Sequence[bool]) -> list[NDArray[np.int64
     shares add up to what they do without bypassing.
 
     Args:
+        spine: the geounits.
         measured: per level, whether the strategy has queries there.
 
     Returns:
@@ -48,11 +49,11 @@ def last_levels(spine: Spine, measured: Sequence[bool]) -> list[NDArray[np.int64
     for number in range(spine.n_levels - 2, -1, -1):
         first = spine.child_offsets(number)[:-1]
         bottom[number] = np.where(alone[number + 1][first], bottom[number + 1][first], number)
-    found: list[NDArray[np.int64]] = []
+    last: list[NDArray[np.int64]] = []
     taken = np.zeros(0, dtype=np.bool_)
     for number, level in enumerate(spine.levels):
         above = taken[level.parents] & alone[number] if number else np.zeros(len(level), dtype=np.bool_)
         keeps = ~above & bool(measured[number])
-        found.append(np.where(keeps, bottom[number], NOT_MEASURED))
+        last.append(np.where(keeps, bottom[number], NOT_MEASURED))
         taken = above | keeps
-    return found
+    return last

@@ -1,4 +1,4 @@
-"""Codes as arrays of text: taking them in, and the checks that every list of codes has to pass."""
+"""Codes as arrays of text: conversion, and the checks that every list of codes has to pass."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SHOWN = 3
 
 def first_few(items: Sequence[object] | NDArray[Any], *, quoted: bool = True) -> str:
     """The first few of `items`, in quotes unless they are numbers, and how many more there are."""
-    shown = ", ".join(repr(str(item)) if quoted else str(item) for item in items[:SHOWN])
-    return f"{shown} and {len(items) - SHOWN:,} more" if len(items) > SHOWN else shown
+    first = ", ".join(repr(str(item)) if quoted else str(item) for item in items[:SHOWN])
+    return f"{first} and {len(items) - SHOWN:,} more" if len(items) > SHOWN else first
 
 
 def counted(n: int, noun: str, plural: str | None = None) -> str:
-    """ "1 code", "2,000 codes"."""
+    """The number with its noun: "1 code", "2,000 codes"."""
     return f"{n:,} {noun if n == 1 else plural or noun + 's'}"
 
 
@@ -33,25 +33,25 @@ def strictly_increasing(codes: NDArray[np.str_]) -> bool:
 
 
 def check_level_names(names: Sequence[str]) -> None:
-    """Raises SpineError unless there is a name for each level, and no name twice."""
+    """Raises SpineError unless each level has a name, and no two have the same."""
     if not names:
         raise SpineError("no levels are named; at least one is needed")
     for number, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
             raise SpineError(f"level {number + 1} is named {name!r}; a name of at least one letter is needed")
         if name in names[:number]:
-            raise SpineError(f"levels: the name {name!r} stands twice in {', '.join(names)}; names must differ")
+            raise SpineError(f"levels: the name {name!r} occurs twice in {', '.join(names)}; names must differ")
 
 
 def check_lengths(codes: NDArray[np.str_], name: str, width: int) -> None:
-    """Raises SpineError where a code has not `width` characters."""
+    """Raises SpineError where a code does not have `width` characters."""
     lengths = np.strings.str_len(codes)
     if not (wrong := np.flatnonzero(lengths != width)).size:
         return
-    told = ", ".join(f"{str(codes[i])!r} ({lengths[i]})" for i in wrong[:SHOWN])
+    examples = ", ".join(f"{str(codes[i])!r} ({lengths[i]})" for i in wrong[:SHOWN])
     hint = "; was a leading zero lost?" if (lengths[wrong] == width - 1).all() else ""
     raise SpineError(
-        f"level {name!r}: {counted(len(wrong), 'code')} of the wrong length: {told}"
+        f"level {name!r}: {counted(len(wrong), 'code')} of the wrong length: {examples}"
         f"{', ...' if len(wrong) > SHOWN else ''}; each must have {width} characters{hint}"
     )
 
@@ -59,15 +59,15 @@ def check_lengths(codes: NDArray[np.str_], name: str, width: int) -> None:
 def text_array(
     values: Sequence[str | None] | NDArray[np.str_], what: str, *, missing_allowed: bool = False
 ) -> NDArray[np.str_]:
-    """`values` as a text array, missing ones as ""; SpineError where one is not text, or empty against the rules."""
+    """`values` as a text array, missing ones as ""; SpineError where one is not text, or is empty and may not be."""
     if isinstance(values, np.ndarray) and values.dtype.kind == "U":
         texts = values
     else:
         items = ["" if value is None or value != value else value for value in values]
-        if other := [item for item in items if not isinstance(item, str)]:
+        if not_text := [item for item in items if not isinstance(item, str)]:
             raise SpineError(
-                f"{what}: {len(other):,} not text: {first_few(other, quoted=False)}; give codes as text, "
-                "numbers lose leading zeros"
+                f"{what}: {len(not_text):,} not text: {first_few(not_text, quoted=False)}; give codes as text, "
+                "since numbers lose leading zeros"
             )
         texts = np.array(items, dtype=np.str_)
     if not len(texts):

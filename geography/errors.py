@@ -4,13 +4,13 @@ from __future__ import annotations
 
 
 class SpinewiseError(Exception):
-    """Base of all errors raised on purpose; its text is one message for the person at the keyboard."""
+    """Base of all errors raised on purpose; its text is one message for the user."""
 
     exit_status = 1
 
 
 class InputError(SpinewiseError):
-    """Something the user gave is wrong: the message names the place, what was found and what is allowed."""
+    """The user's input is wrong: the message names the place, what was found and what is allowed."""
 
     exit_status = 2
 

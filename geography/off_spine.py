@@ -1,8 +1,8 @@
-"""Areas off the spine, such as places and reservations: which leaves are in them, and how far off they are.
+"""Off-spine areas, such as places and reservations: which leaves are in them, and their distance from the spine.
 
 The off-spine entity distance of an area is the least number of geounits that have to be added and subtracted to get its
-count; noise adds up with it. Source: Cumings-Menon et al., "Geographic Spines in the 2020 Census Disclosure Avoidance
-System" (arXiv 2203.16654), definition 2.
+count; the noise in the count grows with it. Source: Cumings-Menon et al., "Geographic Spines in the 2020 Census
+Disclosure Avoidance System" (arXiv 2203.16654), definition 2.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from geography.spine import Spine
 
 @dataclass(frozen=True, eq=False)
 class OffSpineAreas:
-    """Areas that are unions of leaves.
+    """Areas that are unions of leaves; its length is the number of areas.
 
     Attributes:
         kinds, codes: `(n_areas,)` text, such as "place" and "59000"; together they name an area.
@@ -48,14 +48,14 @@ class OffSpineAreas:
         Raises:
             SpineError: a leaf is not on the spine, or a kind or code is empty.
         """
-        kind, code, wanted = (np.asarray(column, dtype=np.str_) for column in (kinds, codes, leaves))
+        kind, code, geocodes = (np.asarray(column, dtype=np.str_) for column in (kinds, codes, leaves))
         for name, column in (("kind", kind), ("code", code)):
             if (empty := np.flatnonzero(column == "")).size:
                 raise SpineError(f"no {name} in row {first_few(empty + 1, quoted=False)}; each row names an area")
-        leaf = spine.find_leaves(wanted)
-        if (strange := np.unique(wanted[leaf < 0])).size:
+        leaf = spine.find_leaves(geocodes)
+        if (strange := np.unique(geocodes[leaf < 0])).size:
             raise SpineError(
-                f"{len(strange):,} leaves that are not on the spine: {first_few(strange)}; give leaves of level "
+                f"{len(strange):,} leaves are not on the spine: {first_few(strange)}; give leaves of level "
                 f"{spine.leaf_level.name!r}"
             )
         names, kind_of = np.unique(kind, return_inverse=True)
@@ -79,8 +79,8 @@ class OffSpineAreas:
 def off_spine_distances(spine: Spine, areas: OffSpineAreas) -> NDArray[np.int64]:
     """The off-spine entity distance of each area, `(n_areas,)`.
 
-    From the leaves up: the part of an area in a geounit is all of the geounit (1), or what it is in the children, or
-    the geounit less what is missing of it in the children.
+    Computed from the leaves up: the part of an area in a geounit costs 1 where it is the whole geounit; otherwise the
+    lesser of the sum of its parts in the children, and 1 for the geounit plus the missing parts of the children.
     """
     area, node = areas.area, areas.leaf
     inside = np.ones(len(area), dtype=np.int64)
@@ -89,10 +89,10 @@ def off_spine_distances(spine: Spine, areas: OffSpineAreas) -> NDArray[np.int64]
         offsets, leaves = spine.child_offsets(number), np.diff(spine.leaf_offsets(number))
         n = len(spine.levels[number])
         key = area * np.int64(n) + spine.levels[number + 1].parents[node]
-        found, of = np.unique(key, return_inverse=True)
-        area, node = found // n, found % n
+        pairs, of = np.unique(key, return_inverse=True)
+        area, node = pairs // n, pairs % n
 
-        def summed(values: NDArray[np.int64], of: NDArray[np.int64] = of, size: int = len(found)) -> NDArray[np.int64]:
+        def summed(values: NDArray[np.int64], of: NDArray[np.int64] = of, size: int = len(pairs)) -> NDArray[np.int64]:
             out = np.zeros(size, dtype=np.int64)
             np.add.at(out, of, values)
             return out
@@ -100,9 +100,9 @@ def off_spine_distances(spine: Spine, areas: OffSpineAreas) -> NDArray[np.int64]
         touched = summed(np.ones(len(of), dtype=np.int64))
         inside = summed(inside)
         plus, minus = summed(added), summed(missing) + np.diff(offsets)[node] - touched
-        whole = inside == leaves[node]
-        added = np.where(whole, 1, np.minimum(plus, 1 + minus))
-        missing = np.where(whole, 0, np.minimum(minus, 1 + plus))
+        complete = inside == leaves[node]
+        added = np.where(complete, 1, np.minimum(plus, 1 + minus))
+        missing = np.where(complete, 0, np.minimum(minus, 1 + plus))
     out = np.zeros(len(areas), dtype=np.int64)
     np.add.at(out, area, added)
     return out

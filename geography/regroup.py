@@ -1,9 +1,10 @@
-"""Regroups leaves into units, as block groups are, so that areas off the spine are unions of few units.
+"""Regroups leaves into units like block groups, so that off-spine areas are unions of few units.
 
-Within each geounit of the level above (a tract) the leaves that lie in the same areas make one unit. Where that gives
-more units than the cap on the fan-out allows, those are joined whose joining costs the areas least, in units and leaves
-to be added and subtracted; units of more leaves than the cap are divided. This is the "optimised block group" of the
-2020 system; source: Cumings-Menon et al., arXiv 2203.16654, section 4.2, here with a greedy choice of what is joined.
+Within each geounit of the level above (a tract) the leaves that lie in the same areas form one unit. Where that gives
+more units than the cap on the fan-out allows, units are joined, first those whose joining costs the areas least,
+counted in units and leaves to be added and subtracted. Units of more leaves than the cap are divided. This is the
+"optimised block group" of the 2020 system; source: Cumings-Menon et al., arXiv 2203.16654, section 4.2, here with a
+greedy choice of what is joined.
 """
 
 from __future__ import annotations
@@ -20,22 +21,23 @@ def regroup(spine: Spine, areas: OffSpineAreas, fan_out: int, *, keep: bool = Tr
     """The spine with other geounits at the level above the leaves.
 
     Args:
-        areas: that are to be unions of few units.
-        fan_out: no geounit above has more units than this, and no unit more leaves, where both can be had; the first
-            goes before the second.
-        keep: the units as they were count as areas too: a unit is divided by areas, and then joined no further than the
-            cap makes it.
+        spine: to be regrouped; its leaves stay.
+        areas: those that are to be unions of few units.
+        fan_out: no geounit above has more units than this, and no unit has more leaves, where both are possible; the
+            first takes precedence.
+        keep: the present units count as areas too: a unit is divided by areas, and then joined no further than the
+            cap requires.
 
     Returns:
-        A unit that has the leaves of one of the old spine keeps its geocode; others are called after the geounit above,
-        with a number: "44007000101-02".
+        A spine in which a unit that has the same leaves as a unit of the old spine keeps its geocode; other units are
+        named after the geounit above, with a number: "44007000101-02".
 
     Raises:
         SpineError: the spine has fewer than three levels, or the cap is below 1.
     """
     if spine.n_levels < 3:
         raise SpineError(
-            f"regrouping needs three levels: units between the leaves and a level above; found {spine.n_levels}: "
+            f"regrouping needs three levels, with units between the leaves and a level above; found {spine.n_levels}: "
             f"{', '.join(spine.level_names)}"
         )
     if fan_out < 1:
@@ -91,7 +93,7 @@ class _Members:
 
 
 def _units(signature: NDArray[np.int64], first: int, members: _Members, fan_out: int) -> NDArray[np.int64]:
-    """The unit, from 0, of each leaf of one geounit; the leaves stand from `first` on."""
+    """The unit, from 0, of each leaf of one geounit; its first leaf is leaf `first` of the spine."""
     starts, group = np.unique(signature, return_index=True, return_inverse=True)[1:]
     group = np.argsort(np.argsort(starts))[group.ravel()]  # numbered by their first leaf
     n_groups = len(starts)
@@ -111,7 +113,7 @@ def _units(signature: NDArray[np.int64], first: int, members: _Members, fan_out:
 
 
 def _pieces(sizes: NDArray[np.int64], fan_out: int) -> NDArray[np.int64]:
-    """Into how many units each group is divided: as the cap on leaves asks for, while that on units has room."""
+    """Into how many units each group is divided: as many as the cap on leaves requires and the cap on units allows."""
     pieces = np.ones(len(sizes), dtype=np.int64)
     for _ in range(max(0, fan_out - len(sizes))):
         largest = int(np.argmax(sizes / pieces))
@@ -122,40 +124,41 @@ def _pieces(sizes: NDArray[np.int64], fan_out: int) -> NDArray[np.int64]:
 
 
 def _joined(counts: NDArray[np.int64], sizes: NDArray[np.int64], fan_out: int) -> NDArray[np.int64]:
-    """The new number of each group after as many joinings as the cap asks for, the cheapest one first.
+    """The new number of each group after as many joins as the cap requires, the cheapest first.
 
     Args:
         counts: `(n_areas, n_groups)` leaves of each area in each group.
         sizes: `(n_groups,)` leaves of each group.
+        fan_out: the cap on the number of groups.
     """
     counts, sizes = counts.copy(), sizes.copy()
     number = np.arange(len(sizes))
     own = _distance(counts, sizes).sum(axis=0)
     for _ in range(len(sizes) - fan_out):
-        both = counts[:, :, None] + counts[:, None, :]
-        together = sizes[:, None] + sizes[None, :]
-        cost = (_distance(both, together).sum(axis=0) - own[:, None] - own[None, :]).astype(np.float64)
-        # Of equal costs the smallest unit that results, then the first; never a unit with itself.
-        cost += together / (2.0 * sizes.sum() + 1.0)
+        leaves_inside = counts[:, :, None] + counts[:, None, :]
+        joint_sizes = sizes[:, None] + sizes[None, :]
+        cost = (_distance(leaves_inside, joint_sizes).sum(axis=0) - own[:, None] - own[None, :]).astype(np.float64)
+        # Ties go to the smallest resulting unit, then to the first pair; a unit is never joined with itself.
+        cost += joint_sizes / (2.0 * sizes.sum() + 1.0)
         cost[np.tril_indices(len(sizes))] = np.inf
-        one, other = np.unravel_index(int(np.argmin(cost)), cost.shape)
-        counts[:, one] += counts[:, other]
-        sizes[one] += sizes[other]
-        counts, sizes = np.delete(counts, other, axis=1), np.delete(sizes, other)
-        own = np.delete(own, other)
-        own[one] = _distance(counts[:, one], sizes[one]).sum()
-        number = np.where(number == other, one, number)
-        number = np.where(number > other, number - 1, number)
+        unit, absorbed = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        counts[:, unit] += counts[:, absorbed]
+        sizes[unit] += sizes[absorbed]
+        counts, sizes = np.delete(counts, absorbed, axis=1), np.delete(sizes, absorbed)
+        own = np.delete(own, absorbed)
+        own[unit] = _distance(counts[:, unit], sizes[unit]).sum()
+        number = np.where(number == absorbed, unit, number)
+        number = np.where(number > absorbed, number - 1, number)
     return number
 
 
 def _distance(inside: NDArray[np.int64], sizes: NDArray[np.int64] | np.int64) -> NDArray[np.int64]:
-    """Geounits to add and subtract for an area's part of a unit: the unit, or leaves of it, or it without leaves."""
+    """Geounits to add and subtract for an area's part of a unit: the unit, some leaves, or the unit less some."""
     return np.where(inside == sizes, 1, np.minimum(inside, 1 + sizes - inside))
 
 
 def _rebuilt(spine: Spine, unit: NDArray[np.int64], parent: NDArray[np.int64]) -> Spine:
-    """The spine with these units of the leaves, each within the geounit `parent` of the level above, `(n_leaves,)`."""
+    """The spine with the given `unit` of each leaf and the `parent` of that unit in the level above, `(n_leaves,)`."""
     n_units = int(unit.max()) + 1
     first = np.unique(unit, return_index=True)[1]
     unit_parent = parent[first]

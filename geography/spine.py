@@ -17,7 +17,7 @@ from geography.errors import SpineError
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """One rank of the spine; its arrays are read-only.
+    """One rank of the spine; its arrays are read-only, its length is the number of geounits.
 
     Attributes:
         name: such as "county".
@@ -65,28 +65,28 @@ class Spine:
             raise SpineError("the spine has no levels; at least one is needed")
         names = self.level_names
         if len(set(names)) < len(names):
-            raise SpineError(f"a level's name stands twice in {', '.join(names)}; names must differ")
+            raise SpineError(f"a level's name occurs twice in {', '.join(names)}; names must differ")
         for above, level in zip((None, *self.levels[:-1]), self.levels, strict=True):
             _check_level(level, above)
 
     @property
     def level_names(self) -> tuple[str, ...]:
-        """The names of the levels from the top."""
+        """The names of the levels, top first."""
         return tuple(level.name for level in self.levels)
 
     @property
     def n_levels(self) -> int:
-        """How many levels there are."""
+        """Number of levels, with the leaves' own."""
         return len(self.levels)
 
     @property
     def leaf_level(self) -> Level:
-        """The lowest level."""
+        """The last level."""
         return self.levels[-1]
 
     @property
     def n_leaves(self) -> int:
-        """How many geounits the lowest level has."""
+        """Number of geounits of the last level."""
         return len(self.leaf_level)
 
     def index_of(self, name: str) -> int:
@@ -96,7 +96,7 @@ class Spine:
         return self.level_names.index(name)
 
     def level(self, name: str) -> Level:
-        """The level called `name`; `index_of` says what it raises."""
+        """The level called `name`; SpineError where there is none."""
         return self.levels[self.index_of(name)]
 
     def child_offsets(self, level: int) -> NDArray[np.int64]:
@@ -125,18 +125,18 @@ class Spine:
         return ancestors
 
     def find_leaves(self, codes: NDArray[np.str_]) -> NDArray[np.int64]:
-        """`(n,)` index of the leaf of each code, -1 where no leaf has it."""
-        wanted = np.asarray(codes, dtype=np.str_)
+        """`(n,)` index of the leaf of each code; -1 where no leaf has the code."""
+        geocodes = np.asarray(codes, dtype=np.str_)
         order = self._leaf_order
         leaves = self.leaf_level.geocodes
-        position = np.searchsorted(leaves, wanted, sorter=order)
-        found = np.minimum(position, self.n_leaves - 1)
-        index = found if order is None else order[found]
-        return np.where(leaves[index] == wanted, index, -1).astype(np.int64)
+        position = np.searchsorted(leaves, geocodes, sorter=order)
+        row = np.minimum(position, self.n_leaves - 1)
+        index = row if order is None else order[row]
+        return np.where(leaves[index] == geocodes, index, -1).astype(np.int64)
 
     @cached_property
     def _leaf_order(self) -> NDArray[np.int64] | None:
-        """The leaves in the order of their codes; None where the spine's own order is that."""
+        """The leaves in the order of their codes; None where that is the spine's own order."""
         codes = self.leaf_level.geocodes
         return None if strictly_increasing(codes) else np.argsort(codes, kind="stable")
 
@@ -158,9 +158,9 @@ class Spine:
         """The spine of geounits `first` to `last` (excluded) of `level`, its top level, and all below them.
 
         Args:
-            level: from 0.
-            first: number of the first geounit.
-            last: without it, the spine of `first` alone.
+            level: index of the level, 0 at the top.
+            first: index of the first geounit.
+            last: index after the last geounit; without it, the spine of `first` alone.
 
         Raises:
             IndexError: there are no such geounits.
@@ -168,8 +168,8 @@ class Spine:
         rows = self.rows_below(level, first, first + 1 if last is None else last)
         top = self.levels[level]
         levels = [Level(top.name, top.geocodes[rows[0]], np.full(rows[0].stop - first, -1, dtype=np.int64))]
-        for whole, above, own in zip(self.levels[level + 1 :], rows, rows[1:], strict=False):
-            levels.append(Level(whole.name, whole.geocodes[own], whole.parents[own] - above.start))
+        for below, above, own in zip(self.levels[level + 1 :], rows, rows[1:], strict=False):
+            levels.append(Level(below.name, below.geocodes[own], below.parents[own] - above.start))
         return Spine(tuple(levels))
 
     def fingerprint(self) -> str:
@@ -188,7 +188,7 @@ class Spine:
         return digest.hexdigest()
 
     def to_table(self) -> pa.Table:
-        """One row a leaf, one string column a level: what `spine_from_table` reads back."""
+        """A table with one row per leaf and one string column per level, as `spine_from_table` reads it."""
         columns = [
             pa.array(level.geocodes.tolist(), pa.string()).take(pa.array(self.leaf_ancestors(number)))
             for number, level in enumerate(self.levels)
@@ -200,7 +200,7 @@ class Spine:
 
 
 def _check_level(level: Level, above: Level | None) -> None:
-    """Raises SpineError unless `level` stands in canonical order below `above`."""
+    """Raises SpineError unless `level` is in canonical order below `above`."""
     where = f"level {level.name!r}"
     codes, parents = level.geocodes, level.parents
     if not len(level):

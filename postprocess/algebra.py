@@ -1,7 +1,7 @@
 """The block-diagonal basis in which every matrix of the estimation is small.
 
 An attribute that every measured query either keeps whole or sums out is *symmetric*: on it, only the subspaces
-"constant" and "sums to zero" are ever told apart. With s symmetric attributes, the precision of the measurements is
+"constant" and "sums to zero" are ever distinguished. With s symmetric attributes, the precision of the measurements is
 
     H = sum over subsets B of the symmetric attributes of  H_B (x) P_B,
     P_B = product over symmetric attributes j of (I - J/n_j if j in B else J/n_j),
@@ -30,7 +30,7 @@ CHUNK_NUMBERS = 4_000_000
 
 
 def chunks(n: int, numbers: int) -> Iterator[slice]:
-    """Runs of `range(n)`, each of which is that of few enough matrices of `numbers` numbers."""
+    """Runs of `range(n)`, each short enough for as many matrices of `numbers` numbers to be held at once."""
     step = max(1, CHUNK_NUMBERS // max(1, numbers))
     return (slice(first, min(first + step, n)) for first in range(0, n, step))
 
@@ -67,7 +67,7 @@ class Basis:
 
     @property
     def asymmetric(self) -> tuple[int, ...]:
-        """The attributes that are not symmetric, by their numbers."""
+        """Positions of the asymmetric attributes."""
         return tuple(j for j in range(len(self.shape)) if j not in self.symmetric)
 
     @property
@@ -77,12 +77,12 @@ class Basis:
 
     @property
     def symmetric_shape(self) -> tuple[int, ...]:
-        """How many values each symmetric attribute has."""
+        """Number of values of each symmetric attribute."""
         return tuple(self.shape[j] for j in self.symmetric)
 
     @property
     def n_blocks(self) -> int:
-        """How many blocks the symmetric attributes make: one for each set of them."""
+        """Number of blocks: the subsets of the symmetric attributes."""
         return 1 << len(self.symmetric)
 
     @cached_property
@@ -159,6 +159,8 @@ class Basis:
         """Matrix times vectors: blocks `(n or 1, n_blocks, a, a)`, vectors `(n, a, n_1, ..., n_s)`.
 
         Args:
+            blocks: of the matrices.
+            folded: the vectors, as `fold` gives them.
             classes: `(n,)` which of the blocks `(n_classes, n_blocks, a, a)` each vector is multiplied by; the
                 matrices of a few vectors are looked up at a time.
         """

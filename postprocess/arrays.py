@@ -1,4 +1,4 @@
-"""Types of the arrays that travel between the parts of the post-processing."""
+"""Types of the arrays that are passed between the parts of the post-processing."""
 
 from __future__ import annotations
 

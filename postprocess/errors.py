@@ -10,4 +10,4 @@ class SolverError(SpinewiseError):
 
 
 class InfeasibleError(InputError):
-    """The constraints contradict each other; the message says where and by how many."""
+    """The constraints contradict each other; the message says where and by how many persons."""

@@ -20,7 +20,7 @@ class Marginal:
     """A query as plain arrays: for each attribute, the group that each of its values is summed into.
 
     Attributes:
-        name: how messages and files call it.
+        name: its name in messages and files.
         groups: one array per attribute, value -> group number; zeros where the attribute is summed out.
     """
 
@@ -29,17 +29,17 @@ class Marginal:
 
     @cached_property
     def key(self) -> MarginalKey:
-        """What tells it from other queries, whatever they are called."""
+        """What distinguishes it from other queries, whatever their names."""
         return tuple(group.tobytes() for group in self.groups)
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many groups each attribute has."""
+        """Number of groups of each attribute."""
         return tuple(int(group.max()) + 1 for group in self.groups)
 
     @property
     def size(self) -> int:
-        """How many numbers the marginal has."""
+        """Number of answers."""
         return math.prod(self.sizes)
 
     @cached_property

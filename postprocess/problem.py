@@ -1,4 +1,4 @@
-"""What the post-processing is given: measurements, public constraints, the spine, as plain arrays."""
+"""The input of the post-processing: measurements, public constraints and the spine, as plain arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Measured:
     others: tuple[float, ...] = ()
 
     def by_row(self, kinds: NDArray[np.int8] | None) -> float | FloatArray:
-        """The variance of all geounits, or `(n, 1)` that of each, given their kinds; any where nothing is measured."""
+        """The variance of all geounits or, given their kinds, `(n, 1)` of each; arbitrary where nothing is measured."""
         if kinds is None:
             return self.variance
         return np.array([self.variance, *self.others])[np.maximum(kinds, 0)][:, None]
@@ -69,7 +69,8 @@ class Problem:
         shape: number of values of each attribute; cells are in C order.
         measured: per level, top to bottom, the noisy answers; an empty tuple where nothing was measured.
         constraints: what is known exactly.
-        passes: coarse queries whose whole numbers are fixed, in this order, before the detail; each refines the last.
+        passes: coarse queries whose whole numbers are fixed, in this order, before the detail; each refines the one
+            before.
         rounding: nested queries, coarse to fine, whose rounded answers stay within one of the solution.
         estimator: "full" uses every measurement of the subtree, "topdown" only the geounit's own.
         solver: "auto", "batched" or "cvxpy".
@@ -95,7 +96,7 @@ class Problem:
 
     @property
     def n_cells(self) -> int:
-        """Cells of the schema."""
+        """Cells of a histogram."""
         return math.prod(self.shape)
 
     def first_row(self, level: int) -> int:

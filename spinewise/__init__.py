@@ -8,8 +8,8 @@
     release.table("race", level="county")                   # counts with their margins of error
     sw.verify(release.directory)
 
-This package is all that a user imports. It is thin: each name is imported from where it is defined when it is first
-asked for, so that importing it costs next to nothing and brings neither Prefect nor a solver.
+This package is all that a user imports. It is thin: each name is imported from its module at first use, so that
+importing the package costs next to nothing and loads neither Prefect nor a solver.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ check_own_packages()
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, imported when it is first asked for."""
+    """A public name, imported at first use."""
     if name == "__version__":
         from importlib.metadata import version
 

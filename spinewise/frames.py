@@ -1,7 +1,8 @@
-"""Tables of the user's, in memory or in files, as the sources that Spinewise reads.
+"""The user's tables, in memory or in files, as the sources that Spinewise reads.
 
-A pandas frame is taken column by column when it is read. Everything else hands its columns over by the Arrow PyCapsule
-interface (`__arrow_c_stream__`), so that neither polars nor duckdb has to be imported. Nothing is written to a file.
+A pandas frame is converted column by column when it is read. Everything else supplies its columns through the Arrow
+PyCapsule interface (`__arrow_c_stream__`), so that neither polars nor duckdb has to be imported. Nothing is written to
+a file.
 """
 
 from __future__ import annotations
@@ -25,67 +26,68 @@ ALLOWED = (
 )
 
 
-def as_source(given: object, what: str, name: str | None = None) -> Source:
+def as_source(table_or_path: object, what: str, name: str | None = None) -> Source:
     """A table or a path, as a source of rows.
 
     Args:
-        what: what messages call it, such as "records".
-        name: what the public spec calls it; by default the same.
+        table_or_path: what the user supplied.
+        what: its name in messages, such as "records".
+        name: its name in the public spec; by default the same.
 
     Raises:
         InputError: it is neither, or there is no such file.
     """
-    if isinstance(given, MemoryTable):
-        return given
-    if isinstance(given, str | Path):
-        path = Path(given).expanduser()
+    if isinstance(table_or_path, MemoryTable):
+        return table_or_path
+    if isinstance(table_or_path, str | Path):
+        path = Path(table_or_path).expanduser()
         if not path.exists():
             raise InputError(f"{what}: {path}: no such file; allowed is {ALLOWED}")
         return path.resolve()
-    kind = f"a {type(given).__module__.partition('.')[0]} {type(given).__name__}"
+    kind = f"a {type(table_or_path).__module__.partition('.')[0]} {type(table_or_path).__name__}"
     label = f"{what} ({kind}, rows counted from 1)"
-    if _is_pandas(given):
-        return _of_pandas(given, name or what, label)
-    if hasattr(given, "__arrow_c_stream__"):
+    if _is_pandas(table_or_path):
+        return _of_pandas(table_or_path, name or what, label)
+    if hasattr(table_or_path, "__arrow_c_stream__"):
         try:
-            table = pa.table(given)
+            table = pa.table(table_or_path)
         except (pa.ArrowException, TypeError, ValueError):
             table = None
         if isinstance(table, pa.Table):
             return MemoryTable(name or what, label, tuple(table.schema.names), table.select)
-    hint = "call .collect() first; " if hasattr(given, "collect") else ""
+    hint = "call .collect() first; " if hasattr(table_or_path, "collect") else ""
     raise InputError(f"{what}: found {kind}; {hint}allowed is {ALLOWED}")
 
 
-def folder_of(given: object) -> Path | None:
-    """The folder that is given, with files of the names that the spec has; None if it is something else."""
-    if not isinstance(given, str | Path):
+def folder_of(path_or_table: object) -> Path | None:
+    """The folder, if it is one, with files of the names that the spec has; None if it is something else."""
+    if not isinstance(path_or_table, str | Path):
         return None
-    path = Path(given).expanduser()
+    path = Path(path_or_table).expanduser()
     return path if path.is_dir() else None
 
 
-def records_of(given: object) -> dict[str, Source]:
-    """Records by universe: a table or file is the release's own; a dict has some for companions too; a folder none.
+def records_of(records: object) -> dict[str, Source]:
+    """Records by universe: a table or file is the release's own, a dict may have companions' too, a folder gives {}.
 
     Raises:
         InputError: a value is neither a table nor a path.
     """
-    if given is None or folder_of(given) is not None:
+    if records is None or folder_of(records) is not None:
         return {}
-    if not isinstance(given, Mapping):
-        return {"": as_source(given, "records")}
-    wrong = [name for name, value in given.items() if not isinstance(name, str) or isinstance(value, Mapping | list)]
+    if not isinstance(records, Mapping):
+        return {"": as_source(records, "records")}
+    wrong = [name for name, value in records.items() if not isinstance(name, str) or isinstance(value, Mapping | list)]
     if wrong:
         raise InputError(
             f'records: found {wrong[0]!r} in a dict; its keys are "" for the release\'s own records and the names of '
             f"companions, and each value is {ALLOWED}"
         )
-    return {name: as_source(value, f"records of {name}" if name else "records") for name, value in given.items()}
+    return {name: as_source(value, f"records of {name}" if name else "records") for name, value in records.items()}
 
 
-def _is_pandas(given: object) -> bool:
-    return type(given).__module__.partition(".")[0] == "pandas" and hasattr(given, "columns") and hasattr(given, "iloc")
+def _is_pandas(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "columns") and hasattr(value, "iloc")
 
 
 def _of_pandas(frame: Any, name: str, label: str) -> MemoryTable:
@@ -97,14 +99,14 @@ def _of_pandas(frame: Any, name: str, label: str) -> MemoryTable:
             return pa.Table.from_pandas(part, preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             pass
-        # Raised out here and said anew: the library's message shows a value.
+        # Raised outside the handler and with a text of its own, since the library's message shows a value.
         raise RecordsError(_unreadable(part, label))
 
     return MemoryTable(name, label, columns, read)
 
 
 def _unreadable(part: pd.DataFrame, label: str) -> str:
-    """Which column is not of one type."""
+    """A message that names the column whose values are not of one type."""
     for number, name in enumerate(part.columns):
         try:
             pa.Table.from_pandas(part.iloc[:, [number]], preserve_index=False)

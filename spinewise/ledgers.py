@@ -14,10 +14,11 @@ def open_ledger(url: str | Path | None = None, *, create: bool = False) -> Ledge
     Args:
         url: a file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; by default that of the settings, or a file in
             the user's state folder.
-        create: make it if there is none.
+        create: create it if there is none.
 
     Raises:
-        InputError: there is none, or it cannot be opened; LedgerError: it is damaged.
+        InputError: there is none, or it cannot be opened.
+        LedgerError: it is damaged.
     """
     named = None if url is None else str(url)
     return Ledger.open(load_settings(ledger=named).ledger, create=create)

@@ -1,4 +1,4 @@
-"""What a release will promise, get wrong and cost, before anything is spent."""
+"""What a release will promise, the errors to expect and its cost, before anything is spent."""
 
 from __future__ import annotations
 
@@ -28,26 +28,30 @@ class ReleasePlan:
 
     @property
     def errors(self) -> pd.DataFrame:
-        """The errors to expect, one row a universe, level and query.
+        """The errors to expect, one row per universe, level and query.
 
         Columns: universe ("" is the release's own), level, query, geounits, numbers (of the query in a geounit), share
         (of the whole budget, exact text; empty where the query is not measured), sigma (of the noise on a number),
         per_number and per_geounit (expected absolute error of a number, and added up over the numbers of a geounit) and
         margin90 (half the width of a 90 % interval). Persons; NaN where the measurements do not determine a number.
         """
-        rows = [{"universe": one.universe.name, **vars(row)} for one in self._plan.universes for row in one.rows]
+        rows = [
+            {"universe": universe_plan.universe.name, **vars(row)}
+            for universe_plan in self._plan.universes
+            for row in universe_plan.rows
+        ]
         frame = pd.DataFrame(rows)
         return frame.astype(dict.fromkeys(("sigma", "per_number", "per_geounit", "margin90"), float))
 
     @property
     def cost(self) -> Cost:
         """Seconds and memory of a run."""
-        return self._plan.way.wanted
+        return self._plan.fitting.requested
 
     @property
     def promise(self) -> dict[str, str]:
-        """What is guaranteed of each universe, in words."""
-        return {one.universe.name: one.statement.words for one in self._plan.universes}
+        """What is guaranteed for each universe, as text."""
+        return {universe_plan.universe.name: universe_plan.statement.words for universe_plan in self._plan.universes}
 
     def write_chart(self, path: Path | str) -> None:
         """Write a picture of the errors: .html, .svg or .png (these two need the extra `charts`).
@@ -70,8 +74,8 @@ class ReleasePlan:
     def _repr_html_(self) -> str:
         name = html.escape(self._plan.spec.name)
         promises = "".join(
-            f"<p>{html.escape(f'Companion {universe}. ' if universe else '')}{html.escape(words)}</p>"
-            for universe, words in self.promise.items()
+            f"<p>{html.escape(f'Companion {universe}. ' if universe else '')}{html.escape(statement)}</p>"
+            for universe, statement in self.promise.items()
         )
         columns = [name for name in self.errors.columns if name != "universe" or len(self._plan.universes) > 1]
         table = self.errors[columns].to_html(index=False, na_rep="", float_format="{:,.2f}".format, border=0)
@@ -88,7 +92,7 @@ def plan(
         spec: the spec, or the path of its file.
         areas: the public list of areas, in memory or as a path; by default the file that the spec names.
         estimator: "full" or "topdown"; by default the spec's.
-        workers: processes of the run whose cost is told; by default that of the settings, or all cores.
+        workers: processes of the run whose cost is estimated; by default that of the settings, or all cores.
 
     Raises:
         InputError: something in the spec or its public files is wrong.

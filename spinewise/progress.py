@@ -1,4 +1,4 @@
-"""How far a run is: a bar in a terminal or a notebook, nothing elsewhere."""
+"""The progress of a run: a bar in a terminal or a notebook, nothing elsewhere."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from flows.execution.progress import Counted, Progress, Silent, shown_time
 from flows.execution.steps import Step
 
-#: Seconds between two pictures of one step.
+#: Seconds between two redraws during one step.
 _PAUSE = 0.2
 
 
 def progress_for(*, shown: bool) -> Progress:
-    """Who is to be told how far a run is, here and now."""
+    """The progress display that suits where the code runs; a silent one unless `shown`."""
     if not shown:
         return Silent()
     display = _notebook_display()
@@ -38,7 +38,7 @@ def _notebook_display() -> Any | None:
 
 
 class NotebookBar:
-    """One bar for the whole run in the output of a cell, which is made empty in the end; it needs no widgets."""
+    """One bar for the whole run in the output of a cell, which is cleared at the end; it needs no widgets."""
 
     def __init__(self, display: Any) -> None:
         self._count = Counted()
@@ -47,28 +47,28 @@ class NotebookBar:
         self._drawn = 0.0
 
     def begin(self, steps: tuple[Step, ...]) -> None:
-        """Take the steps of the run, and draw the empty bar."""
+        """Draw the empty bar for these steps."""
         self._count.begin(steps)
         self._handle = self._display({"text/html": self._picture("")}, raw=True, display_id=True)
 
     def start(self, step: Step) -> None:
-        """Draw the bar with the name of the step that starts."""
+        """Draw the bar at the start of a step."""
         self._count.start(step)
         self._draw(step.name)
 
     def advance(self, geounits: int) -> None:
-        """Count geounits, and draw them when the last picture is old enough."""
+        """Count geounits, and redraw the bar from time to time."""
         self._count.advance(geounits)
         if self._count.step is not None and time.monotonic() - self._drawn > _PAUSE:
             self._draw(self._count.step.name)
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
-        """Draw the bar with the step done."""
+        """Draw the bar at the end of a step."""
         self._count.finish(skipped=skipped)
         self._draw(step.name)
 
     def close(self) -> None:
-        """Take the bar away."""
+        """Clear the bar."""
         if self._handle is not None:
             self._handle.update({"text/html": ""}, raw=True)
             self._handle = None

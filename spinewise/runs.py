@@ -59,15 +59,16 @@ def run(
     Raises:
         RefusedError: the records cannot be counted, or no release could keep the constraints on them. Its `reason()`
             names column and rows and shows what was found there; it is as confidential as the records.
-        SpecError, InputError: something else that was given is wrong.
+        SpecError: the spec is wrong.
+        InputError: another argument is wrong.
         BudgetRefusedError: the budget does not allow it; nothing was drawn.
         SpinewiseError: the run failed; the same call resumes it.
     """
     stated = as_spec(spec)
     settings = load_settings(out=_path(out), workers=workers)
     resolved = with_areas(stated, areas)
-    given = KeySource(_path(key_file)).read()
-    key = configured_key(resolved, settings) if given is None else given
+    named_key = KeySource(_path(key_file)).read()
+    key = configured_key(resolved, settings) if named_key is None else named_key
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
     request = Request(Path(resolved.source), settings.out, folder, count, _path(key_file), key)
@@ -92,7 +93,7 @@ def rerun(
     key_file: Path | str | None = None,
     progress: bool = True,
 ) -> RerunResult:
-    """Compute a release again from its records and its key, and compare every public file.
+    """Recompute a release from its records and its key, and compare every public file.
 
     The noise is drawn as before, so it costs no budget; other records are refused before any is drawn.
 
@@ -120,12 +121,12 @@ def rerun(
     key = key_of_release(run_directory, source)
     bar = progress_for(shown=progress)
     try:
-        done = rerun_release(
+        comparison = rerun_release(
             run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
         )
     finally:
         bar.close()
-    return RerunResult(directory, done.files, tuple(map(str, done.differences)), done.remarks)
+    return RerunResult(directory, comparison.files, tuple(map(str, comparison.differences)), comparison.remarks)
 
 
 def estimate(
@@ -170,13 +171,13 @@ def _opened(root: Path) -> Release:
     return open_release(root)
 
 
-def _path(given: object) -> Path | None:
-    return None if given is None else Path(str(given)).expanduser()
+def _path(value: object) -> Path | None:
+    return None if value is None else Path(str(value)).expanduser()
 
 
 @contextmanager
 def _ledger(url: str | None) -> Iterator[None]:
-    """The ledger as the setting of this process: it may hold a password, so it is no argument of any step."""
+    """The ledger as a setting of this process: it may hold a password, so it is not an argument of any step."""
     before = os.environ.get("SPINEWISE_LEDGER")
     if url is not None:
         os.environ["SPINEWISE_LEDGER"] = url

@@ -16,7 +16,7 @@ from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec, read_toml, spec_of
 from spinewise.frames import as_source
 
-#: What messages call a spec that was never in a file.
+#: The name, in messages, of a spec that was never in a file.
 _SOURCE = "Spec"
 
 
@@ -66,7 +66,7 @@ class Spec:
 
     @property
     def name(self) -> str:
-        """The release's name; its directory is called so."""
+        """The release's name, which is also that of its directory."""
         return self._resolved.name
 
     @property
@@ -77,7 +77,7 @@ class Spec:
     @property
     def attributes(self) -> dict[str, tuple[str, ...]]:
         """The attributes of a record, each with its values."""
-        return {one.name: one.values for one in self._universes[0].schema.attributes}
+        return {attribute.name: attribute.values for attribute in self._universes[0].schema.attributes}
 
     @property
     def tables(self) -> tuple[str, ...]:
@@ -99,7 +99,7 @@ class Spec:
         return deepcopy(self._content)
 
     def to_toml(self) -> str:
-        """The text of a spec file that states the same; file names stand in it as they were stated."""
+        """The text of a spec file with the same content; file names in it are as they were stated."""
         import tomlkit
 
         return tomlkit.dumps(self._content)
@@ -122,7 +122,7 @@ class Spec:
             of = f" of {universe.name}" if universe.name else ""
             yield f"budget{of}", _budget(universe)
             schema = universe.schema
-            sizes = ", ".join(f"{one.name} ({len(one.values)})" for one in schema.attributes)
+            sizes = ", ".join(f"{attribute.name} ({len(attribute.values)})" for attribute in schema.attributes)
             yield f"attributes{of}", f"{sizes}: {schema.n_cells:,} cells"
             queries = ", ".join(query.name for query in universe.strategy.distinct_queries())
             yield f"measured{of}", queries
@@ -136,16 +136,16 @@ class Spec:
                 yield f"records{of}", f"{stated.form}, areas in {stated.geocode!r}, {_place(stated.file)}"
 
 
-def as_spec(given: Spec | Path | str) -> Spec:
+def as_spec(stated: Spec | Path | str) -> Spec:
     """A spec, or that of the file at a path; SpecError as `Spec.read`."""
-    return given if isinstance(given, Spec) else Spec.read(given)
+    return stated if isinstance(stated, Spec) else Spec.read(stated)
 
 
 def with_areas(spec: Spec, areas: object) -> ReleaseSpec:
-    """The checked spec with the list of areas that is handed over; what is published calls it as the spec does.
+    """The checked spec with the list of areas that the caller supplies, published under the spec's name for it.
 
     Raises:
-        InputError: no table and no path is given, and the spec names no file.
+        InputError: neither a table nor a path is given, and the spec names no file.
     """
     resolved = spec.resolved
     stated = resolved.geography.file

@@ -1,4 +1,4 @@
-"""Findings as they come, and what an audit says of the software."""
+"""Findings as they arrive, and the versions that an audit names."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Callable, Iterable
 from pipeline.audit.findings import Finding
 from pipeline.release.software import software
 
-#: Told each finding as it comes.
-Tell = Callable[[Finding], None]
+#: Reports a finding as it arrives.
+FindingReporter = Callable[[Finding], None]
 
 
 def installed_versions() -> dict[str, str]:
-    """What is installed here: Spinewise, Python and the packages that decide the numbers."""
-    here = software()
-    packages = ", ".join(f"{name} {version}" for name, version in sorted(here.packages.items()))
-    return {"spinewise": here.version, "Python": here.python, "packages": packages}
+    """The versions of Spinewise, Python and the packages, as the audit's page shows them."""
+    installed = software()
+    packages = ", ".join(f"{name} {version}" for name, version in sorted(installed.packages.items()))
+    return {"spinewise": installed.version, "Python": installed.python, "packages": packages}
 
 
-def collected(findings: Iterable[Finding], tell: Tell) -> list[Finding]:
-    """The findings as a list, each told as it is made."""
-    kept = []
+def collected(findings: Iterable[Finding], report: FindingReporter) -> list[Finding]:
+    """All findings, each reported as it arrives."""
+    findings_kept = []
     for finding in findings:
-        tell(finding)
-        kept.append(finding)
-    return kept
+        report(finding)
+        findings_kept.append(finding)
+    return findings_kept

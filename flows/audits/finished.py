@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flows.audits.collected import Tell, collected, installed_versions
+from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.confidential.custody import KeySource, key_of_release
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
@@ -17,26 +17,31 @@ from pipeline.published import PublishedRelease
 from pipeline.release.layout import RunDirectory
 
 
-def audit_release(run: RunDirectory, source: KeySource, ledger: str | None, workers: int, tell: Tell) -> Audit:
+def audit_release(
+    run: RunDirectory, source: KeySource, ledger: str | None, workers: int, report: FindingReporter
+) -> Audit:
     """Audit a finished release with its restricted/ folder.
 
     Args:
-        source: of its key, where the run did not keep it. Without any key the noise is tested by distribution alone.
-        ledger: place of the ledger that was charged; None if none was.
+        run: the release.
+        source: of its key, where the run did not keep it. Without a key the noise is tested by its distribution alone.
+        ledger: the ledger that was charged; None if none was.
+        workers: number of processes.
+        report: called with each finding.
 
     Raises:
-        InputError: there is no finished release, its true counts were not kept, or the key is another.
+        InputError: there is no finished release, its true counts were not kept, or the key is a different one.
     """
     release = open_audited(run.root)
     if not run.restricted.is_dir():
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
-    given = source != KeySource() or run.key.exists()
-    key = key_of_release(run, source) if given else None
+    has_key = source != KeySource() or run.key.exists()
+    key = key_of_release(run, source) if has_key else None
     events = None if ledger is None else _charged(ledger, release, key)
-    findings = collected(release_findings(release, key, events), tell)
+    findings = collected(release_findings(release, key, events), report)
     problems = verify_release(run, workers, Silent())
     findings += collected(
-        [certain("release", "verified", "public/", problems, well="follows from the measurements")], tell
+        [certain("release", "verified", "public/", problems, well="follows from the measurements")], report
     )
     about = installed_versions() | {
         "release": release.spec.name,
@@ -50,13 +55,13 @@ def audit_release(run: RunDirectory, source: KeySource, ledger: str | None, work
 
 
 def _charged(url: str, release: PublishedRelease, key: MasterKey | None) -> list[Event]:
-    """What a ledger was charged for the noise of this release: of its key, records, spine and privacy spec.
+    """What a ledger was charged for the noise of this release, known by its key, records, spine and privacy spec.
 
     Raises:
-        InputError: there is no such ledger, or no key, by which alone the charges are known.
+        InputError: there is no such ledger, or no key, without which the charges cannot be identified.
     """
     if key is None:
-        raise InputError("--ledger: the release's charges can be found only with its key, and it is not given")
+        raise InputError("--ledger: the release's charges can be found only with its key, which is not given")
     runs = {
         RunFingerprint.of(
             key,

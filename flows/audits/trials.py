@@ -1,4 +1,4 @@
-"""Many runs of two neighbouring inputs, each run with a key of its own, and a score of each that tells them apart."""
+"""Many runs of two neighbouring inputs, each with its own key, and a score of each that distinguishes the inputs."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ class Case:
 
     @property
     def subject(self) -> str:
-        """The guarantee that is tried, as a finding names it."""
+        """What a finding on this case is about."""
         name = "rho" if self.framework == "zcdp" else "epsilon"
         return f"{self.framework}, {self.neighbours}, {name} = {self.budget}"
 
 
 def write_pair(folder: Path, case: Case, budget: Fraction) -> tuple[Path, Path]:
-    """Write two neighbouring inputs and their specs, with this budget; the specs' paths."""
+    """Write two neighbouring inputs and their specs with this budget; returns the specs' paths."""
     specs = []
     for name, people in (("one", _PEOPLE), ("other", _neighbour(case))):
         place = folder / f"{case.framework}-{case.neighbours}-{budget.numerator}-{budget.denominator}" / name
@@ -106,17 +106,17 @@ def write_pair(folder: Path, case: Case, budget: Fraction) -> tuple[Path, Path]:
 
 def _neighbour(case: Case) -> Sequence[tuple[str, str]]:
     if case.neighbours == "change-one":
-        return (*_PEOPLE[1:], ("T2", "two"))  # of another block and another kind: every query notices
+        return (*_PEOPLE[1:], ("T2", "two"))  # of another block and another kind: every query's answers differ
     return _PEOPLE[1:]
 
 
 def checked_spec(path: Path) -> CheckedRequest:
-    """The spec of a trial, checked as a run checks it, with one worker and no key file."""
+    """The spec at a path, checked as for a run."""
     return check_request(Request(path, path.parent, data=None, workers=1, key_file=None))
 
 
 def scratch() -> str | None:
-    """A folder in memory where there is one: thousands of runs, all of them synthetic, need no disk."""
+    """A folder in memory if there is one, since thousands of runs, all of them synthetic, need no disk; else None."""
     memory = Path("/dev/shm")
     return str(memory) if memory.is_dir() and os.access(memory, os.W_OK) else None
 
@@ -137,17 +137,17 @@ def one_run(checked: CheckedRequest, key: MasterKey, *, whole: bool) -> Iterator
 
 
 def expected_of(checked: CheckedRequest, run: RunDirectory | None = None) -> list[Expected]:
-    """The measurements that a spec calls for, with the noise that it claims."""
+    """The measurements that a spec calls for, with the noise that it states."""
     return list(expected_measurements(run or checked.run, checked.universes))
 
 
 def residuals_of(job: Job) -> NDArray[np.int64]:
-    """`(n,)`: all that was added to true answers, in a fixed order."""
-    found = []
-    for one in expected_measurements(job.run, job.universes):
-        truth = one.query.answer_csr(true_histogram(job, one.universe, one.level))
-        found.append((read_measurement(one.path).values - truth).ravel())
-    return np.concatenate(found)
+    """`(n,)`: everything that was added to true answers, in a fixed order."""
+    residuals = []
+    for expected in expected_measurements(job.run, job.universes):
+        truth = expected.query.answer_csr(true_histogram(job, expected.universe, expected.level))
+        residuals.append((read_measurement(expected.path).values - truth).ravel())
+    return np.concatenate(residuals)
 
 
 def outcomes_of(
@@ -155,7 +155,7 @@ def outcomes_of(
 ) -> list[Outcomes]:
     """The outcomes of runs on each input of `pair`, weighed by the noise that the specs `claimed` state.
 
-    Of the measurements and, if `whole`, of the unbiased estimates and of the release.
+    They are those of the measurements and, if `whole`, of the unbiased estimates and the release.
     """
     firsts = range(0, runs, _BATCH)
     tasks = [
@@ -164,20 +164,21 @@ def outcomes_of(
         for first in firsts
     ]
     parts = list(workers.run(run_trials, tasks))
-    one, other = np.concatenate(parts[: len(firsts)]), np.concatenate(parts[len(firsts) :])
-    found = [Outcomes("measurements", one[:, :1], other[:, :1])]
+    own, neighbouring = np.concatenate(parts[: len(firsts)]), np.concatenate(parts[len(firsts) :])
+    outcomes = [Outcomes("measurements", own[:, :1], neighbouring[:, :1])]
     if whole:
-        cells = (one.shape[1] - 1) // 2
+        cells = (own.shape[1] - 1) // 2
         for stage, columns in (("estimates", np.s_[1 : 1 + cells]), ("release", np.s_[1 + cells :])):
-            found.append(Outcomes(stage, one[:, columns], other[:, columns]))
-    return found
+            outcomes.append(Outcomes(stage, own[:, columns], neighbouring[:, columns]))
+    return outcomes
 
 
 @dataclass(frozen=True, eq=False)
 class Outcomes:
-    """What runs on two inputs gave at a stage.
+    """The outcomes of runs on two inputs at a stage.
 
     Attributes:
+        stage: such as "measurements".
         one, other: `(runs, numbers)`; a single number is the logarithm of the likelihood ratio.
     """
 
@@ -202,10 +203,10 @@ class Trials:
 
 
 def run_trials(trials: Trials) -> NDArray[np.float64]:
-    """`(count, 1)` or, if whole, `(count, 1 + 2 n_cells)` numbers of each run.
+    """The numbers of each run, `(count, 1)` or, if `trials.whole`, `(count, 1 + 2 n_cells)`.
 
-    First the logarithm of the likelihood ratio of its measurements, which no score beats; then all estimates of leaves'
-    cells, and all released counts of them.
+    The first is the logarithm of the likelihood ratio of its measurements, which no score beats. All estimates of the
+    leaves' cells follow, and then all their released counts.
     """
     with threadpool_limits(1):
         return _scores(trials)
@@ -213,9 +214,9 @@ def run_trials(trials: Trials) -> NDArray[np.float64]:
 
 def _scores(trials: Trials) -> NDArray[np.float64]:
     checked = checked_spec(trials.spec)
-    one, other = (_levels(checked_spec(path)) for path in trials.claimed)
+    own, neighbouring = (_levels(checked_spec(path)) for path in trials.claimed)
     claimed = {expected.name: expected for expected in expected_of(checked_spec(trials.claimed[0]))}
-    found = []
+    scores = []
     for number in range(trials.first, trials.first + trials.count):
         key = MasterKey.from_text(f"insecure-test:{number}")
         with one_run(checked, key, whole=trials.whole) as job:
@@ -223,14 +224,14 @@ def _scores(trials: Trials) -> NDArray[np.float64]:
             for expected in expected_of(checked, job.run):
                 level, query = job.spine.index_of(expected.level), expected.query
                 values = read_measurement(expected.path).values
-                truths = query.answer_csr(one[level]), query.answer_csr(other[level])
+                truths = query.answer_csr(own[level]), query.answer_csr(neighbouring[level])
                 ratio += log_likelihood_ratio(values, *truths, claimed[expected.name].noise)
             outcome = [np.array([ratio])]
             if trials.whole:
                 released = Estimation(job, job.universes[0]).released(job.spine.n_levels - 1).toarray()
                 outcome += [_estimated(job).ravel(), released.ravel()]
-            found.append(np.concatenate(outcome))
-    return np.array(found)
+            scores.append(np.concatenate(outcome))
+    return np.array(scores)
 
 
 def _levels(checked: CheckedRequest) -> list[sp.csr_array]:

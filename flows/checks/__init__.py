@@ -1,1 +1,1 @@
-"""What is wrong with a spec, records or a machine, before a run."""
+"""Checks of a spec, its records and the machine, before a run."""

@@ -1,4 +1,4 @@
-"""What is missing or wrong on this machine, and how to mend it: the examinations of `spinewise doctor`."""
+"""What is missing or wrong on this machine, and how to fix it: the examinations of `spinewise doctor`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from pipeline.errors import InputError
 
 State = Literal["well", "note", "wrong"]
 
-#: Free space that a release of a state takes, and its checkpoints, in bytes.
+#: Free space that the release of a state and its checkpoints take, in bytes.
 ENOUGH_SPACE: Final = 2_000_000_000
-#: Seconds that Prefect's server has to answer.
+#: Seconds that Prefect's server is given to answer.
 _PATIENCE: Final = 5.0
 #: Persons by which a solver may miss a known solution.
 _TOLERANCE: Final = 1e-5
@@ -34,32 +34,32 @@ _TOLERANCE: Final = 1e-5
 
 @dataclass(frozen=True)
 class Examined:
-    """One thing that was looked at.
+    """The result of one examination.
 
     Attributes:
-        what: in a word or two.
-        state: "well"; "note", worth knowing and no hindrance; "wrong", a run would fail or not be what it should.
+        what: its subject, in a word or two.
+        state: "well"; "note", worth knowing but no obstacle; "wrong", a run would fail or give a wrong result.
         found: what there is.
-        mend: what to do about it; "" where nothing is to be done.
+        remedy: what to do about it; "" where nothing needs to be done.
     """
 
     what: str
     state: State
     found: str
-    mend: str = ""
+    remedy: str = ""
 
 
 def examine(spec: Path | None = None, **flags: object) -> Iterator[Examined]:
-    """Look at everything, one after the other; what cannot be looked at is itself wrong.
+    """Examine everything in turn; what cannot be examined is itself wrong.
 
     Args:
         spec: of the release that is to be run here; its records are not read.
-        flags: settings given with the command.
+        **flags: settings given with the command.
     """
     try:
         settings = load_settings(**flags)
     except SpinewiseError as error:
-        yield Examined("settings", "wrong", str(error), "correct it where it stands")
+        yield Examined("settings", "wrong", str(error), "correct it where it is set")
         return
     yield _settings(settings)
     examinations: list[tuple[str, Callable[[], Iterator[Examined]]]] = [
@@ -77,9 +77,9 @@ def examine(spec: Path | None = None, **flags: object) -> Iterator[Examined]:
             yield from look()
         except SpinewiseError as error:
             yield Examined(what, "wrong", str(error), "correct it where the message says")
-        except Exception as error:  # whatever a broken library raises is what is looked for
+        except Exception as error:  # a broken library may raise anything, and that is what is examined
             yield Examined(
-                what, "wrong", f"{type(error).__name__}: {error}", "install Spinewise anew in an empty environment"
+                what, "wrong", f"{type(error).__name__}: {error}", "reinstall Spinewise in an empty environment"
             )
 
 
@@ -98,18 +98,18 @@ def _settings(settings: Settings) -> Examined:
 
 
 def _python() -> Iterator[Examined]:
-    found = f"{sys.version.split()[0]} ({sys.executable})"
+    description = f"{sys.version.split()[0]} ({sys.executable})"
     required = metadata.metadata("spinewise")["Requires-Python"] or ">=3.11"
     if not SpecifierSet(required).contains(sys.version.split()[0].rstrip("+")):
-        yield Examined("Python", "wrong", found, f"install a Python {required}")
+        yield Examined("Python", "wrong", description, f"install a Python {required}")
     elif sys.maxsize < 2**32:
-        yield Examined("Python", "wrong", f"{found}, of 32 bits", "install a Python of 64 bits")
+        yield Examined("Python", "wrong", f"{description}, 32-bit", "install a 64-bit Python")
     else:
-        yield Examined("Python", "well", found)
+        yield Examined("Python", "well", description)
 
 
 def _packages() -> Iterator[Examined]:
-    """Every package that is required is there in a version that is allowed; newer ones pass `pip check` and break."""
+    """Every required package is installed in an allowed version."""
     wrong, count = [], 0
     for text in metadata.requires("spinewise") or []:
         requirement = Requirement(text)
@@ -137,28 +137,28 @@ def _solvers() -> Iterator[Examined]:
     for name, solve in SOLVERS.items():
         try:
             distance = solve()
-        except Exception as error:  # a library that cannot be loaded is what is looked for
+        except Exception as error:  # a library that cannot be loaded is what is examined
             broken.append(f"{name}: {type(error).__name__}: {error}")
             continue
         if distance > _TOLERANCE:
             broken.append(f"{name} is {distance:.2g} off")
     for text in broken:
-        yield Examined("solvers", "wrong", text, "install cvxpy, scs, clarabel, ortools and highspy anew")
+        yield Examined("solvers", "wrong", text, "reinstall cvxpy, scs, clarabel, ortools and highspy")
     if not broken:
         yield Examined("solvers", "well", "SCS, Clarabel, minimum-cost flow and HiGHS solve small problems")
 
 
 def _output(out: Path) -> Iterator[Examined]:
     """The folder of releases can be written to, closed to others, and has space."""
-    there = out.resolve()
-    while not there.exists():
-        there = there.parent
-    where = f"{out.resolve()}" + ("" if there == out.resolve() else " (will be made)")
-    if not there.is_dir():
-        yield Examined("output", "wrong", f"{there} is a file", "name another folder: --out, SPINEWISE_OUT")
+    existing = out.resolve()
+    while not existing.exists():
+        existing = existing.parent
+    where = f"{out.resolve()}" + ("" if existing == out.resolve() else " (will be made)")
+    if not existing.is_dir():
+        yield Examined("output", "wrong", f"{existing} is a file", "name another folder: --out, SPINEWISE_OUT")
         return
     try:
-        with tempfile.TemporaryDirectory(prefix=".spinewise-doctor-", dir=there) as folder:
+        with tempfile.TemporaryDirectory(prefix=".spinewise-doctor-", dir=existing) as folder:
             Path(folder, "written").write_bytes(b"x")
             Path(folder).chmod(0o700)
             mode = Path(folder).stat().st_mode & 0o777
@@ -170,22 +170,26 @@ def _output(out: Path) -> Iterator[Examined]:
         return
     if mode != 0o700:
         yield Examined(
-            "output", "wrong", f"{where}: the file system does not close folders to others (mode {mode:04o})",
+            "output", "wrong", f"{where}: the file system does not protect folders from others (mode {mode:04o})",
             "name a folder on a file system with permissions: --out, SPINEWISE_OUT",
         )  # fmt: skip
         return
-    free = shutil.disk_usage(there).free
+    free = shutil.disk_usage(existing).free
     state: State = "well" if free >= ENOUGH_SPACE else "note"
-    mend = "" if state == "well" else "a large release takes more: make room, or name another folder"
-    yield Examined("output", state, f"{where}: writable, {free / 1e9:.1f} GB free", mend)
+    remedy = "" if state == "well" else "a large release takes more: make room, or name another folder"
+    yield Examined("output", state, f"{where}: writable, {free / 1e9:.1f} GB free", remedy)
 
 
 def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
-    """The ledger, where the spec needs one or there is one, is sound, and knows the spec's datasets."""
+    """The ledger, if the spec needs one or there is one, is sound and has the spec's datasets."""
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.spec.release_spec import load_spec
 
-    needed = [] if spec is None else sorted({one.dataset for one in load_spec(spec).universes() if one.dataset})
+    needed = (
+        []
+        if spec is None
+        else sorted({universe.dataset for universe in load_spec(spec).universes() if universe.dataset})
+    )
     try:
         with Ledger.open(settings.ledger) as ledger:
             place, problems, known = ledger.place, list(ledger.verify([])), ledger.datasets()
@@ -194,11 +198,11 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
             yield Examined("ledger", "wrong", str(error), f"spinewise ledger open {needed[0]}, or set SPINEWISE_LEDGER")
         else:
             yield Examined(
-                "ledger", "note", "there is none", "needed once a spec names its dataset: spinewise ledger open"
+                "ledger", "note", "there is none", "only a spec that names a dataset needs one: spinewise ledger open"
             )
         return
     for problem in problems:
-        yield Examined("ledger", "wrong", f"{place}: {problem}", "see docs/ledger.md; charge nothing to it before")
+        yield Examined("ledger", "wrong", f"{place}: {problem}", "see docs/ledger.md; charge nothing to it until then")
     for name in needed:
         if name not in known:
             yield Examined("ledger", "wrong", f"{place} has no dataset {name!r}", f"spinewise ledger open {name}")
@@ -207,13 +211,13 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
 
 
 def _prefect(settings: Settings) -> Iterator[Examined]:
-    """The server that is named answers, in the same version, and a worker of the pool is at work."""
+    """The configured server answers with the same version, and a worker of the pool is online."""
     from flows.orchestration.probe import installed_version, server_url, workers_online
 
     url = server_url()
     if not url:
         yield Examined(
-            "Prefect", "note", "no server is named; each run starts one of its own and ends it",
+            "Prefect", "note", "no server is configured; each run starts one of its own and ends it",
             "for schedules: prefect server start, and PREFECT_API_URL=http://127.0.0.1:4200/api",
         )  # fmt: skip
         return
@@ -228,15 +232,15 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
         return
     if version != installed_version():
         yield Examined(
-            "Prefect", "wrong", f"{url} is version {version}, here is {installed_version()}",
-            f"install the same on both: pip install prefect=={version}",
+            "Prefect", "wrong", f"{url} is version {version}, installed here is {installed_version()}",
+            f"install the same version on both: pip install prefect=={version}",
         )  # fmt: skip
         return
     workers = workers_online(settings.work_pool)
     if workers is None:
         yield Examined(
             "Prefect", "note", f"{url} answers; there is no work pool {settings.work_pool!r}",
-            "spinewise deploy makes it with the first deployment",
+            "spinewise deploy creates it with the first deployment",
         )  # fmt: skip
     elif not workers:
         yield Examined(
@@ -248,7 +252,7 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
 
 
 def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
-    """The spec is right, its files can be read, and its run fits into memory."""
+    """The spec is valid, its files can be read, and its run fits into memory."""
     from flows.execution.workers import default_workers
     from flows.plan.fitting import check_memory, fitting
     from flows.runs.request import Request, check_request
@@ -262,12 +266,12 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
             yield Examined("records", "wrong", f"{path} cannot be read", "correct [input] in the spec, or give --data")
     spine = read_spine(checked.spec.geography)
     yield Examined("spec", "well", f"{checked.spec.name}: {spine.n_leaves:,} leaves, {spine.n_levels} levels")
-    way = fitting(checked.spec, spine, workers, memory_for_a_run(settings))
-    if way.fits:
-        yield Examined("memory", "well", way.words)
+    fit = fitting(checked.spec, spine, workers, memory_for_a_run(settings))
+    if fit.fits:
+        yield Examined("memory", "well", fit.summary)
         return
     try:
-        check_memory(checked.spec, way)
+        check_memory(checked.spec, fit)
     except InputError as error:
         refusal, _, remedy = str(error).partition("; what helps: ")
         yield Examined("memory", "wrong", refusal, remedy)

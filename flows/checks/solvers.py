@@ -1,4 +1,4 @@
-"""Small problems whose solution is known, one for each solver: does it really solve here?"""
+"""Small problems whose solution is known, one for each solver, to verify that it works here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _by_cvxpy(solver: str, **settings: float) -> float:
 
 
 def _by_flow() -> float:
-    """Two units from node 0 to node 2, of which the cheap way takes one: cost 1 + 5."""
+    """Two units from node 0 to node 2, of which the cheap route carries one: cost 1 + 5."""
     from ortools.graph.python import min_cost_flow
 
     network = min_cost_flow.SimpleMinCostFlow()
@@ -33,16 +33,16 @@ def _by_flow() -> float:
 
 
 def _by_milp() -> float:
-    """The most of x + y over whole numbers with 2x + 2y <= 5 is 2."""
+    """The maximum of x + y over whole numbers with 2x + 2y <= 5 is 2."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
-    found = milp(
+    solution = milp(
         np.array([-1.0, -1.0]),
         integrality=np.ones(2),
         bounds=Bounds(0, np.inf),
         constraints=LinearConstraint(np.array([[2.0, 2.0]]), -np.inf, 5.0),
     )
-    return abs(float(found.fun) + 2.0)
+    return abs(float(solution.fun) + 2.0)
 
 
 #: Name -> how far the solver is from the solution of a small problem.

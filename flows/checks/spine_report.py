@@ -1,4 +1,4 @@
-"""What a spec's geography gives: levels and fan-outs, chains, and how far areas off the spine are from it."""
+"""A description of a spec's geography: levels, fan-outs, chains, and the distances of off-spine areas."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _aligned(rows: list[list[str]]) -> Iterator[str]:
     """Lines of a table: the first column to the left, numbers to the right."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
-        first, *others = [
+        first, *numbers = [
             cell.ljust(w) if not i else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
         ]
-        yield "  ".join([first, *others]).rstrip()
+        yield "  ".join([first, *numbers]).rstrip()

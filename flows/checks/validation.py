@@ -1,4 +1,4 @@
-"""Everything that is wrong with a spec, its public inputs and its records, found in one pass; nothing is spent."""
+"""Everything that is wrong with a spec, its public inputs and its records, found in one pass; no budget is spent."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Finding:
 
     Attributes:
         part: what it is about.
-        text: the message, one line where it can be.
-        file: the file that it is about, "" where it is not about one.
+        text: the message, one line where possible.
+        file: the file that it is about; "" if it is not about a file.
         where: the place in it, such as "column 'age'".
         problem: such as "a value outside the schema".
-        n_rows: the number of rows that have the problem; 0 where it is not about rows.
+        n_rows: the number of rows that have the problem; 0 if it is not about rows.
         rows, lines: the first of them, from 1 without the header; their lines in a CSV file.
         found: the first distinct values found there.
         allowed: what is allowed.
@@ -60,12 +60,12 @@ class Finding:
 
 @dataclass
 class Validation:
-    """What was found.
+    """The result of a validation.
 
     Attributes:
-        findings: what is wrong; nothing can be released before it is right.
-        remarks: what is odd, and would not stop a run.
-        n_rows, n_counted: of all files of records together.
+        findings: what is wrong; nothing can be released until it is corrected.
+        remarks: what is odd but would not stop a run.
+        n_rows, n_counted: rows read and persons counted, of all files of records together.
         n_leaves: of the spine; 0 where it could not be read.
     """
 
@@ -77,11 +77,11 @@ class Validation:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing was found."""
+        """Whether nothing is wrong."""
         return not self.findings
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON."""
+        """The result as JSON-able values."""
         findings = [asdict(finding) for finding in self.findings]
         return {
             "passed": self.passed,
@@ -94,14 +94,14 @@ class Validation:
 
     @contextmanager
     def noted(self, part: Part, prefix: str = "") -> Iterator[None]:
-        """Note an InputError raised inside."""
+        """Record an InputError raised inside the block."""
         try:
             yield
         except InputError as error:
             self.note(part, error, prefix)
 
     def note(self, part: Part, error: InputError, prefix: str = "") -> None:
-        """A finding for each line of the error; lines that are set in belong to the one before."""
+        """Add a finding for each line of the error; indented lines belong to the line before."""
         lines: list[str] = []
         for line in str(error).splitlines():
             if line.startswith(" ") and lines:
@@ -127,7 +127,7 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     Args:
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         spec_file: the release spec.
-        people: how many the release's own records have to count; None where nobody says.
+        people: how many persons the release's own records have to count; None if the user does not say.
     """
     result = Validation()
     spec = _loaded(spec_file, result)
@@ -148,11 +148,11 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
         result.n_leaves = spine.n_leaves
     for universe in universes:
         with result.noted("records"):
-            (given,) = with_data([universe], data)
+            (supplied,) = with_data([universe], data)
             before = result.n_counted
-            _check_universe(given, spine, result)
+            _check_universe(supplied, spine, result)
             if people is not None and not universe.name:
-                _check_people(given, result.n_counted - before, people, result)
+                _check_people(supplied, result.n_counted - before, people, result)
     return result
 
 
@@ -213,27 +213,27 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
 
 
 def _check_people(universe: Universe, counted: int, people: int, result: Validation) -> None:
-    """A finding where the release's records are not as many as the user says."""
+    """A finding if the release's records are not as many as the user says."""
     if counted == people:
         return
     difference = f"{abs(counted - people):,} {'more' if counted > people else 'fewer'}"
     file = str(universe.require_input().file)
-    told = f"{counted:,} are counted, and {people:,} were expected ({difference}), as --people says"
-    result.findings.append(Finding("records", f"{file}: {told}", file, problem="another number of people"))
+    message = f"{counted:,} are counted, but --people expects {people:,} ({difference})"
+    result.findings.append(Finding("records", f"{file}: {message}", file, problem="another number of people"))
 
 
 def _note_person_numbers(records: RecordSource, result: Validation) -> None:
-    """A remark on each column that says that persons have several records; only microdata can have them."""
+    """A remark on each column which shows that persons have several records; only microdata can have such a column."""
     if records.form != "microdata":
         return
-    with suppress(InputError):  # a file that cannot be read is told elsewhere
+    with suppress(InputError):  # a file that cannot be read is reported elsewhere
         names = [name for name in column_names(records.file, text=records.text_format) if name != records.geocode]
         numbers = find_person_numbers(records.file, names, text=records.text_format)
         result.remarks += [f"{records.file}: {number.warning}" for number in numbers]
 
 
 def _missing_columns(universe: Universe, records: RecordSource) -> frozenset[str]:
-    """The needed columns that a readable file of rows does not have; the others can be looked at all the same."""
+    """The needed columns that a readable file of rows does not have; the others can still be checked."""
     if records.form == "wide":
         return frozenset()
     try:
@@ -263,7 +263,7 @@ def _note_impossible(universe: Universe, chunk: CellChunk, log: MistakeLog) -> N
     labels = universe.schema.cell_labels()
     log.add(
         universe.key("structural_zeros"),
-        "a combination that the spec says is impossible",
+        "a combination that the spec declares impossible",
         chunk.first_row + np.unique(rows) + 1,
         (labels[cell] for cell in dict.fromkeys(cells[places].tolist())),
         "correct the records or the spec",
@@ -305,11 +305,11 @@ class _Answers:
 
     @classmethod
     def of(cls, universe: Universe, spine: Spine) -> _Answers:
-        wanted = [*universe.invariants, *((bound.level, bound.query) for bound in universe.bounds)]
-        levels = {level: spine.index_of(level) for level, _ in wanted}
+        queries = [*universe.invariants, *((bound.level, bound.query) for bound in universe.bounds)]
+        levels = {level: spine.index_of(level) for level, _ in queries}
         sums = {
             (level, query): np.zeros((len(spine.levels[levels[level]]), query.size), dtype=np.int64)
-            for level, query in wanted
+            for level, query in queries
         }
         ancestors = {level: spine.leaf_ancestors(index) for level, index in levels.items()}
         return cls(universe.schema.n_cells, ancestors, sums)
@@ -336,5 +336,5 @@ def _check_constraints(
         result.remarks += check_constraints(universe, spine, declared)
     for bound, counts in zip(universe.bounds, facilities, strict=True):
         geocodes = spine.level(bound.level).geocodes
-        if told := broken_bound(bound, counts, answers.sums[bound.level, bound.query], geocodes):
-            result.remarks.append(told)
+        if sentence := broken_bound(bound, counts, answers.sums[bound.level, bound.query], geocodes):
+            result.remarks.append(sentence)

@@ -84,7 +84,7 @@ def audit(
     processes = load_settings(workers=workers).workers or default_workers()
     if release is None:
         folder = Path("audit") if out is None else out
-        found = audit_installed(quick=quick, seed=seed, workers=processes, tell=tell)
+        found = audit_installed(quick=quick, seed=seed, workers=processes, report=tell)
     else:
         run = release_at(release)
         folder = run.restricted / "audit" if out is None else out

@@ -52,8 +52,8 @@ def doctor(
             continue
         mark = {"well": "ok   ", "note": "note ", "wrong": "WRONG"}[one.state]
         console.print(f"{mark}  {one.what:<9} {one.found}")
-        if one.mend:
-            console.print(f"                 -> {one.mend}")
+        if one.remedy:
+            console.print(f"                 -> {one.remedy}")
     wrong = sum(one.state == "wrong" for one in looked_at)
     output.result(f"{wrong} wrong" if wrong else "nothing is wrong", [asdict(one) for one in looked_at])
     if wrong:

@@ -1,1 +1,1 @@
-"""All that sees records, true counts or the master key, outside pipeline.privacy and pipeline.records."""
+"""Everything that sees records, true counts or the master key, outside pipeline.privacy and pipeline.records."""

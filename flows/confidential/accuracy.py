@@ -23,7 +23,7 @@ def write_accuracy(job: Job) -> None:
     """Write to restricted/ how far the release is from the truth.
 
     accuracy.json has, for each universe, table and level, the mean over geounits of the L1 error, in persons: the sum
-    over the table's numbers of |released - true|. accuracy.html tells the rest, see `pipeline.report.truth`.
+    over the table's numbers of |released - true|. accuracy.html shows the rest, see `pipeline.report.truth`.
     """
     shielded(job.run, "accuracy", lambda: _write(job))
 
@@ -37,7 +37,7 @@ def _write(job: Job) -> None:
 
 def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
     """The errors of each published table at each of its levels."""
-    found = []
+    all_errors = []
     for level in job.spine.levels:
         truth = true_histogram(job, universe, level.name)
         for table in universe.tables:
@@ -49,13 +49,15 @@ def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
                 stop = start + len(part.geocodes)
                 errors.add(part, table.query.answer_csr(truth[start:stop]))
                 start = stop
-            found.append(errors)
-    return sorted(found, key=lambda one: [table.name for table in universe.tables].index(one.table))
+            all_errors.append(errors)
+    return sorted(
+        all_errors, key=lambda errors_of_table: [table.name for table in universe.tables].index(errors_of_table.table)
+    )
 
 
 def accuracy_of(job: Job) -> dict[str, dict[str, dict[str, float]]]:
     """Universe -> table -> level -> mean L1 error."""
-    found: dict[str, dict[str, dict[str, float]]] = {}
+    mean_errors: dict[str, dict[str, dict[str, float]]] = {}
     for universe in job.universes:
         estimation = Estimation(job, universe)
         tables: dict[str, dict[str, float]] = {table.name: {} for table in universe.tables}
@@ -64,12 +66,12 @@ def accuracy_of(job: Job) -> dict[str, dict[str, dict[str, float]]]:
             for table in universe.tables:
                 tables[table.name][level.name] = _mean_error(table.query, difference)
             job.progress.advance(len(level))
-        found[universe.name] = tables
-    return found
+        mean_errors[universe.name] = tables
+    return mean_errors
 
 
 def _mean_error(query: Query, difference: sp.csr_array) -> float:
-    """Mean over geounits of the L1 norm of a query's answers, some geounits at a time."""
+    """Mean over geounits of the L1 norm of a query's answers, computed for some geounits at a time."""
     step = max(1, _AT_ONCE // query.size)
     parts = range(0, difference.shape[0], step)
     total = sum(int(np.abs(query.answer_csr(difference[start : start + step])).sum()) for start in parts)

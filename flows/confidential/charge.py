@@ -11,18 +11,21 @@ from pipeline.privacy.keys import MasterKey
 
 
 def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, drawn: bool = False) -> None:
-    """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, say so.
+    """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, commit it.
 
-    The same run again costs nothing. Without datasets in the spec nothing is charged. The ledger's place may hold a
-    password, so it is a setting and no parameter of the flow.
+    Repeating the same run costs nothing. If the spec names no dataset, nothing is charged. The ledger's address may
+    hold a password, so it is a setting and not a parameter of the flow.
 
     Args:
+        job: the run.
+        key: the run's master key.
         fingerprints: of each universe's records, keyed.
+        drawn: the noise has been drawn.
 
     Raises:
-        BudgetRefusedError: a dataset has not enough left; says what is spent, left and asked for.
+        BudgetRefusedError: a dataset does not have enough left; the message shows what is spent, left and requested.
         InputError: there is no such ledger or dataset.
-        LedgerError: the ledger is damaged, or was put back.
+        LedgerError: the ledger is damaged, or was restored from an older copy.
     """
     if not job.universes[0].dataset:
         return

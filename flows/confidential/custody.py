@@ -1,6 +1,7 @@
-"""Where the master key comes from, and its end: from a file, a file descriptor or a command; destroyed on request.
+"""The custody of the master key: read from a file, a file descriptor or a command; destroyed on request.
 
-Read once, early, and handed on as an object that shows nothing; never an argument of a process or of a Prefect flow.
+It is read once, early, and passed on as an object whose text shows nothing. It is never an argument of a process or of
+a Prefect flow.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pipeline.release.run_directory import held
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
 
-#: Seconds that a vault has to answer.
+#: Seconds that a vault is given to answer.
 _PATIENCE = 300
 
 
@@ -31,8 +32,9 @@ class KeySource:
 
     Attributes:
         file: a key file.
-        descriptor: an open file descriptor that a key file's content can be read from; it is closed then.
-        command: writes a key file's content to its standard output; split like a shell's words, run without a shell.
+        descriptor: an open file descriptor from which a key file's content is read; it is closed afterwards.
+        command: a command that writes a key file's content to its standard output; it is split as a shell would split
+            it and run without a shell.
     """
 
     file: Path | None = None
@@ -43,10 +45,10 @@ class KeySource:
         """The key; None if no source is given.
 
         Raises:
-            InputError: several sources are given, or there is no key there. What was found is not shown.
+            InputError: several sources are given, or the source has no key. The message does not show what it has.
         """
-        given = {"--key-file": self.file, "--key-fd": self.descriptor, "--key-command": self.command}
-        named = [name for name, value in given.items() if value is not None]
+        sources = {"--key-file": self.file, "--key-fd": self.descriptor, "--key-command": self.command}
+        named = [name for name, value in sources.items() if value is not None]
         if len(named) > 1:
             raise InputError(f"found {' and '.join(named)}; one source of the key is allowed")
         if self.file is not None:
@@ -60,7 +62,7 @@ def configured_key(spec: Path | ReleaseSpec, settings: Settings) -> MasterKey | 
     """The key that the settings name; None where they name none, or the spec has a test key of its own.
 
     Raises:
-        InputError: both settings are given, or there is no key there.
+        InputError: both settings are given, or the source has no key.
     """
     source = KeySource(file=settings.key_file, command=settings.key_command)
     if source == KeySource() or as_spec(spec).privacy.key is not None:
@@ -79,23 +81,23 @@ def _from_descriptor(descriptor: int) -> MasterKey:
 
 
 def _from_command(command: str) -> MasterKey:
-    """Its standard error goes to the terminal; its standard output goes nowhere else."""
+    """The key that the command prints; its standard error goes to the terminal, its standard output only here."""
     where = "--key-command"
     try:
-        words = shlex.split(command)
-        if not words:
+        arguments = shlex.split(command)
+        if not arguments:
             raise InputError(f"{where}: is empty; a command that prints the key is needed")
-        done = subprocess.run(words, stdout=subprocess.PIPE, check=False, timeout=_PATIENCE)
+        process = subprocess.run(arguments, stdout=subprocess.PIPE, check=False, timeout=_PATIENCE)
     except ValueError as error:
         raise InputError(f"{where}: cannot be split into words ({error})") from None
     except OSError as error:
-        raise InputError(f"{where}: {words[0]} cannot be run ({error.strerror})") from None
+        raise InputError(f"{where}: {arguments[0]} cannot be run ({error.strerror})") from None
     except subprocess.TimeoutExpired:
         # Not chained: the other error carries what the command wrote.
-        raise InputError(f"{where}: {words[0]} gave no key within {_PATIENCE} seconds") from None
-    if done.returncode:
-        raise InputError(f"{where}: {words[0]} ended with status {done.returncode}")
-    return MasterKey.from_content(done.stdout[:LONGEST_KEY_TEXT], where)
+        raise InputError(f"{where}: {arguments[0]} gave no key within {_PATIENCE} seconds") from None
+    if process.returncode:
+        raise InputError(f"{where}: {arguments[0]} ended with status {process.returncode}")
+    return MasterKey.from_content(process.stdout[:LONGEST_KEY_TEXT], where)
 
 
 def check_made_here(run: RunDirectory) -> None:
@@ -103,7 +105,7 @@ def check_made_here(run: RunDirectory) -> None:
     if read_manifest(run.manifest).status == MADE_ELSEWHERE:
         raise InputError(
             f"{run.root}: was estimated from measurements that were made elsewhere; there is no key and no record to "
-            "repeat it from (spinewise verify computes it again from its measurements)"
+            "repeat it from (spinewise verify recomputes it from its measurements)"
         )
 
 
@@ -111,7 +113,7 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
     """The key that the release was made with: from `source`, or the one that the run kept.
 
     Raises:
-        InputError: there is none, or it is another.
+        InputError: there is none, or it is a different one.
     """
     check_made_here(run)
     key = source.read()
@@ -119,7 +121,7 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
         if run.key_destroyed.exists():
             raise InputError(
                 f"{run.root}: the key was destroyed; without it the noise cannot be drawn again, so the release can be "
-                "verified (spinewise verify) and no longer rerun"
+                "verified (spinewise verify) but no longer rerun"
             )
         if not run.key.exists():
             raise InputError(
@@ -156,7 +158,7 @@ def destroy_key(run: RunDirectory) -> str:
         commitment = MasterKey.read(run.key).commitment()
         try:
             run.staging.mkdir(mode=0o700, exist_ok=True)
-            # First, so that a run that comes after a crash in between does not draw another key.
+            # First, so that a run after a crash at this point does not draw another key.
             write_json(run.key_destroyed, {"key_commitment": commitment}, run.staging, private=True)
             _overwrite(run.key)
             run.key.unlink()

@@ -1,4 +1,4 @@
-"""The stages that see the confidential records, up to the noisy measurements; after them nothing needs the records."""
+"""The stages that see the confidential records, up to the noisy measurements; no later stage needs the records."""
 
 from __future__ import annotations
 
@@ -53,13 +53,14 @@ def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
 
 
 def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> list[str]:
-    """Refuse, before anything is spent, records that cannot be, and constraints that no release could keep.
+    """Refuse, before anything is spent, impossible records and constraints that no release could keep.
 
     Returns:
-        What is odd, one sentence each; they show confidential counts.
+        What is odd, one sentence each; the sentences show confidential counts.
 
     Raises:
-        RecordsError, InfeasibleError: they are so; the message shows confidential counts.
+        RecordsError: there are impossible records; the message shows confidential counts.
+        InfeasibleError: the constraints contradict each other; the message shows confidential counts.
     """
     levels = [true_histogram(job, universe, name) for name in job.spine.level_names]
     check_records_possible(universe, levels[-1])
@@ -79,7 +80,11 @@ def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe
     of the noise depends on.
 
     Args:
+        job: the run.
+        key: the run's master key.
         fingerprint: of the records, keyed, from `tabulate_universe`.
+        universe: the release's own, or a companion.
+        level: name of the level.
     """
     folder, allocation = job.folder(universe), allocation_of(allocations(universe, job.spine), level)
     context = (fingerprint, job.spine.fingerprint(), universe.privacy_fingerprint())
@@ -88,14 +93,14 @@ def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe
         for name, query in universe.invariants
         if name == level
     ]
-    for one in allocation.strategy.queries:
+    for measured in allocation.strategy.queries:
         answers.append(
             _Answers(
-                folder.measurement(level, one.query.name),
-                header_of(universe, allocation, one),
-                one.query,
-                tuple(sampler_for(noise) for noise in allocation.noises(universe, one)),
-                key.stream_key(context, level, one.query.name),
+                folder.measurement(level, measured.query.name),
+                header_of(universe, allocation, measured),
+                measured.query,
+                tuple(sampler_for(noise) for noise in allocation.noises(universe, measured)),
+                key.stream_key(context, level, measured.query.name),
                 allocation.kinds,
             )
         )
@@ -104,7 +109,7 @@ def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """Answers to be written: of which query, to which file, with which noise; without samplers they are exact.
+    """Answers to be written: the query, the file and the noise; without samplers they are exact.
 
     Attributes:
         samplers: one for each kind of geounit.
@@ -132,7 +137,7 @@ class _Answers:
         return answers
 
     def _noise(self, kind: int, start: int, shape: tuple[int, ...]) -> NDArray[np.int64]:
-        """The noise at the places of the geounits from `start` on, if all were of one kind."""
+        """The noise at the positions of the geounits from `start` on, as if all were of one kind."""
         return self.samplers[kind].draw(self.stream_key, start * self.query.size, shape[0] * shape[1]).reshape(shape)
 
     def write(self, writer: MeasurementWriter, geocodes: NDArray[np.str_], counts: sp.csr_array, start: int) -> None:
@@ -147,12 +152,13 @@ class _Answers:
 
 
 def _write_answers(job: Job, level: str, counts: sp.csr_array, answers: Sequence[_Answers]) -> None:
-    """Write the answers of all geounits of a level, some geounits at a time, and as many files as there are workers."""
+    """Write the answers of all geounits of a level, some geounits at a time, each file by a thread of its own."""
     geocodes = job.spine.level(level).geocodes
-    step = max(1, _AT_ONCE // max([1, *(one.query.size for one in answers)]))
+    step = max(1, _AT_ONCE // max([1, *(answer.query.size for answer in answers)]))
     with ExitStack() as stack:
         writers = [
-            stack.enter_context(MeasurementWriter.open(one.target, job.run.staging, one.header)) for one in answers
+            stack.enter_context(MeasurementWriter.open(answer.target, job.run.staging, answer.header))
+            for answer in answers
         ]
         threads = stack.enter_context(ThreadPoolExecutor(job.workers.count))
         for start in range(0, len(geocodes), step):

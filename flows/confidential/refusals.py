@@ -1,4 +1,4 @@
-"""Keeps what an error says about the records away from engines, their databases and their logs."""
+"""Keeps the text of errors about the records away from engines, their databases and their logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def shielded(run: RunDirectory, stage: str, function: Callable[[], Result]) -> Result:
-    """The result of `function`; an error's text goes to restricted/, and an error that says nothing is raised.
+    """The result of `function`; an error's text goes to restricted/, and an error without that text is raised.
 
     Raises:
         RefusedError: `function` raised any error.
@@ -26,5 +26,5 @@ def shielded(run: RunDirectory, stage: str, function: Callable[[], Result]) -> R
     except Exception:
         text, status = traceback.format_exc(), 1
     write_bytes(run.refusal, text.encode(errors="backslashreplace") + b"\n", run.staging, private=True)
-    # Raised out here, so that it does not carry the other error along.
+    # Raised outside the handler, so that it does not carry the other error as its context.
     raise RefusedError(stage, run.refusal, status)

@@ -1,4 +1,4 @@
-"""Choosing privately how detailed a table is in each geounit of a level, and measuring the version chosen."""
+"""Private choice of how detailed a table is in each geounit of a level, and the measurement of the chosen version."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ def select_versions(job: Job, key: MasterKey, fingerprint: str, universe: Univer
     measurements depend on (see `confidential.measure_level`).
 
     Args:
+        job: the run.
+        key: the run's master key.
         fingerprint: of the records, keyed.
+        universe: the release's own, or a companion.
+        selection: what is chosen, at which level.
     """
     target = job.folder(universe).selected(selection.name, selection.level)
     write_selected(target, job.run.staging, selection, _parts(job, key, fingerprint, universe, selection))

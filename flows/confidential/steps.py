@@ -23,7 +23,7 @@ class ConfidentialSteps:
     """The steps that see the confidential records. What they learn is kept here, never returned to an engine.
 
     Attributes:
-        fingerprints: of each universe's records, keyed; there once they are counted.
+        fingerprints: of each universe's records, keyed; present once they are counted.
         warnings: what is odd about the records; confidential.
     """
 
@@ -49,7 +49,7 @@ class ConfidentialSteps:
         return [*tabulated, *checked]
 
     def charging(self) -> list[Step]:
-        """Take the budget before it is spent; the same run again is not charged."""
+        """Reserve the budget before it is spent; repeating the same run is not charged."""
         return [Step("charge", self._charge)]
 
     def measuring(self) -> list[Step]:
@@ -65,7 +65,7 @@ class ConfidentialSteps:
         return steps
 
     def closing_charge(self) -> list[Step]:
-        """Record in the ledger that all that was charged for is drawn."""
+        """Record in the ledger that everything that was charged for is drawn."""
         return [Step("close charge", self._close_charge)]
 
     def _selecting(self, universe: Universe, selection: Selection) -> Step:
@@ -86,7 +86,7 @@ class ConfidentialSteps:
         self.job.progress.advance(self.job.spine.n_leaves)
 
     def record(self) -> None:
-        """Bind the directory to these records; InputError where it was begun on others."""
+        """Bind the directory to these records; InputError if the run was started on others."""
         record_input(self.job.run, self.fingerprints)
         self.job.run.warnings.unlink(missing_ok=True)
         if self.warnings:

@@ -1,7 +1,7 @@
 """The estimation of a spine that is too large to be held at once: cut into subtrees, part by part.
 
-The parts do not need each other, so they are what is handed to other processes and machines, and what a killed run
-goes on with. The files that come out are the same as from the whole spine at once.
+The parts are independent of each other. They are what is sent to other processes and machines, and what a killed run
+resumes from. The resulting files are the same as from the whole spine at once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, above_cut
 from postprocess.linear.upward import LevelEstimate, silent_of, upward_pass
 from postprocess.problem import Problem
 
-#: Leaf cells of a part that is handed to another machine: some seconds of work, some tens of megabytes.
+#: Leaf cells of a part that is sent to another machine: some seconds of work, some tens of megabytes.
 SHARED_CELLS = 1 << 23
-#: Parts that a small spine is cut into at least, as far as its subtrees allow, where other machines are to have some.
+#: The least number of parts into which a small spine is cut for other machines, as far as its subtrees allow.
 LEAST_SHARED = 8
 
 
@@ -38,18 +38,21 @@ def estimation_of(job: Job, universe: Universe) -> Estimation:
     most = MOST_CELLS if job.most_cells is None else job.most_cells
     part = PART_CELLS if job.part_cells is None else job.part_cells
     if job.workers.shares_parts:
-        whole = job.spine.n_leaves * universe.schema.n_cells
-        most = part = min(SHARED_CELLS, max(1, whole // LEAST_SHARED))
+        cells = job.spine.n_leaves * universe.schema.n_cells
+        most = part = min(SHARED_CELLS, max(1, cells // LEAST_SHARED))
     cut = cut_of(job.spine, universe.schema.n_cells, most, part)
     return Estimation(job, universe) if cut is None else SubtreeEstimation(job, universe, cut)
 
 
 class ComputedBySubtree(Computed):
-    """What is computed on the way where the spine is cut at a level.
+    """The intermediate results where the spine is cut at a level.
 
     Args:
-        step: what the parts are kept by: names of the step that combines and of the cut, since a run that goes on with
-            less memory may be cut otherwise.
+        job: the run.
+        universe: that is estimated.
+        cut: where the spine is cut.
+        step: the name under which the parts are kept: that of the combining step and of the cut, since a run that is
+            resumed with less memory may be cut at another place.
     """
 
     def __init__(self, job: Job, universe: Universe, cut: Cut, step: str) -> None:
@@ -73,11 +76,11 @@ class ComputedBySubtree(Computed):
         return part_of(self.stated, self.cut, number), files, self.basis
 
     def part_done(self, task: PartTask) -> None:
-        """Tell the progress that a part was worked on."""
+        """Report to the progress that a part is done."""
         self.job.progress.advance(sum(len(level) for level in task.part.spine.levels[1:]))
 
     def _estimated_tops(self) -> Iterator[Arrays]:
-        """What each part's measurements say of its geounits at the cut."""
+        """The estimate of each part's geounits at the cut, from its measurements."""
         batches, numbers = self.job.batches, range(len(self.cut.parts))
         missing = [number for number in numbers if not batches.has(self.step, str(number))]
         tasks = [PartTask(number, *self.part(number)) for number in missing]
@@ -98,8 +101,8 @@ class SubtreeEstimation(Estimation):
 
     def steps(self) -> list[Step]:
         """The steps of the levels down to the cut, and one for all below it."""
-        whole = super().steps()
-        upper, below = whole[: self.cut.level + 2], whole[self.cut.level + 2 :]
+        steps = super().steps()
+        upper, below = steps[: self.cut.level + 2], steps[self.cut.level + 2 :]
         together = Step(
             "estimate",
             self.estimate_below,
@@ -121,7 +124,7 @@ class SubtreeEstimation(Estimation):
         """Solve and round all levels below the cut, part by part; writes their histograms.
 
         Returns:
-            What the solvers did, by the names of the steps of these levels.
+            What the solvers did, by the names of these levels' steps.
         """
         levels = self.job.spine.levels[self.cut.level + 1 :]
         counts = self.released(self.cut.level)
@@ -160,7 +163,7 @@ class SubtreeEstimation(Estimation):
         return BelowTask(number, *self._computed.part(number), counts[first:last], checked, self._computed.passes)
 
     def close(self) -> None:
-        """Free what was computed, and the parts: the files are written."""
+        """Free the intermediate results and the parts, since the files are written."""
         super().close()
         for step in (self._computed.step, self._step_below):
             self.job.batches.forget(step)

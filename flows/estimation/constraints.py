@@ -38,9 +38,11 @@ def declared_constraints(
     facilities: Sequence[NDArray[np.int64]],
     invariants: Mapping[tuple[str, str], NDArray[np.int64]],
 ) -> Constraints:
-    """All that the spec says estimates and release have to keep, each at its own level.
+    """Everything that the spec requires estimates and release to keep, each constraint at its own level.
 
     Args:
+        universe: the release's own, or a companion.
+        spine: the geography.
         facilities: of each of the universe's bounds, `(n_geounits, n_columns)`.
         invariants: (level, query) -> exact answers `(n_geounits, size)`.
     """
@@ -52,7 +54,7 @@ def declared_constraints(
 
 
 def carried_constraints(spine: Spine, declared: Constraints) -> Constraints:
-    """The same with bounds at every level, so that a level solved under its own does not block those below."""
+    """The constraints with bounds at every level, so that the solution of a level does not block the levels below."""
     return replace(declared, bounds=propagate(spine, declared.bounds, declared.structural_zeros))
 
 
@@ -60,10 +62,11 @@ def check_constraints(universe: Universe, spine: Spine, declared: Constraints) -
     """Refuse constraints that no release could keep.
 
     Returns:
-        A sentence for each reason for which the run may meet a dead end in spite of that; public.
+        A sentence for each reason why the run may meet a dead end nevertheless; public.
 
     Raises:
-        InfeasibleError: they contradict each other; the message shows invariants, which are confidential until then.
+        InfeasibleError: they contradict each other; the message shows invariants, which are confidential until they are
+            published.
     """
     queries = [*(query for _, query in universe.invariants), *(bound.query for bound in universe.bounds)]
     labels = {query.name: query.answer_labels() for query in queries}
@@ -73,9 +76,10 @@ def check_constraints(universe: Universe, spine: Spine, declared: Constraints) -
 
 
 def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
-    """Refuse records in cells that the spec says are impossible.
+    """Refuse records in cells that the spec declares impossible.
 
     Args:
+        universe: the release's own, or a companion.
         leaves: the confidential histograms `(n_leaves, n_cells)`.
 
     Raises:
@@ -87,7 +91,7 @@ def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
     labels = np.array(universe.schema.cell_labels())[np.unique(leaves.indices[impossible])]
     raise RecordsError(
         f"{universe.key('structural_zeros')}: {counted(int(leaves.data[impossible].sum()), 'record')} in combinations "
-        f"that are said to be impossible: {first_few(labels)}; correct the records or the spec"
+        f"that are declared impossible: {first_few(labels)}; correct the records or the spec"
     )
 
 
@@ -96,9 +100,11 @@ def broken_bounds(
 ) -> list[str]:
     """A sentence for each bound that does not hold for the records, with confidential counts.
 
-    Such a bound is kept by the release all the same, which is less accurate there.
+    The release keeps such a bound all the same, and is less accurate there.
 
     Args:
+        universe: the release's own, or a companion.
+        spine: the geography.
         facilities: as in `declared_constraints`.
         levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
     """
@@ -113,9 +119,10 @@ def broken_bounds(
 def broken_bound(
     bound: Bound, facilities: NDArray[np.int64], answers: NDArray[np.int64], geocodes: NDArray[np.str_]
 ) -> str:
-    """A sentence with confidential counts where the records break the bound, else "".
+    """A sentence with confidential counts if the records break the bound, else "".
 
     Args:
+        bound: of the universe.
         facilities: `(n_geounits, n_columns)`, as in `declared_constraints`.
         answers: `(n_geounits, size)` of the bound's query, from the records.
         geocodes: `(n_geounits,)` of the bound's level.

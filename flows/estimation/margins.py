@@ -1,6 +1,6 @@
 """Margins of error beside the numbers of the tables: new runs are simulated from the released histograms.
 
-The simulations see what is public only, and their noise comes from the public seed: they cost no budget, and anyone can
+The simulations see public data only, and their noise comes from the public seed: they cost no budget, and anyone can
 repeat them.
 """
 
@@ -48,7 +48,7 @@ class PublicNoise:
     def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> NDArray[np.int64]:
         """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
 
-        It goes by the place in the level, so that it does not depend on how many geounits are asked for at a time.
+        It depends on the position in the level, and not on how many geounits are requested at a time.
         """
         place = json.dumps(["spinewise simulation 1", self.seed, self.universe, replicate, level, query])
         public_key = hashlib.sha256(place.encode()).digest()
@@ -58,14 +58,14 @@ class PublicNoise:
         ]
         if (kinds := self.kinds[level]) is not None:
             own = kinds[first : first + shape[0]]
-            for kind, other in enumerate(drawn[1:], start=1):
-                drawn[0][own == kind] = other[own == kind]
+            for kind, noise_of_kind in enumerate(drawn[1:], start=1):
+                drawn[0][own == kind] = noise_of_kind[own == kind]
         return drawn[0]
 
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """One simulated run, as it travels to a worker."""
+    """One simulated run, as it is sent to a worker."""
 
     problem: Problem
     released: tuple[sp.csr_array, ...]
@@ -111,8 +111,10 @@ class Margins:
         if self._variances is None:
             levels = variances_of(self.estimation.problem, self.estimation.upward)
             self._variances = tuple(
-                found.of_queries(self.estimation.basis, [one.marginal for one in self.tables if one.level == level])
-                for level, found in enumerate(levels)
+                estimate.of_queries(
+                    self.estimation.basis, [table.marginal for table in self.tables if table.level == level]
+                )
+                for level, estimate in enumerate(levels)
             )
         return self._variances
 
@@ -126,14 +128,14 @@ class Margins:
             Simulation(bare, released, self.tables, self.variances, noise, replicate)
             for replicate in range(self.replicates)
         ]
-        self.errors.clear()  # of a try before that failed
+        self.errors.clear()  # those of an earlier attempt that failed
         step = f"simulate {self.estimation.universe.name}".rstrip()
         runs = run_kept(
             job.workers, job.batches, step, run_simulation, tasks,
             named=lambda task: str(task.replicate), packed=packed_errors, unpacked=unpacked_errors, done=self._advance,
         )  # fmt: skip
-        for found in runs:
-            for table, errors in zip(self.tables, found, strict=True):
+        for run_errors in runs:
+            for table, errors in zip(self.tables, run_errors, strict=True):
                 key = (table.name, table.level)
                 if key in self.errors:
                     self.errors[key].add(errors)
@@ -149,20 +151,23 @@ class Margins:
         """Noise and kinds, as `PublicNoise` has them."""
         universe = self.estimation.universe
         allotted = allocations(universe, self.estimation.job.spine)
-        noise = tuple(tuple(one.noises(universe, measured) for measured in one.strategy.queries) for one in allotted)
-        return noise, tuple(one.kinds for one in allotted)
+        noise = tuple(
+            tuple(allocation.noises(universe, measured) for measured in allocation.strategy.queries)
+            for allocation in allotted
+        )
+        return noise, tuple(allocation.kinds for allocation in allotted)
 
     def of(self, table: Table, level: int, counts: NDArray[np.int64], rows: slice) -> NDArray[np.float64] | None:
         """Half the width of a 90 % interval for the released counts `(n, size)` of a level's `rows`, in persons.
 
-        NaN where the measurements say nothing; None where no margins are published.
+        NaN where the measurements do not determine it; None if no margins are published.
         """
         if not self.replicates:
             return None
         published = PublishedTable(table.name, level, marginal_of(table.query))
         errors, variances = self.errors[table.name, level], self.variances[level]
-        found = margins(published, self.estimation.basis, variances, errors, counts, rows)
-        return np.where(found == UNKNOWN, np.nan, found.astype(np.float64))
+        half_widths = margins(published, self.estimation.basis, variances, errors, counts, rows)
+        return np.where(half_widths == UNKNOWN, np.nan, half_widths.astype(np.float64))
 
     def close(self) -> None:
         """Free what was computed."""
@@ -173,4 +178,4 @@ class Margins:
 def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:
     """The same queries and variances; a simulated run has values of its own."""
     nothing = np.zeros((0, 0), dtype=np.int8)
-    return tuple(tuple(replace(one, values=nothing) for one in level) for level in measured)
+    return tuple(tuple(replace(measurement, values=nothing) for measurement in level) for level in measured)

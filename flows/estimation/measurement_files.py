@@ -26,7 +26,7 @@ class MeasurementSource:
 
     Attributes:
         path: under public/.
-        header: what the spec says that it is.
+        header: what it should be according to the spec.
         marginal: the query.
         kinds: of all geounits of the level, as in `Problem`: those of kind -1 are not in the file.
     """
@@ -37,20 +37,20 @@ class MeasurementSource:
     kinds: NDArray[np.int8] | None = None
 
     def without_values(self) -> Measured:
-        """The query with its variances, as long as the values are not needed."""
-        # Variances are recomputed from the spec, as the file's were: a float of another machine is not relied on.
-        others = tuple(variance for _, variance in self.header.others)
-        return Measured(self.marginal, _NO_VALUES, self.header.variance, others)
+        """The query with its variances, for use where the values are not needed."""
+        # Variances are recomputed from the spec, as the file's were, so as not to rely on another machine's floats.
+        other_variances = tuple(variance for _, variance in self.header.others)
+        return Measured(self.marginal, _NO_VALUES, self.header.variance, other_variances)
 
     def read(self, geocodes: NDArray[np.str_], first: int | None = None) -> Measured:
         """The answers of the geounits `geocodes`: all of the level, or those from number `first` on.
 
-        Zeros stand where a geounit above is measured instead.
+        Geounits that are not measured, because one above is measured instead, have zeros.
 
         Raises:
             ReleaseError: the file is missing, damaged, or not what the spec says.
         """
-        whole, first = first is None, first or 0
+        whole_level, first = first is None, first or 0
         kinds = None if self.kinds is None else self.kinds[first : first + len(geocodes)]
         expected = geocodes if kinds is None else geocodes[kinds >= 0]
         start = first if self.kinds is None else int((self.kinds[:first] >= 0).sum())
@@ -59,7 +59,7 @@ class MeasurementSource:
                 raise ReleaseError(f"{self.path} is not what the spec says: {wrong}")
             stop = min(start + len(expected), len(file))
             values, variances, present = read_compact(file, min(start, stop), stop)
-            if (whole and len(file) != stop) or not np.array_equal(present, expected):
+            if (whole_level and len(file) != stop) or not np.array_equal(present, expected):
                 raise ReleaseError(
                     f"{self.path} does not have the geounits of level {self.header.level!r}, in the spine's order"
                 )
@@ -104,7 +104,7 @@ def read_compact(
     values: NDArray[np.signedinteger] = np.empty((stop - start, size), dtype=np.int8)
     variances = np.empty(stop - start)
     geocodes = []
-    # In steps of whole row groups, so that none is read twice.
+    # In steps of complete row groups, so that none is read twice.
     step = rows_per_group(size) * max(1, _READ_AT_ONCE // VALUES_PER_ROW_GROUP)
     for begin, end in pairwise(sorted({start, stop, *range(start - start % step + step, stop, step)})):
         part = file.read(begin, end)

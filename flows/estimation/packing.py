@@ -1,4 +1,4 @@
-"""Results of batches as named arrays, and back: the form in which a run that goes on finds them."""
+"""Results of batches as named arrays, and back: the form in which a resumed run finds them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def unpacked_errors(arrays: Arrays) -> list[ErrorCounts]:
 
 
 def packed_top(estimate: LevelEstimate) -> Arrays:
-    """What a part's measurements say of its geounits at the cut."""
+    """The estimate of a part's geounits at the cut."""
     arrays: dict[str, np.ndarray] = {"classes": estimate.classes, "own": estimate.own}
     arrays |= {f"info_{name}": getattr(estimate.info, name) for name in _INFORMATION}
     if estimate.fixed is not None:

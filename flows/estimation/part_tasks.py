@@ -1,4 +1,4 @@
-"""The work on one part of a spine that is cut into subtrees: what travels to a worker, and what comes back."""
+"""The work on one part of a spine that is cut into subtrees: what is sent to a worker, and what comes back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PartTask:
         return self.part if self.files is None else replace(self.part, measured=self._read(self.files))
 
     def packed(self) -> PartTask:
-        """The same with all values, so that it can be worked on where the release's files are not."""
+        """The task with all values, so that it can be done where the release's files are not available."""
         return replace(self, part=self.problem(), files=None)
 
     def _read(self, files: tuple[tuple[MeasurementSource, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
@@ -67,7 +67,7 @@ class BelowTask(PartTask):
 
 
 def estimate_top(task: PartTask) -> LevelEstimate:
-    """What the part's measurements together say of its geounits at the cut."""
+    """The estimate of the part's geounits at the cut from all its measurements."""
     return top_estimate(task.problem(), task.basis)
 
 

@@ -48,16 +48,16 @@ class Unbiased:
         above: FloatArray | None = None
         for number, level in enumerate(job.spine.levels):
             is_leaf = number == job.spine.n_levels - 1
-            kept = None if is_leaf else np.empty((len(level), computed.problem.n_cells))
-            chunks = self._chunks(computed, number, above, kept)
+            estimates = None if is_leaf else np.empty((len(level), computed.problem.n_cells))
+            chunks = self._chunks(computed, number, above, estimates)
             if tables := self.tables(level.name):
                 target = job.folder(self.estimation.universe).estimates(level.name)
                 answers = self._answers(computed, number, tables, chunks)
                 write_estimates(target, job.run.staging, level.name, level.geocodes, tables, answers)
             else:
-                for _ in chunks:  # what is kept of them is needed below
+                for _ in chunks:  # the estimates are needed below
                     pass
-            above = kept
+            above = estimates
 
     def _computed(self) -> _Computed:
         """With all measurements together, whichever way the release was made."""
@@ -73,13 +73,13 @@ class Unbiased:
         return _Computed(problem, upward, variances)
 
     def _chunks(
-        self, computed: _Computed, level: int, above: FloatArray | None, kept: FloatArray | None
+        self, computed: _Computed, level: int, above: FloatArray | None, estimates: FloatArray | None
     ) -> Iterator[tuple[slice, FloatArray]]:
         """Estimates of a level, some geounits at a time, from those of the level above; all are put into `kept`."""
         basis = self.estimation.basis
         for rows, best in unbiased_estimates(computed.problem, basis, computed.upward, level, above):
-            if kept is not None:
-                kept[rows] = best
+            if estimates is not None:
+                estimates[rows] = best
             yield rows, best
             self.estimation.job.progress.advance(len(best))
 

@@ -26,12 +26,12 @@ from postprocess.problem import Problem
 
 
 def batch_name(task: LevelTask) -> str:
-    """The parents of a batch, by their numbers in their level."""
+    """The name of a batch: its first and last parent, by their numbers in their level."""
     return f"{task.first_parent}-{task.first_parent + len(task.offsets) - 2}"
 
 
 class Computed:
-    """What the estimation of one universe computes on the way, each value at its first use."""
+    """The intermediate results of one universe's estimation, each computed at first use."""
 
     def __init__(self, job: Job, universe: Universe) -> None:
         self.job = job
@@ -49,7 +49,7 @@ class Computed:
 
     @cached_property
     def basis(self) -> Basis:
-        """The blocks that all geounits share."""
+        """The basis of the stated problem."""
         return basis_of(self.stated)
 
     @cached_property
@@ -59,7 +59,7 @@ class Computed:
 
     @cached_property
     def passes(self) -> tuple[Pass, ...]:
-        """The passes in their order."""
+        """The passes of every level, the detail last."""
         return passes_of(self.stated)
 
     @cached_property
@@ -68,15 +68,15 @@ class Computed:
         return checked_parents(self.job.spine, self.stated.seed)
 
     def combined(self) -> tuple[Problem, list[LevelEstimate]]:
-        """The problem of the levels that are solved one by one, and what the upward pass knows of them."""
+        """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
         return self.problem, self.upward
 
 
 class Estimation:
     """The estimation of one universe from public files.
 
-    What is computed on the way is kept for the steps that follow, until the estimation is closed: use it as a context
-    manager around all steps of its universe.
+    Intermediate results are kept for later steps until the estimation is closed: use it as a context manager around all
+    steps of its universe.
     """
 
     def __init__(self, job: Job, universe: Universe) -> None:
@@ -145,7 +145,7 @@ class Estimation:
         return report.public()
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
-        """Works on the batches of a level, and keeps their results for a run that goes on."""
+        """A function that works on the batches of a level, and keeps their results for a run that is resumed."""
         return partial(
             run_kept,
             self.job.workers,
@@ -165,11 +165,11 @@ class Estimation:
         write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, counts)
 
     def free(self) -> None:
-        """Free what was computed; it is computed again where it is needed."""
+        """Free the intermediate results; they are recomputed where they are needed."""
         self._computed = self._nothing_computed()
 
     def close(self) -> None:
-        """Free what was computed, and what was kept for a run that goes on: all files of the universe are written."""
+        """Free the intermediate results and those kept for a resumed run; all files of the universe are written."""
         self.free()
 
     def __enter__(self) -> Self:

@@ -31,7 +31,7 @@ class Job:
             takes by default. No published number depends on it, nor on the next.
         part_cells: leaf cells of the small subtrees that are worked on together; None as above.
         status: whether it may be published; without being told, not.
-        told: step -> what it has told; public.
+        notes: step -> what its solvers reported; public.
     """
 
     run: RunDirectory
@@ -44,7 +44,7 @@ class Job:
     most_cells: int | None = None
     part_cells: int | None = None
     status: Status = "NOT FOR RELEASE: insecure test key"
-    told: dict[str, Notes] = field(default_factory=dict)
+    notes: dict[str, Notes] = field(default_factory=dict)
 
     @property
     def n_geounits(self) -> int:

@@ -32,5 +32,5 @@ def perform_steps(
         if notes:
             new = cast("dict[str, Notes]", notes) if step.several else {step.name: notes}
             performed |= new
-            job.told.update(new)
+            job.notes.update(new)
     return performed

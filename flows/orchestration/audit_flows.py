@@ -18,7 +18,7 @@ from prefect import flow  # noqa: E402
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from pydantic import Field  # noqa: E402
 
-from flows.audits.collected import Tell  # noqa: E402
+from flows.audits.collected import FindingReporter  # noqa: E402
 from flows.audits.installed import audit_installed  # noqa: E402
 from flows.confidential.custody import KeySource, key_of_release  # noqa: E402
 from flows.execution.progress import Silent  # noqa: E402
@@ -38,7 +38,7 @@ from pipeline.published import release_at  # noqa: E402
 #: The key, where it was read before the flow began.
 key_of_rerun: ContextVar[MasterKey | None] = ContextVar("key_of_rerun", default=None)
 #: Who is told of each finding.
-listener: ContextVar[Tell | None] = ContextVar("listener", default=None)
+listener: ContextVar[FindingReporter | None] = ContextVar("listener", default=None)
 
 
 @flow(name="spinewise rerun", flow_run_name="rerun of {release}", persist_result=False, log_prints=False)
@@ -99,7 +99,7 @@ def audit(
     tell = listener.get() or _unheard
     count = default_workers() if workers is None else workers
     with temporary_server_ends_with_us():
-        found = audit_installed(quick=quick, seed=seed, workers=count, tell=tell)
+        found = audit_installed(quick=quick, seed=seed, workers=count, report=tell)
     html, _ = write_audit(found, out)
     create_markdown_artifact(audit_page(found, html), "spinewise-audit", "What the audit found.")
     if not found.passed:
@@ -122,4 +122,4 @@ def audit_page(found: Audit, html: Path) -> str:
 
 
 def _unheard(finding: Finding) -> None:
-    """Tell nobody."""
+    """FindingReporter nobody."""

@@ -1,4 +1,4 @@
-"""The division of the budget that was asked for, beside the spec's own and the equal one."""
+"""The best division of the budget, compared with the spec's own and the equal one."""
 
 from __future__ import annotations
 
@@ -53,8 +53,9 @@ class Best:
     """The best division.
 
     Attributes:
+        objective: by which divisions are compared.
         universe: with the budget and the exact shares that were found.
-        gap: how far the division is, at most, from the best there is; relative.
+        gap: the largest relative distance that the division can have from the best possible one.
         planned: what to expect of the universe with it.
         candidates: the division that was found, and two to compare it with.
     """
@@ -67,7 +68,7 @@ class Best:
     candidates: tuple[Candidate, ...]
 
     def data(self) -> dict[str, Any]:
-        """JSON-able."""
+        """The division as JSON-able values."""
         aims = self.objective.aims
         key = "at_most" if self.objective.goal == "largest" else "weight"
         return {
@@ -114,8 +115,16 @@ def find_best(
 ) -> Best:
     """The best division for the aims; with `goal` "largest" and no `budget`, also the least budget.
 
+    Args:
+        expectation: of the universe.
+        aims: errors to be reached, or weights.
+        goal: "largest" for targets, "sum" for weights.
+        budget: that is divided.
+        least: share that every measured query keeps.
+        solver: "descent" or "cvxpy".
+
     Raises:
-        InputError: the aims cannot be divided for; see `check_objective`.
+        InputError: no division can be found for the aims; see `check_objective`.
     """
     objective = Objective(expectation, aims, goal)
     check_objective(objective)
@@ -127,11 +136,11 @@ def find_best(
         universe = least_budget(objective, shares)
     else:
         universe = expectation.divided(budget, shares)
-    others = {"the spec's own": own_shares(expectation), "equal": equal_shares(expectation)}
+    compared = {"the spec's own": own_shares(expectation), "equal": equal_shares(expectation)}
     candidates = [_candidate(objective, "found", universe, np.array([float(share) for share in shares.values()]))]
-    for name, other in others.items():
+    for name, floats in compared.items():
         exact = _exact_of(expectation, name)
-        candidates.append(_candidate(objective, name, expectation.divided(universe.budget, exact), other))
+        candidates.append(_candidate(objective, name, expectation.divided(universe.budget, exact), floats))
     planned = plan_universe(replace(expectation, universe=universe))
     return Best(objective, universe, shares, division.gap, planned, tuple(candidates))
 

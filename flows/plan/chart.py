@@ -25,7 +25,7 @@ _PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 
 
 def check_chart(path: Path) -> None:
-    """Refuse what no chart can be written to, before anything is computed; InputError."""
+    """Raises InputError, before anything is computed, if no chart can be written to the path."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"--chart {path}: found the ending {path.suffix!r}; allowed are {', '.join(SUFFIXES)}")
     if not path.parent.is_dir():

@@ -5,7 +5,7 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + what cvxpy checks + pass + REPLICATE pass for each simulated run
 
-Memory is the most that all processes have at a time, pages that they share counted once (PSS):
+Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
     main   = MAIN + bytes of what one process holds
     worker = WORKER + bytes of its batches, or of the run that it simulates
@@ -26,11 +26,11 @@ from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ERROR_CLASSES, SIZE_CLASSES
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 
-#: Seconds of one core: a run of nothing, the engine that records it, and a worker that starts.
+#: Seconds of one core: an empty run, the engine that records it, and the start of a worker.
 START, ENGINE, WORKER_START = 5.0, 8.0, 2.5
-#: Seconds a geounit, a measured number, a published number, and of the sums of squares and cubes.
+#: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 1.3e-4, 1.0e-7, 2.0e-7, 3.4e-7, 1.0e-9
-#: Seconds that cvxpy takes for a square in the families that it solves again.
+#: Seconds that cvxpy takes per square in the families that it solves again.
 PER_CHECKED = 1.8e-6
 #: A simulated run, in passes.
 REPLICATE = 0.5
@@ -38,11 +38,11 @@ REPLICATE = 0.5
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
 MAIN_MB, ENGINE_MB, WORKER_MB = 200.0, 250.0, 130.0
-#: Bytes a geounit, a measured number, a cell that is thought to be filled, a cell above the leaves, a number of the
-#: matrices, a cell of the largest batch, and the square of the number of cells.
+#: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
+#: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 400.0, 6.0, 120.0
 ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 40.0, 150.0, 100.0, 54.0
-#: Of a spine that is cut into subtrees: bytes a geounit of the whole, and what the second upward pass adds to the time.
+#: Of a spine that is cut into subtrees: bytes per geounit of the whole, and the factor of the second upward pass.
 CUT_GEOUNIT_BYTES, CUT_AGAIN = 2200.0, 1.2
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
 COUNTING = 10
@@ -58,7 +58,7 @@ class Cost:
         core_seconds: of all processes together.
         seconds: elapsed, with `workers` processes on as many free cores.
         peak_mb: memory of all processes together; pages that they share count once.
-        margins_mb: what of it is for simulated runs behind the margins; 0 without.
+        margins_mb: the part of it that is for the simulated runs behind the margins; 0 without margins.
         workers: processes.
         parts: parts that the spine is worked on in; 1 where it is worked on at once.
     """
@@ -93,35 +93,39 @@ def cost_of(
     """The cost of a run of the spec.
 
     Args:
-        sizes: of `sizes_of`, where they are known already.
-        most_cells, part_cells: leaf cells from which the spine is cut, and of a part.
+        spec: of the release.
+        spine: the geography.
+        workers: number of processes.
+        sizes: of `sizes_of`, if they are known already.
+        most_cells: leaf cells from which the spine is cut.
+        part_cells: leaf cells of a part.
         engine: whether an engine records the run.
     """
     sizes = sizes or sizes_of(spec, spine)
     replicates = spec.publish.replicates if spec.publish.margins else 0
-    passes = sum(pass_seconds(one) for one in sizes)
+    passes = sum(pass_seconds(size) for size in sizes)
     start = START + (ENGINE if engine else 0.0)
-    start += sum(PER_PUBLISHED * one.published + PER_CHECKED * one.checked for one in sizes)
+    start += sum(PER_PUBLISHED * size.published + PER_CHECKED * size.checked for size in sizes)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
-    cut = cut_of(spine, max(one.cells for one in sizes), most_cells, part_cells)
+    cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     if cut is not None and not replicates and not spec.publish.unbiased:
-        # The parts need each other at two moments only, and a worker holds one at a time.
+        # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN
         peak = main + CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
         share = _largest_share(spine, cut)
-        peak += workers * (WORKER_MB + max(_held(one, share) for one in sizes) / 1e6)
+        peak += workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(start + begun + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
     simulated = REPLICATE * passes
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
-    used = workers if replicates or spine.n_leaves * max(one.cells for one in sizes) > SMALL else 1
-    others = WORKER_MB * used if used > 1 else 0.0
-    held = max(_held(one) for one in sizes) / 1e6
+    used = workers if replicates or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
+    processes = WORKER_MB * used if used > 1 else 0.0
+    held = max(_held(size) for size in sizes) / 1e6
     if replicates or spec.publish.unbiased:
-        held += 8.0 * max(one.final for one in sizes) / 1e6
-    batches = used * max(one.batch for one in sizes) * BATCH_BYTES / 1e6
-    simulating = min(used, replicates) * max(_simulated(one) for one in sizes) / 1e6 if replicates else 0.0
-    peak = main + others + held + max(batches, simulating)
+        held += 8.0 * max(size.final for size in sizes) / 1e6
+    batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
+    simulating = min(used, replicates) * max(_simulated(size) for size in sizes) / 1e6 if replicates else 0.0
+    peak = main + processes + held + max(batches, simulating)
     begun = WORKER_START * (used if used > 1 else 0)
     return Cost(start + begun + passes + simulated * replicates, elapsed, peak, simulating, workers, 1)
 

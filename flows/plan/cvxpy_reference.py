@@ -1,9 +1,9 @@
-"""The division of a budget stated whole in cvxpy, over the histograms of all leaves: the reference for `division`.
+"""The division of a budget stated entirely in cvxpy, over the histograms of all leaves: the reference for `division`.
 
 In each block b of the basis, M_b(s) is the precision of all leaves' histograms, linear in the shares s. The variance
 of an answer that c picks, c' M_b(s)^-1 c, is at most 1 / h exactly where M_b(s) - h c c' is positive semidefinite, and
 the standard deviation over the blocks is the norm of sqrt(factor_b) h_b^(-1/2). Directions that are known are left out.
-It knows nothing of the recursions over the spine, and is for small spines: the matrices have a row for each leaf.
+It does not use the recursions over the spine, and is for small spines: the matrices have a row for each leaf.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def divide_with_cvxpy(objective: Objective, least: float = LEAST_SHARE) -> Divis
     rows = expectation.spine.n_leaves * expectation.basis.n_asymmetric
     if rows > LARGEST or expectation.estimator != "full":
         raise InputError(
-            f"--solver cvxpy: this solver is for the estimator full and up to {LARGEST} rows a block; found the "
+            f"--solver cvxpy: this solver is for the estimator full and up to {LARGEST} rows per block; found the "
             f"estimator {expectation.estimator} and {rows:,} rows; leave --solver out"
         )
     n = len(expectation.measured)
@@ -64,8 +64,8 @@ class _Precisions:
             parts = []
             for share, (level, unit) in zip(shares, expectation.unit_precisions, strict=True):
                 below = self.below(level)
-                whole = np.kron(below.T @ below, objective.precision_of_share * unit[block])
-                parts.append(share * (free.T @ whole @ free))
+                precision = np.kron(below.T @ below, objective.precision_of_share * unit[block])
+                parts.append(share * (free.T @ precision @ free))
             self.matrices.append(cp.sum(parts))
 
     def below(self, level: int) -> FloatArray:

@@ -7,9 +7,9 @@ the shares, and all errors fall with the square root of the whole budget. What i
     the largest of  error_k / goal_k    (targets: its square is the least budget that meets them all), or
     the sum of      weight_k error_k    (weights).
 
-`descend` goes down by sequential quadratic programming with exact gradients, on any size. A linear programme over the
-gradients of all points it came through, stated in cvxpy, bounds what any division could reach. `cvxpy_reference`
-states the whole in cvxpy for small spines.
+`descend` minimises it by sequential quadratic programming with exact gradients, on spines of any size. A linear
+programme over the gradients at all visited points, stated in cvxpy, bounds what any division could reach.
+`cvxpy_reference` states the whole problem in cvxpy for small spines.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
 from postprocess.linear.expected import error_by_final, gradient
 
-#: Share of the whole budget that every measured query keeps, if the user does not say otherwise.
+#: Share of the whole budget that every measured query keeps by default.
 LEAST_SHARE = 0.001
 #: Relative distance from the bound that is good enough.
 TOLERANCE = 1e-3
@@ -43,7 +43,7 @@ Terms = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What a division is judged by, for a whole budget of 1.
+    """The criterion by which divisions are compared, for a whole budget of 1.
 
     Attributes:
         expectation: of the universe; framework zcdp.
@@ -110,12 +110,12 @@ class Division:
 
     @property
     def gap(self) -> float:
-        """How far the value is above the bound, relative to it; 0 is the best there is."""
+        """How far the value is above the bound, relative to it; 0 is the best possible."""
         return max(0.0, self.value / self.bound - 1.0)
 
 
 def check_objective(objective: Objective) -> None:
-    """Refuse aims that no division can be found for.
+    """Refuse aims for which no division can be found.
 
     Raises:
         InputError: the framework is not zcdp, geounits are bypassed, or an aim's numbers are exact or not determined
@@ -149,7 +149,7 @@ def equal_shares(expectation: Expectation) -> FloatArray:
 
 
 def own_shares(expectation: Expectation) -> FloatArray:
-    """The division of the spec."""
+    """The spec's own division, `(n_measured,)`."""
     return np.array(
         [float(level.share * query.share) for level in expectation.universe.strategy.levels for query in level.queries]
     )
@@ -159,11 +159,12 @@ def descend(objective: Objective, least: float = LEAST_SHARE) -> Division:
     """The best division, by descent, with a bound that shows how good it is.
 
     Args:
+        objective: the criterion.
         least: share that every measured query keeps.
 
     Raises:
-        InputError: the least shares alone are more than the whole.
-        SolverError: the descent ends further than ten times `TOLERANCE` from the bound; a defect.
+        InputError: the least shares alone add up to more than the whole.
+        SolverError: the descent ends further than ten times `TOLERANCE` from the bound, which is a defect.
     """
     n = len(objective.expectation.measured)
     if not least * n < 1:
@@ -199,8 +200,8 @@ def _best_start(objective: Objective, least: float) -> FloatArray:
     """The spec's own or the equal division, whichever is better, with the least shares kept."""
     candidates = []
     for shares in (own_shares(objective.expectation), equal_shares(objective.expectation)):
-        kept = least + (1.0 - least * len(shares)) * shares
-        candidates.append((objective.value(objective.terms(kept)[0]), kept))
+        raised = least + (1.0 - least * len(shares)) * shares
+        candidates.append((objective.value(objective.terms(raised)[0]), raised))
     return min(candidates, key=lambda pair: pair[0])[1]
 
 
@@ -251,8 +252,8 @@ def _bound(objective: Objective, seen: Sequence[tuple[FloatArray, FloatArray, Fl
     shares, heights = cp.Variable(n), cp.Variable(len(objective.aims))
     scale = min(objective.value(values) for _, values, _ in seen)
     limits = [cp.sum(shares) == 1, shares >= least]
-    for at, values, gradients in seen:
-        limits.append(heights >= (values - gradients @ at) / scale + (gradients / scale) @ shares)
+    for point, values, gradients in seen:
+        limits.append(heights >= (values - gradients @ point) / scale + (gradients / scale) @ shares)
     goal = cp.max(heights) if objective.goal == "largest" else cp.sum(heights)
     programme = cp.Problem(cp.Minimize(goal), limits)
     programme.solve(solver=cp.CLARABEL, max_threads=1)

@@ -14,16 +14,16 @@ from flows.plan.expectation import Expectation, Place
 from pipeline.model.universe import Universe
 from postprocess.arrays import FloatArray
 
-#: Level shares, and query shares of a level, are whole multiples of one part in so many.
+#: Level shares, and query shares of a level, are whole multiples of 1 / PARTS.
 PARTS = 10_000
-#: Significant digits of a budget that is found.
+#: Significant digits of a budget that is computed.
 DIGITS = 4
 
 
 def in_parts(weights: Sequence[float] | FloatArray) -> list[Fraction]:
     """Whole multiples of 1 / PARTS in proportion to `weights`, each at least one, adding up to 1.
 
-    >>> [str(one) for one in in_parts([2.0, 1.0, 0.0])]
+    >>> [str(share) for share in in_parts([2.0, 1.0, 0.0])]
     ['3333/5000', '3333/10000', '1/10000']
     """
     exact = np.asarray(weights, dtype=np.float64) / np.sum(weights) * PARTS
@@ -54,11 +54,11 @@ def rounded_up(value: float) -> Fraction:
 def least_budget(objective: Objective, shares: dict[Place, Fraction]) -> Universe:
     """The universe with these shares and the least budget, of a few digits, that meets all targets."""
     expectation = objective.expectation
-    wanted = objective.value(objective.terms(np.array([float(share) for share in shares.values()]))[0]) ** 2
-    universe = expectation.divided(rounded_up(wanted), shares)
-    while largest_ratio(objective, universe) > 1.0:  # by the exact variances, which may be a rounding error larger
-        wanted = float(universe.budget) * 1.001
-        universe = expectation.divided(rounded_up(wanted), shares)
+    least = objective.value(objective.terms(np.array([float(share) for share in shares.values()]))[0]) ** 2
+    universe = expectation.divided(rounded_up(least), shares)
+    while largest_ratio(objective, universe) > 1.0:  # by the exact variances, which may be larger by a rounding error
+        least = float(universe.budget) * 1.001
+        universe = expectation.divided(rounded_up(least), shares)
     return universe
 
 

@@ -1,4 +1,4 @@
-"""What a run does so that it fits into the memory that there is: parts, fewer workers; or that it cannot.
+"""How a run is made to fit into the available memory, by parts and fewer workers, or why it cannot.
 
 No published number depends on it.
 """
@@ -26,14 +26,14 @@ class Fitting:
 
     Attributes:
         cost: of the run as it is done.
-        wanted: of the run as it was asked for.
-        available: bytes of memory that there are.
+        requested: of the run as it was asked for.
+        available: bytes of memory.
         most_cells, part_cells: leaf cells from which the spine is cut, and of a part.
-        bare: megabytes of the same without margins and unbiased estimates, which are worked out on the whole spine.
+        bare: megabytes of the run without margins and unbiased estimates, which are computed on the whole spine.
     """
 
     cost: Cost
-    wanted: Cost
+    requested: Cost
     available: int
     most_cells: int
     part_cells: int
@@ -41,17 +41,17 @@ class Fitting:
 
     @property
     def fits(self) -> bool:
-        """Whether it fits the memory that there is."""
+        """Whether the expected peak is within the available memory."""
         return self.cost.peak_mb * 1e6 <= self.available
 
     @property
     def changed(self) -> bool:
-        """Whether it is done otherwise than asked for, to save memory."""
-        return (self.cost.workers, self.cost.parts) != (self.wanted.workers, self.wanted.parts)
+        """Whether it differs from the requested run, to save memory."""
+        return (self.cost.workers, self.cost.parts) != (self.requested.workers, self.requested.parts)
 
     @property
-    def words(self) -> str:
-        """What is done: "about 3.1 GB of 8.0 GB, in 12 parts, with 2 workers"."""
+    def summary(self) -> str:
+        """How the run is done: "about 3.1 GB of 8.0 GB, in 12 parts, with 2 workers"."""
         parts = f"in {self.cost.parts:,} parts" if self.cost.parts > 1 else "the spine at once"
         return (
             f"about {_gigabytes(self.cost.peak_mb)} of {_gigabytes(self.available / 1e6)}, {parts}, with "
@@ -64,23 +64,25 @@ class Fitting:
 
 
 def fitting(spec: ReleaseSpec, spine: Spine, workers: int, available: int, *, engine: bool = True) -> Fitting:
-    """The way of doing a run that fits and changes least; the one that takes the least memory where none fits.
+    """The way of doing a run that fits and changes least; if none fits, the one that takes the least memory.
 
     Args:
+        spec: of the release.
+        spine: the geography.
         workers: processes that were asked for.
         available: bytes of memory.
         engine: whether an engine records the run.
     """
     sizes = sizes_of(spec, spine)
-    wanted = cost_of(spec, spine, workers, sizes=sizes, engine=engine)
+    asked = cost_of(spec, spine, workers, sizes=sizes, engine=engine)
     least: Fitting | None = None
     for count, most, part in _ways(workers, sizes, spine):
         cost = cost_of(spec, spine, count, sizes=sizes, most_cells=most, part_cells=part, engine=engine)
-        found = Fitting(cost, wanted, available, most, part)
-        if found.fits:
-            return found
+        candidate = Fitting(cost, asked, available, most, part)
+        if candidate.fits:
+            return candidate
         if least is None or cost.peak_mb < least.cost.peak_mb:
-            least = found
+            least = candidate
     assert least is not None
     if not (spec.publish.margins or spec.publish.unbiased):
         return least
@@ -91,7 +93,7 @@ def fitting(spec: ReleaseSpec, spine: Spine, workers: int, available: int, *, en
 
 def _ways(workers: int, sizes: tuple[Size, ...], spine: Spine) -> Iterator[tuple[int, int, int]]:
     """Workers, leaf cells from which the spine is cut, and leaf cells of a part, from the most to the least memory."""
-    cells = spine.n_leaves * max(one.cells for one in sizes)
+    cells = spine.n_leaves * max(size.cells for size in sizes)
     for count in range(workers, 0, -1):
         yield count, MOST_CELLS, PART_CELLS
         part = PART_CELLS
@@ -101,32 +103,32 @@ def _ways(workers: int, sizes: tuple[Size, ...], spine: Spine) -> Iterator[tuple
                 yield count, part, part
 
 
-def check_memory(spec: ReleaseSpec, found: Fitting) -> None:
-    """Refuse what will not fit; nothing is charged or written yet.
+def check_memory(spec: ReleaseSpec, fit: Fitting) -> None:
+    """Refuse a run that will not fit, before anything is charged or written.
 
     Raises:
-        InputError: with the figures, and what helps.
+        InputError: it will not fit; the message has the figures and what helps.
     """
-    if found.fits:
+    if fit.fits:
         return
-    margins = f" ({_gigabytes(found.cost.margins_mb)} of it for the margins of error)" if found.cost.margins_mb else ""
+    margins = f" ({_gigabytes(fit.cost.margins_mb)} of it for the margins of error)" if fit.cost.margins_mb else ""
     raise InputError(
-        f"{spec.name}: the run is expected to take {_gigabytes(found.cost.peak_mb)} of memory{margins} with "
-        f"{found.cost.workers} worker{'s' if found.cost.workers > 1 else ''}{_in_parts(found)}, and "
-        f"{_gigabytes(found.available / 1e6)} can be had; what helps: {'; '.join(_help(found))}"
+        f"{spec.name}: the run is expected to take {_gigabytes(fit.cost.peak_mb)} of memory{margins} with "
+        f"{fit.cost.workers} worker{'s' if fit.cost.workers > 1 else ''}{_in_parts(fit)}, and "
+        f"{_gigabytes(fit.available / 1e6)} are available; what helps: {'; '.join(_help(fit))}"
     )
 
 
-def _help(found: Fitting) -> Iterator[str]:
+def _help(fit: Fitting) -> Iterator[str]:
     """What would make the run fit, with figures."""
     yield "a machine, or a limit of the control group, with more memory"
-    if found.bare:
-        yield f"[publish] margins = false and unbiased = false, which take {_gigabytes(found.bare)}"
-    yield "the setting memory (SPINEWISE_MEMORY), in gigabytes, where you know that more can be had"
+    if fit.bare:
+        yield f"[publish] margins = false and unbiased = false, which take {_gigabytes(fit.bare)}"
+    yield "the setting memory (SPINEWISE_MEMORY), in gigabytes, if you know that more is available"
 
 
-def _in_parts(found: Fitting) -> str:
-    return f" in {found.cost.parts:,} parts" if found.cost.parts > 1 else ""
+def _in_parts(fit: Fitting) -> str:
+    return f" in {fit.cost.parts:,} parts" if fit.cost.parts > 1 else ""
 
 
 def _gigabytes(megabytes: float) -> str:

@@ -1,4 +1,4 @@
-"""The plan of a release: what each universe will promise, measure and get wrong."""
+"""The plan of a release: what each universe promises and measures, and the errors to expect."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class UniversePlan:
 
     @property
     def universe(self) -> Universe:
-        """The universe that is planned."""
+        """The universe with its budget and strategy."""
         return self.expectation.universe
 
     def data(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class Plan:
     spec: ReleaseSpec
     spine: Spine
     universes: tuple[UniversePlan, ...]
-    way: Fitting
+    fitting: Fitting
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
@@ -91,16 +91,17 @@ class Plan:
             "release": self.spec.name,
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
-            "cost": self.way.wanted.data(),
-            "here": self.way.data(),
+            "cost": self.fitting.requested.data(),
+            "here": self.fitting.data(),
             "remark": REMARK,
         }
 
 
 def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int) -> Plan:
-    """The plan of a spec, or of a spec file. Reads the list of leaves and public counts of facilities; no records.
+    """The plan of a spec, or of a spec file. Reads the list of leaves and public counts of facilities, but no records.
 
     Args:
+        stated: the spec, or its file.
         estimator: instead of the spec's.
         workers: processes that the run will have.
 
@@ -114,8 +115,8 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
         plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
-    way = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
-    return Plan(spec, spine, tuple(plans), way)
+    fit = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
+    return Plan(spec, spine, tuple(plans), fit)
 
 
 def plan_universe(expectation: Expectation) -> UniversePlan:

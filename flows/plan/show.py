@@ -21,8 +21,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_universe(universe_plan, console)
     console.print()
     console.print(REMARK)
-    console.print(cost_line(plan.way.wanted))
-    console.print(way_line(plan.way))
+    console.print(cost_line(plan.fitting.requested))
+    console.print(way_line(plan.fitting))
 
 
 def _show_universe(plan: UniversePlan, console: Console) -> None:
@@ -84,8 +84,8 @@ def show_best(best: Best, console: Console) -> None:
     if targets:
         table.add_column("rho that meets the targets", justify="right")
     for aim in best.objective.aims:
-        wanted = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
-        table.add_column(f"{aim.name}{' each' if aim.each else ''}{wanted}", justify="right")
+        goal = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
+        table.add_column(f"{aim.name}{' each' if aim.each else ''}{goal}", justify="right")
     for candidate in best.candidates:
         needed = [] if not targets or candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
         table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors))
@@ -96,11 +96,11 @@ def show_best(best: Best, console: Console) -> None:
     console.print(best.planned.statement.words)
 
 
-def way_line(way: Fitting) -> str:
+def way_line(fit: Fitting) -> str:
     """What `run` would do here and now."""
-    if not way.fits:
-        return f"It does not fit here: {way.words}; run would refuse it."
-    return f"Here it would be done so: {way.words}."
+    if not fit.fits:
+        return f"It does not fit here: {fit.summary}; run would refuse it."
+    return f"How it would be done here: {fit.summary}."
 
 
 def cost_line(cost: Cost) -> str:

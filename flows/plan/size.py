@@ -1,4 +1,4 @@
-"""How large the work on a universe is, from its spec and the spine alone: what the model of the cost is stated in."""
+"""The size of the work on a universe, from its spec and the spine alone, in the units of the cost model."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
 from postprocess.linear.alike import ChildGroups
 
-#: Records in a leaf, and the cells that those of an area fill at least where a schema has several attributes: not known
-#: to a plan, so typical ones are taken.
+#: Records in a leaf, and the least number of cells that an area's records fill if a schema has several attributes. A
+#: plan does not know them, so typical values are assumed.
 RECORDS, FILLED = 40.0, 50.0
 
 
 @dataclass(frozen=True)
 class Size:
-    """What the work on one universe is made of; numbers are those of an array, before their size in bytes.
+    """The components of the work on one universe; sizes of arrays are in numbers, not bytes.
 
     Attributes:
         geounits: of all levels.
         cells: of the schema.
-        filled: cells of a geounit that are thought not to be empty, added up over all levels.
+        filled: cells of a geounit that are assumed not to be empty, added up over all levels.
         measured: noisy answers.
         above: cells of the geounits above the leaves, dense.
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
@@ -74,9 +74,9 @@ class Size:
             cells=cells,
             filled=sum(n * _filled(shape, spine.n_leaves / n) for n in counts),
             measured=sum(
-                n * one.query.size
+                n * measured.query.size
                 for n, strategy in zip(counts, universe.strategy.levels, strict=True)
-                for one in strategy.queries
+                for measured in strategy.queries
             ),
             above=sum(counts[:-1]) * cells,
             matrices=sum(upward) * block,
@@ -86,14 +86,16 @@ class Size:
             cubes=float(sum(upward) * block * basis.n_asymmetric) + float(cells) ** 3,
             batch=max(at_once),
             published=sum(
-                counts[spine.index_of(level)] * one.query.size for one in universe.tables for level in one.levels
+                counts[spine.index_of(level)] * measured.query.size
+                for measured in universe.tables
+                for level in measured.levels
             ),
-            widest=max((one.query.size for one in universe.tables), default=0),
+            widest=max((measured.query.size for measured in universe.tables), default=0),
         )
 
 
 def _filled(shape: Sequence[int], leaves: float) -> float:
-    """Cells that are thought not to be empty in an area of so many leaves: all, or the root of the records."""
+    """Cells that are assumed not to be empty in an area of `leaves` leaves: all, or the root of the records."""
     cells = float(math.prod(shape))
     several = sum(size > 1 for size in shape) > 1
     return min(cells, max(FILLED, math.sqrt(RECORDS * leaves))) if several else cells
@@ -102,12 +104,12 @@ def _filled(shape: Sequence[int], leaves: float) -> float:
 def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> float:
     """The part of the squares in the sample that cvxpy solves again: not those of large families."""
     parents = sum(counts[:-1])
-    small = sum(one for one, k in zip(squares[1:], in_family[1:], strict=True) if k * k < CHECKED_NUMBERS)
+    small = sum(square for square, k in zip(squares[1:], in_family[1:], strict=True) if k * k < CHECKED_NUMBERS)
     return small * min(1.0, CHECKED_LEAST / max(1, parents))
 
 
 def _basis(universe: Universe) -> Basis:
-    """The basis of the measurements, as far as the spec tells it."""
+    """The basis of the measurements, as far as it follows from the spec."""
     queries = [*universe.strategy.distinct_queries(), *universe.passes, *(bound.query for bound in universe.bounds)]
     shape = universe.schema.shape
     zeros = universe.structural_zeros.reshape(shape)
@@ -119,6 +121,7 @@ def _alike(spine: Spine, *, whole: bool) -> tuple[list[int], list[int]]:
     """How many different matrices each level has, in the upward pass and after both.
 
     Args:
+        spine: the geography.
         whole: leaves do not differ in their zeros; else every parent is taken to have its own matrix.
     """
     n = [len(level) for level in spine.levels]
@@ -135,4 +138,4 @@ def _alike(spine: Spine, *, whole: bool) -> tuple[list[int], list[int]]:
     for level in range(1, spine.n_levels):
         keys = np.stack([final[-1][spine.levels[level].parents], upward[level]])
         final.append(np.unique(keys, axis=1, return_inverse=True)[1].ravel())
-    return [int(one.max()) + 1 for one in upward], [int(one.max()) + 1 for one in final]
+    return [int(classes.max()) + 1 for classes in upward], [int(classes.max()) + 1 for classes in final]

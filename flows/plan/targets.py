@@ -1,4 +1,4 @@
-"""What errors are wanted: `tract: total <= 2.0; county: race <= 5`."""
+"""Targets and weights of errors: `tract: total <= 2.0; county: race <= 5`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENTRY = {
 
 @dataclass(frozen=True, eq=False)
 class Aim:
-    """One entry: an error that is wanted, or how much one counts.
+    """One entry: the target of an error, or its weight.
 
     Attributes:
         number: persons (of a target), or the weight.
@@ -34,12 +34,12 @@ class Aim:
 
     @property
     def name(self) -> str:
-        """ "tract: total"."""
+        """Level and query: "tract: total"."""
         return f"{self.level}: {self.query.name}"
 
     @property
     def numbers(self) -> int:
-        """By how many the error of a geounit is divided."""
+        """The number by which the error of a geounit is divided."""
         return self.query.size if self.each else 1
 
 
@@ -47,7 +47,7 @@ def parse_targets(text: str, universe: Universe) -> tuple[Aim, ...]:
     """The targets of `--target`: expected errors that are not to be exceeded.
 
     Raises:
-        InputError: an entry is none, or names a level or query that the spec does not have.
+        InputError: an entry is malformed, or names a level or query that the spec does not have.
     """
     return _parse(text, "<=", universe, "--target", TARGET_FORM)
 
@@ -74,7 +74,7 @@ def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> 
             raise InputError(str(error)) from None
         number = _positive(match["number"], f"{option}: {entry!r}")
         if (level, query.terms) in aims:
-            raise InputError(f"{option}: {level}: {query.name} stands twice; once is allowed")
+            raise InputError(f"{option}: {level}: {query.name} occurs twice; once is allowed")
         aims[level, query.terms] = Aim(level, query, number, match["each"] is not None)
     if not aims:
         raise InputError(f"{option}: nothing is given; allowed is {form}")

@@ -25,7 +25,7 @@ _MOST_DECIMALS = 12
 def write_divided(spec: Path, target: Path, universe: Universe) -> None:
     """Write the spec at `spec` to `target`, with the budget and the strategy of `universe`.
 
-    File names in it are stated relative to where it is written.
+    File names in it are stated relative to the folder in which it is written.
 
     Raises:
         InputError: there is a file already, or it cannot be written.
@@ -94,7 +94,7 @@ def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
 
 
 def exact_text(value: Fraction) -> str:
-    """The exact number as a spec has it: a decimal where it ends soon, else a fraction.
+    """The exact number as a spec states it: a decimal if it has few digits, else a fraction.
 
     >>> exact_text(Fraction(1, 8)), exact_text(Fraction(1, 3)), exact_text(Fraction(2))
     ('0.125', '1/3', '2')
@@ -107,11 +107,11 @@ def exact_text(value: Fraction) -> str:
 
 
 def _check(text: str, target: Path, universe: Universe) -> None:
-    """What is written says what was meant."""
+    """Raises RuntimeError unless the written spec means what was intended."""
     written = parse_spec(text, str(target), target.parent).universes()
     resolved = next(candidate for candidate in written if candidate.name == universe.name)
     if resolved.privacy_fingerprint() != universe.privacy_fingerprint():
-        raise RuntimeError(f"{target}: the spec as written is not the one that was meant; a defect")
+        raise RuntimeError(f"{target}: the spec as written is not the intended one; a defect")
 
 
 def _write(text: str, target: Path) -> None:

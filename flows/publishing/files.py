@@ -10,7 +10,7 @@ from pipeline.model.universe import Universe
 
 
 def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
-    """The files of one level that measuring writes: noisy answers and invariants."""
+    """The files of one level that the measuring stage writes: noisy answers and invariants."""
     folder = job.folder(universe)
     exact = [folder.invariant(level, query.name) for name, query in universe.invariants if name == level]
     noisy = [folder.measurement(level, measured.query.name) for measured in universe.strategy.level(level).queries]
@@ -18,12 +18,12 @@ def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
 
 
 def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
-    """The file of a private choice and of what was chosen; nothing else is computed from it."""
+    """The file of a private choice and the answers of what was chosen; nothing else is computed from it."""
     return job.folder(universe).selected(selection.name, selection.level)
 
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, polygons and facilities of bounds: what a release takes from public files of others."""
+    """Spine, polygons and facilities of bounds: what a release takes from public files of other sources."""
     constraints = [
         job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
     ]
@@ -31,7 +31,7 @@ def public_input_files(job: Job) -> tuple[Path, ...]:
 
 
 def input_files(job: Job) -> tuple[Path, ...]:
-    """Everything under public/ that the rest of it is computed from."""
+    """Everything under public/ from which the rest is computed."""
     measured = [
         path
         for universe in job.universes

@@ -22,6 +22,7 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
     """Publish what the release is computed from beside measurements and invariants: spine, polygons and bounds.
 
     Args:
+        job: the run.
         facilities: of each universe, of each of its bounds.
         polygons: of each level that has some.
     """

@@ -1,4 +1,4 @@
-"""The manifest of a run: all that it says follows from the spec, the public files, and the key's commitment."""
+"""The manifest of a run; its whole content follows from the spec, the public files, and the key's commitment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipeline.release.software import software
 
 @lru_cache(maxsize=16)
 def account_of(universe: Universe) -> PrivacyAccount:
-    """What the universe's budget means in epsilon; worked out once for the report and the manifest."""
+    """What the universe's budget means in epsilon; computed once for the report and the manifest."""
     from pipeline.privacy.accounting.statements import (
         privacy_statements,  # brings a large library, which reading does not need
     )
@@ -29,14 +29,15 @@ def account_of(universe: Universe) -> PrivacyAccount:
 
 def manifest_of(
     job: Job,
-    told: Mapping[str, Notes],
+    notes: Mapping[str, Notes],
     key_commitment: str,
     input_fingerprints: Mapping[str, str],
 ) -> Manifest:
     """The manifest of the files that are under public/.
 
     Args:
-        told: by the steps, name -> what the solvers report.
+        job: the run.
+        notes: of the steps, by name: what the solvers report.
         key_commitment: of the run's key; "" where another program drew the noise.
         input_fingerprints: of each universe's records, keyed.
     """
@@ -46,10 +47,10 @@ def manifest_of(
         status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
-        privacy=tuple(privacy_statement(one, made_elsewhere=not key_commitment) for one in job.universes),
+        privacy=tuple(privacy_statement(universe, made_elsewhere=not key_commitment) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         key_commitment=key_commitment,
         input_fingerprints=dict(input_fingerprints),
-        solver=cast("dict[str, JsonValue]", dict(told)),
+        solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),
     )

@@ -30,15 +30,15 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
     """
     return {
         level: read_areas(
-            PolygonSource(f"report.polygons.{level}", one.file, one.code, one.name),
+            PolygonSource(f"report.polygons.{level}", section.file, section.code, section.name),
             spine.level(level).geocodes,
         )
-        for level, one in report.polygons.items()
+        for level, section in report.polygons.items()
     }
 
 
 def write_report(job: Job) -> None:
-    """Write public/report.html from tables, polygons, the spec, and what the steps before have told."""
+    """Write public/report.html from tables, polygons, the spec, and the notes of the previous steps."""
     sources = ReportSources(
         run=job.run,
         spec=job.spec,
@@ -47,7 +47,7 @@ def write_report(job: Job) -> None:
         spine=job.spine,
         statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
-        notes=job.told,
+        notes=job.notes,
         exact=_exact_answers(job),
     )
     write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)

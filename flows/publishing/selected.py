@@ -10,7 +10,7 @@ from pipeline.release.selected import read_selected
 
 
 def selected_problems(job: Job) -> list[str]:
-    """What of the public files of selections is not as the spec says, a sentence each."""
+    """A sentence for each public file of a selection that is not as the spec says."""
     problems = []
     for universe in job.universes:
         for selection in universe.selections:
@@ -18,10 +18,10 @@ def selected_problems(job: Job) -> list[str]:
             name = f"public/{path.relative_to(job.run.public).as_posix()}"
             geocodes = job.spine.level(selection.level).geocodes
             try:
-                found = [part.geocodes for part in read_selected(path, selection)]
+                geocodes_found = [part.geocodes for part in read_selected(path, selection)]
             except ReleaseError as error:
                 problems.append(str(error).replace(str(path), name))
                 continue
-            if not found or not np.array_equal(np.concatenate(found), geocodes):
+            if not geocodes_found or not np.array_equal(np.concatenate(geocodes_found), geocodes):
                 problems.append(f"{name} does not have the geounits of level {selection.level!r}, in the spine's order")
     return problems

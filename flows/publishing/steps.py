@@ -1,4 +1,4 @@
-"""The steps from measurements to every public file but the manifest, and which files those are."""
+"""The steps from measurements to every public file except the manifest, and the list of those files."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from pipeline.model.universe import Universe
 
 
 def output_files(job: Job) -> tuple[Path, ...]:
-    """Everything under public/ that is computed from the inputs, without the manifest."""
+    """Everything under public/ that is computed from the inputs, except the manifest."""
     return tuple(path for step in public_steps(job) for path in step.files)
 
 
 class Publication:
     """The steps of one universe, from its measurements to its public files.
 
-    The steps share what is computed on the way, and it is released at the end of the `with` block, so that it is not
-    kept while the next universe is worked on.
+    The steps share intermediate results. These are freed at the end of the `with` block, so that they are not kept
+    while the next universe is worked on.
     """
 
     def __init__(self, job: Job, universe: Universe) -> None:
@@ -51,7 +51,7 @@ class Publication:
         return self._estimation.steps()
 
     def simulating(self) -> list[Step]:
-        """Simulated runs for the margins of error; none where none are published."""
+        """Simulated runs for the margins of error; no steps if no margins are published."""
         folder = self.job.folder(self.universe)
         tables = tuple(folder.table(table.name, level) for table in self.universe.tables for level in table.levels)
         if not tables or not self._margins.replicates:
@@ -61,7 +61,7 @@ class Publication:
         return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=5.0, prepares=tables)]
 
     def publishing(self) -> list[Step]:
-        """Tables, unbiased estimates and microdata, as far as the spec asks for them."""
+        """Tables, unbiased estimates and microdata, so far as the spec asks for them."""
         job, universe, folder = self.job, self.universe, self.job.folder(self.universe)
         steps = []
         for number, level in enumerate(job.spine.levels):
@@ -98,19 +98,21 @@ def publications(job: Job) -> tuple[Publication, ...]:
 
 
 def report_steps(job: Job) -> list[Step]:
-    """The report, from all files before it."""
+    """The step that writes the report, from all files written before it."""
     return [Step("report", partial(write_report, job), effort=500.0, files=(job.run.report,))]
 
 
 def public_steps(job: Job) -> list[Step]:
-    """All steps from the measurements to everything else under public/ but the manifest, in order."""
+    """All steps from the measurements to everything else under public/ except the manifest, in order."""
     return [*(step for publication in publications(job) for step in publication.steps()), *report_steps(job)]
 
 
 def perform_public_steps(job: Job, perform: Perform = perform_here, *, report: bool = True) -> dict[str, Notes]:
-    """Perform them, universe after universe; what the steps noted, by name.
+    """Perform the public steps, one universe after the other; returns the steps' notes by name.
 
     Args:
+        job: the run.
+        perform: performs one step.
         report: write the report, too.
     """
     notes: dict[str, Notes] = {}

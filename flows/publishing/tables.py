@@ -28,33 +28,37 @@ class MarginSource(Protocol):
 
 
 def publish_tables(job: Job, universe: Universe, level: int, counts: sp.csr_array, margins: MarginSource) -> None:
-    """Write every table of one level, with margins of error where there are any.
+    """Write every table of one level, with margins of error if there are any.
 
     Args:
+        job: the run.
+        universe: whose tables are written.
+        level: index of the level, 0 at the top.
         counts: the released histogram of the level, `(n, n_cells)`.
+        margins: of error.
     """
-    found = job.spine.levels[level]
+    geounits = job.spine.levels[level]
     for table in universe.tables:
-        if found.name in table.levels:
-            target = job.folder(universe).table(table.name, found.name)
-            write_table(target, job.run.staging, _parts(table, level, found, counts, margins))
-    job.progress.advance(len(found))
+        if geounits.name in table.levels:
+            target = job.folder(universe).table(table.name, geounits.name)
+            write_table(target, job.run.staging, _parts(table, level, geounits, counts, margins))
+    job.progress.advance(len(geounits))
 
 
 def _parts(
-    table: Table, level: int, found: Level, counts: sp.csr_array, margins: MarginSource
+    table: Table, level: int, geounits: Level, counts: sp.csr_array, margins: MarginSource
 ) -> Iterator[ReleasedTable]:
     """The table of one level, some geounits at a time."""
     labels = table.query.answer_labels()
     step = rows_at_once(labels, with_margins=bool(margins.replicates))
-    for start in range(0, len(found), step):
-        rows = slice(start, min(start + step, len(found)))
+    for start in range(0, len(geounits), step):
+        rows = slice(start, min(start + step, len(geounits)))
         answers = table.query.answer_csr(counts[rows])
         yield ReleasedTable(
             name=table.name,
-            level=found.name,
+            level=geounits.name,
             query=table.query.name,
-            geocodes=found.geocodes[rows],
+            geocodes=geounits.geocodes[rows],
             labels=labels,
             counts=answers,
             margins=margins.of(table, level, answers, rows),
@@ -62,9 +66,11 @@ def _parts(
 
 
 def publish_microdata(job: Job, universe: Universe, counts: sp.csr_array) -> None:
-    """Write one row a person of the released leaves.
+    """Write one row for each person of the released leaves.
 
     Args:
+        job: the run.
+        universe: whose microdata are written.
         counts: the released histogram of the leaves, `(n, n_cells)`.
     """
     leaves = job.spine.leaf_level

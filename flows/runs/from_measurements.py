@@ -30,12 +30,14 @@ from pipeline.spec.release_spec import ReleaseSpec, as_spec
 def estimate_release(
     measurements: Path, stated: Path | ReleaseSpec, out: Path, workers: int, progress: Progress
 ) -> Path:
-    """Post-process noisy measurement files to a whole public release directory; the directory.
+    """Post-process noisy measurement files into a complete public release directory; returns the directory.
 
     Args:
         measurements: folder in the layout of `pipeline.exchange.nmf`.
         stated: the spec, or its file, that says what was measured with which budget; its records are not read.
-        out: the folder that the release's directory is made in.
+        out: the folder in which the release's directory is made.
+        workers: number of processes.
+        progress: receives how far the run is.
 
     Raises:
         InputError: the measurements are not those that the spec calls for; the message names file and place.
@@ -46,7 +48,7 @@ def estimate_release(
         if universe.selections:
             key = universe.key("select")
             raise InputError(
-                f"{spec.source}: {key}: choices of how detailed a table is are made from records, and there are none "
+                f"{spec.source}: {key}: how detailed a table is can be chosen from records only, and there are none "
                 "here; leave the section out"
             )
         for check in universe_checks(universe):
@@ -73,7 +75,7 @@ def estimate_release(
 
 
 def _check_folder(folder: Path, spec: ReleaseSpec, universes: tuple[Universe, ...]) -> None:
-    """Say at once which files are missing."""
+    """Refuse, before anything is computed, a folder in which files are missing."""
     for universe in universes:
         for level in universe.strategy.levels:
             place = _place(folder, universe)
@@ -90,27 +92,29 @@ def _place(folder: Path, universe: Universe) -> Path:
 
 
 def _take_in(job: Job, folder: Path) -> None:
-    """Write the measurements as a release has them, level by level."""
+    """Write the measurements in the layout of a release, level by level."""
     for universe in job.universes:
         directory = job.folder(universe)
         for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True):
             geocodes = allocation.measured(level.geocodes)
             kinds = None if allocation.kinds is None else allocation.kinds[allocation.kinds >= 0]
-            wanted = [
-                Wanted(one.query, header_of(universe, allocation, one), geocodes, kinds)
-                for one in allocation.strategy.queries
+            expected = [
+                Wanted(measured.query, header_of(universe, allocation, measured), geocodes, kinds)
+                for measured in allocation.strategy.queries
             ]
-            wanted += [
+            expected += [
                 Wanted(query, exact_header(level.name, query), level.geocodes)
                 for name, query in universe.invariants
                 if name == level.name
             ]
-            found = LevelMeasurements(level.name, universe.schema, wanted)
-            for path in level_files(_place(folder, universe), level.name) if wanted else ():
-                found.read(path)
-            for one, values in found.found():
-                place = directory.invariant if one.exact else directory.measurement
-                if one.exact and (values < 0).any():
-                    raise InputError(f"level {level.name!r}: an exact answer of {one.query.name!r} is negative")
-                with MeasurementWriter.open(place(level.name, one.query.name), job.run.staging, one.header) as writer:
-                    writer.write(one.geocodes, values, one.kinds)
+            measurements = LevelMeasurements(level.name, universe.schema, expected)
+            for path in level_files(_place(folder, universe), level.name) if expected else ():
+                measurements.read(path)
+            for measured, values in measurements.found():
+                place = directory.invariant if measured.exact else directory.measurement
+                if measured.exact and (values < 0).any():
+                    raise InputError(f"level {level.name!r}: an exact answer of {measured.query.name!r} is negative")
+                with MeasurementWriter.open(
+                    place(level.name, measured.query.name), job.run.staging, measured.header
+                ) as writer:
+                    writer.write(measured.geocodes, values, measured.kinds)

@@ -1,4 +1,4 @@
-"""Records that the caller hands over, in memory or as files, in the place of those that a spec names."""
+"""Records that the caller supplies, in memory or as files, in place of those that a spec names."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from pipeline.model.universe import Universe
 
 
 def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> tuple[Universe, ...]:
-    """The universes with the records that were handed over for them.
+    """The universes with the records that were supplied for them.
 
     Args:
-        records: universe ("" for the release's own) -> its records; those that are not here stay as they are.
+        universes: of the release.
+        records: universe ("" for the release's own) -> its records; universes without an entry stay as they are.
 
     Raises:
-        InputError: a name is no universe's, or the spec does not say how the records are read.
+        InputError: no universe has the name, or the spec does not say how the records are read.
     """
     names = [universe.name for universe in universes]
     if unknown := [name for name in records if name not in names]:
@@ -36,7 +37,7 @@ def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> 
 
 
 def require_given(universes: Sequence[Universe], why: str) -> None:
-    """Raises InputError, with `why`, where a universe has the place of a table in memory and no table."""
+    """Raises InputError, with the reason `why`, where a universe expects a table in memory and none was supplied."""
     for universe in universes:
         source = universe.require_input().file
         if isinstance(source, MemoryTable) and not source.given:

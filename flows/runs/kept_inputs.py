@@ -1,4 +1,4 @@
-"""How the records of a run are read: what the run keeps of it in restricted/."""
+"""How the records of a run are read, as the run keeps it in restricted/."""
 
 from __future__ import annotations
 
@@ -17,26 +17,27 @@ from pipeline.spec.input_section import InputSpec
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
     """How the records are read, as JSON for restricted/: universe -> its section [input]; no file where none was."""
-    kept: dict[str, object] = {}
+    inputs: dict[str, object] = {}
     for universe in universes:
         source = universe.require_input()
-        stated = {one.name: getattr(source, one.name) for one in fields(source) if one.name != "file"}
-        kept[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
-    return kept
+        stated = {field.name: getattr(source, field.name) for field in fields(source) if field.name != "file"}
+        inputs[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
+    return inputs
 
 
 def kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
     """What `inputs_to_keep` made and the run kept, by universe.
 
     Raises:
-        InputError: nothing was kept; ReleaseError: it is damaged.
+        InputError: nothing was kept.
+        ReleaseError: it is damaged.
     """
     try:
         content = json.loads(run.input.read_bytes())
     except FileNotFoundError:
         raise InputError(
             f"{run.root}: nothing here says how the records are read, since that is not public; give the spec that the "
-            "release was made with, --spec SPEC"
+            "release was made with: --spec SPEC"
         ) from None
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
@@ -49,5 +50,5 @@ def kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
 
 
 def _with_place(section: dict[str, object], universe: str) -> dict[str, object]:
-    """The section with the place of a table, where the records were in memory and no file names them."""
+    """The section with a table's place in memory as its file, where the records were in memory."""
     return section if section["file"] is not None else {**section, "file": records_place(universe)}

@@ -1,4 +1,4 @@
-"""The public side of a run, opened: spec, universes, spine, facilities of bounds and polygons."""
+"""The public inputs of a run, opened: spec, universes, spine, facilities of bounds and polygons."""
 
 from __future__ import annotations
 
@@ -76,7 +76,8 @@ def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
     """The public side of a run, from the files that the spec names; without tables that nothing determines.
 
     Raises:
-        InputError: a file cannot be read, or does not fit; SpineError: the areas are no tree.
+        InputError: a file cannot be read, or does not fit.
+        SpineError: the areas are not a tree.
     """
     spine = read_spine(spec.geography)
     facilities = {universe.name: [read_facilities(bound, spine) for bound in universe.bounds] for universe in universes}

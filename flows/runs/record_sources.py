@@ -28,30 +28,34 @@ def universes_to_rerun(
 ) -> tuple[Universe, ...]:
     """The release's universes with their records.
 
-    How the records are read is not public, so it is taken from the spec file where one is given, and from what the run
-    kept in restricted/ otherwise.
+    How the records are read is not public, so it is taken from the spec file if one is given, and otherwise from what
+    the run kept in restricted/.
 
     Args:
+        run: the release.
         data: records instead of those that the spec or the run name: a file, or a folder with files of the same names.
-        records: records of some universes, handed over; see `with_given`.
+        spec: the spec that the release was made with, or its file; None to use what the run kept.
+        records: records of some universes, supplied by the caller; see `with_given`.
 
     Raises:
-        InputError: the spec is of another release, or there is nothing that says how the records are read.
+        InputError: the spec is that of another release, or nothing says how the records are read.
     """
     check_made_here(run)
     manifest = read_manifest(run.manifest)
     public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     if spec is None:
         sources = kept_inputs(run)
-        universes: tuple[Universe, ...] = tuple(replace(one, input=sources.get(one.name)) for one in public.universes())
+        universes: tuple[Universe, ...] = tuple(
+            replace(universe, input=sources.get(universe.name)) for universe in public.universes()
+        )
     else:
-        given, universes = _as_published(run, as_spec(spec), manifest.spec)
-        found, wanted = json.loads(json.dumps(given.public_dict())), manifest.spec
-        differing = sorted(part for part in found.keys() | wanted.keys() if found.get(part) != wanted.get(part))
+        stated, universes = _as_published(run, as_spec(spec), manifest.spec)
+        own, released = json.loads(json.dumps(stated.public_dict())), manifest.spec
+        differing = sorted(part for part in own.keys() | released.keys() if own.get(part) != released.get(part))
         if differing:
             raise InputError(
-                f"--spec {given.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the spec "
-                "that the release was made with is needed"
+                f"--spec {stated.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the "
+                "spec that the release was made with is needed"
             )
     for universe in universes:
         universe.require_input()
@@ -65,18 +69,18 @@ def universes_to_rerun(
 
 
 def _as_published(
-    run: RunDirectory, given: ReleaseSpec, published: Mapping[str, object]
+    run: RunDirectory, stated: ReleaseSpec, published: Mapping[str, object]
 ) -> tuple[ReleaseSpec, tuple[Universe, ...]]:
-    """The spec as its release has it, and its universes: without the tables that nothing determines.
+    """The spec as its release has it, and its universes: without the tables that the measurements do not determine.
 
     A spec of another release is left as it is.
     """
-    universes = given.universes()
-    if _without_tables(json.loads(json.dumps(given.public_dict()))) != _without_tables(published):
-        return given, universes
+    universes = stated.universes()
+    if _without_tables(json.loads(json.dumps(stated.public_dict()))) != _without_tables(published):
+        return stated, universes
     side = open_published(open_finished(run.root, check_hashes=False), universes)
-    spec, kept, _ = published_tables(given, universes, side.spine, side.facilities)
-    return spec, kept
+    spec, remaining, _ = published_tables(stated, universes, side.spine, side.facilities)
+    return spec, remaining
 
 
 def _without_tables(spec: Mapping[str, Any]) -> dict[str, Any]:

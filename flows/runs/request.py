@@ -1,4 +1,4 @@
-"""What a user asks for with `spinewise run`, and what can be checked of it before anything is read or started."""
+"""A user's request for a run, and the checks of it that are made before anything is read or started."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENGINES: tuple[str, ...] = get_args(EngineName)
 
 @dataclass(frozen=True)
 class Engine:
-    """Who works on the parts of a large spine; the release does not show it.
+    """What works on the parts of a large spine; the release does not depend on it.
 
     Attributes:
         name: "local", or "dask".
@@ -52,12 +52,12 @@ class Request:
 
     Attributes:
         spec: the spec file.
-        out: the folder that the release's directory is made in.
+        out: the folder in which the release's directory is made.
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         workers: number of processes.
         key_file: of the master key; None if the run keeps its own.
-        key: the master key itself, where the operator hands it in otherwise.
-        engine: who works on the parts of a large spine.
+        key: the master key itself, where the operator supplies it in another way.
+        engine: what works on the parts of a large spine.
     """
 
     spec: Path
@@ -71,7 +71,7 @@ class Request:
 
 @dataclass(frozen=True, eq=False)
 class CheckedRequest:
-    """A request whose spec has been read and found right.
+    """A request whose spec has been read and is valid.
 
     Attributes:
         universes: with the records that the request names.
@@ -83,12 +83,12 @@ class CheckedRequest:
 
     @property
     def run(self) -> RunDirectory:
-        """The directory of the release, below that of the request."""
+        """The directory of the release."""
         return RunDirectory(self.request.out / self.spec.name)
 
 
 def check_request(request: Request) -> CheckedRequest:
-    """Read the spec and check all that can be checked without the records and without writing anything.
+    """Read the spec and check everything that can be checked without the records and without writing anything.
 
     Raises:
         InputError: something is wrong; the message names the place, what was found and what is allowed.
@@ -97,10 +97,12 @@ def check_request(request: Request) -> CheckedRequest:
 
 
 def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Source] | None = None) -> CheckedRequest:
-    """The same of a spec that was read before, or was never in a file; `request.spec` is not looked at.
+    """Check a request with a spec that was read before, or was never in a file; `request.spec` is not used.
 
     Args:
-        records: records of some universes, handed over; see `with_given`.
+        request: what the user asks for.
+        spec: its spec.
+        records: records of some universes, supplied by the caller; see `with_given`.
     """
     universes = with_given(with_data(spec.universes(), request.data), records or {})
     require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
@@ -111,10 +113,10 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if request.key is not None or request.key_file is not None:
         if spec.privacy.key is not None:
-            given = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
+            second_key = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
             raise InputError(
-                f"{spec.source}: privacy.key: found {spec.privacy.key!r} and {given}; one key is allowed, remove one "
-                "of the two"
+                f"{spec.source}: privacy.key: found {spec.privacy.key!r} and {second_key}; one key is allowed, remove "
+                "one of the two"
             )
         given_key(request)
     elif spec.privacy.key is not None:
@@ -123,17 +125,17 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
 
 
 def universe_checks(universe: Universe) -> list[Callable[[], object]]:
-    """What can be checked of a universe before any file is read.
+    """The checks of a universe that can be made before any file is read.
 
-    Each check raises InputError where it fails: where there is no noise for the budget, or where columns of a table
-    would have the same name.
+    Each raises InputError if it fails: there is no noise for the budget, or two columns of a table would have the same
+    name.
     """
     tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     return [partial(privacy_statement, universe), *tables]
 
 
 def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:
-    """What can be said of the charge before anything is read.
+    """Check everything about the charge that can be checked before anything is read.
 
     Raises:
         InputError: some universes name a dataset and others do not, or a test key would be charged.
@@ -148,32 +150,33 @@ def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None
     if insecure_key:
         raise InputError(
             f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
-            "no release and cannot be charged to a ledger: remove one of the two"
+            "not a release and cannot be charged to a ledger: remove one of the two"
         )
 
 
 def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> str:
-    """What is odd about a ledger that is named for a run which would not be charged to it; "" if nothing is.
+    """A warning about a ledger that is named for a run which would not be charged to it; "" if it would be.
 
     Args:
-        asked_for: it was named for this very run, and not for all.
+        universes: of the release.
+        asked_for: the ledger was named for this run, not for all runs.
 
     Raises:
-        InputError: it was, and the spec names no dataset.
+        InputError: it was named for this run, and the spec names no dataset.
     """
     if any(universe.dataset for universe in universes):
         return ""
-    found = "the spec names no dataset (privacy.dataset), so nothing is charged"
+    reason = "the spec names no dataset (privacy.dataset), so nothing is charged"
     if asked_for:
-        raise InputError(f"--ledger: {found}; name a dataset in the spec, or leave --ledger out")
-    return f"SPINEWISE_LEDGER is set, but {found}"
+        raise InputError(f"--ledger: {reason}; name a dataset in the spec, or leave --ledger out")
+    return f"SPINEWISE_LEDGER is set, but {reason}"
 
 
 def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Universe, ...]:
     """The universes with the records that `--data` names.
 
     Raises:
-        InputError: `data` is not there, or is a folder without the files that the spec names.
+        InputError: `data` does not exist, or is a folder without the files that the spec names.
     """
     if data is None:
         return tuple(universes)
@@ -194,21 +197,21 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
 
 
 def given_key(request: Request) -> MasterKey | None:
-    """The key that the operator hands in; None if the run is to have its own. InputError where it cannot be read."""
+    """The key that the operator supplies; None if the run is to have its own. InputError if it cannot be read."""
     if request.key is not None or request.key_file is None:
         return request.key
     return MasterKey.read(request.key_file)
 
 
 def master_key(checked: CheckedRequest, run: RunDirectory) -> MasterKey:
-    """The key of the run: the operator's, the spec's test key, or the run's own, drawn if there is none yet.
+    """The key of the run: the operator's, the spec's test key, or the run's own, which is drawn if there is none yet.
 
     Raises:
         InputError: a key cannot be read or written, or the run's own was destroyed.
     """
-    given = given_key(checked.request)
-    if given is not None:
-        return given
+    handed_in = given_key(checked.request)
+    if handed_in is not None:
+        return handed_in
     if run.key.exists():
         return MasterKey.read(run.key)
     if run.key_destroyed.exists():
@@ -220,9 +223,9 @@ def master_key(checked: CheckedRequest, run: RunDirectory) -> MasterKey:
 
 
 def key_identity(checked: CheckedRequest) -> str:
-    """What is public of where the key comes from; another key makes another run."""
-    given = given_key(checked.request)
-    if given is not None:
-        return given.commitment()
+    """What is public about the key's origin; a different key makes a different run."""
+    handed_in = given_key(checked.request)
+    if handed_in is not None:
+        return handed_in.commitment()
     text = checked.spec.privacy.key
     return "the run's own" if text is None else MasterKey.from_text(text).commitment()

@@ -1,4 +1,4 @@
-"""Rerun a release from its records and its key, compare every public file, and say where the first difference is."""
+"""Rerun a release from its records and its key, compare every public file, and report the first difference of each."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Rerun:
     Attributes:
         files: how many public files were compared, the manifest among them.
         differences: in the order in which a run writes the files; empty if all are the same to the last byte.
-        remarks: what a reader of the differences has to know, such as other versions.
+        remarks: what a reader of the differences has to know, such as different versions of the software.
     """
 
     files: int
@@ -50,7 +50,7 @@ class Rerun:
 
     @property
     def same(self) -> bool:
-        """Whether every file came out as it was."""
+        """Whether all public files are the same."""
         return not self.differences
 
 
@@ -62,19 +62,24 @@ def rerun_release(
     progress: Progress,
     perform: Perform = perform_here,
 ) -> Rerun:
-    """Compute all of public/ again in a folder closed to others, and compare it with the release.
+    """Recompute all of public/ in a folder that only its owner can enter, and compare it with the release.
 
-    It draws the noise that was drawn before and costs no budget: other records than the release's are refused before
-    anything is drawn. The folder holds true counts; it is in restricted/, where that can be written, and is removed.
+    This draws the noise that was drawn before, and costs no budget: records other than the release's are refused before
+    anything is drawn. The folder holds true counts; it is in restricted/ if that can be written, and is removed at the
+    end.
 
     Args:
+        run: the release.
         universes: with their records; see `universes_to_rerun`.
         key: the release's; see `flows.confidential.custody.key_of_release`.
+        workers: number of processes.
+        progress: receives how far the rerun is.
+        perform: performs one step.
 
     Raises:
         InputError: the records are not those that the release was made from.
-        RefusedError: the records cannot be read; why is in a file that only its owner can read.
-        SpinewiseError: the release cannot be computed again.
+        RefusedError: the records cannot be read; the reason is in a file that only its owner can read.
+        SpinewiseError: the release cannot be recomputed.
     """
     manifest = read_manifest(run.manifest)
     with _closed_folder(run) as folder, Workers(workers) as pool, threadpool_limits(1):
@@ -106,7 +111,7 @@ def _compute(
     progress.begin((*counting, *measuring, *public_steps(job)))
     perform_steps(job, counting, perform)
     _refuse_other_records(run, manifest, confidential.fingerprints)
-    # Not charged: noise that is drawn again is the noise that was charged for.
+    # Not charged: the noise that is drawn again is the noise that was charged for.
     perform_steps(job, measuring, perform)
     notes = perform_public_steps(job, perform)
     write_manifest(again, manifest_of(job, notes, key.commitment(), confidential.fingerprints))
@@ -114,16 +119,16 @@ def _compute(
 
 
 def _refuse_other_records(run: RunDirectory, manifest: Manifest, fingerprints: Mapping[str, str]) -> None:
-    """Raises InputError where noise would be drawn over other records, which nobody was charged for."""
+    """Raises InputError where noise would be drawn for other records, which was never charged."""
     changed = [
         name or manifest.release
         for name, fingerprint in fingerprints.items()
         if manifest.input_fingerprints.get(name) != fingerprint
     ]
     if changed:
-        found = f"the records are not those that {run.root} was made from: {', '.join(changed)}"
-        why = "nothing was drawn, since other records are a release of their own, with a charge of its own"
-        raise InputError("; ".join([found, why, *version_differences(manifest)]))
+        refusal = f"the records are not those that {run.root} was made from: {', '.join(changed)}"
+        reason = "nothing was drawn, since other records would make another release, with its own charge"
+        raise InputError("; ".join([refusal, reason, *version_differences(manifest)]))
 
 
 def _has_restricted(run: RunDirectory) -> bool:
@@ -132,7 +137,7 @@ def _has_restricted(run: RunDirectory) -> bool:
 
 @contextmanager
 def _closed_folder(run: RunDirectory) -> Iterator[Path]:
-    """A folder for true counts, removed in the end. Below restricted/ if possible: a kill leaves none elsewhere."""
+    """A folder for true counts, removed at the end; in restricted/ if possible, so a kill leaves none elsewhere."""
     if _has_restricted(run):
         with held(run):
             empty_staging(run)
@@ -145,15 +150,15 @@ def _closed_folder(run: RunDirectory) -> Iterator[Path]:
 
 @contextmanager
 def _keeping_refusal(run: RunDirectory) -> Iterator[None]:
-    """Why the records were refused outlives the folder, in restricted/ or in a folder that only its owner can enter."""
+    """Keep the reason of a refusal beyond the folder, in restricted/ or in a folder that only its owner can enter."""
     try:
         yield
     except RefusedError as error:
         if _has_restricted(run):
-            kept = run.refusal
-            write_bytes(kept, error.details.read_bytes(), run.staging, private=True)
+            details = run.refusal
+            write_bytes(details, error.details.read_bytes(), run.staging, private=True)
         else:
-            kept = Path(tempfile.mkdtemp(prefix="spinewise-refused-")) / error.details.name
-            shutil.copy(error.details, kept)
+            details = Path(tempfile.mkdtemp(prefix="spinewise-refused-")) / error.details.name
+            shutil.copy(error.details, details)
         stage = str(error).split(":")[0]
-        raise RefusedError(stage, kept, error.exit_status) from None
+        raise RefusedError(stage, details, error.exit_status) from None

@@ -1,4 +1,4 @@
-"""A whole run, from the request to the manifest; who performs its steps is a parameter."""
+"""A whole run, from the request to the manifest; what performs its steps is a parameter."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
 
-#: Modules that worker processes need, and that take a while to import.
+#: Modules that worker processes need and that are slow to import.
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulated_margins")
-#: Leaf cells from which a run is sure to have work for all its processes.
+#: Leaf cells from which on a run is sure to have work for all its processes.
 _LARGE = 200_000
 
 
 class ReleaseRun:
-    """A run that is under way: its stages, each a method, to be performed in the order in which they stand here.
+    """A run in progress: its stages, each a method, to be performed in the order in which they appear here.
 
-    A stage that an interrupted run has completed is passed over, step by step.
+    Steps that an interrupted run has completed are skipped.
 
     Attributes:
         publications: the stages of each universe after its measurements.
@@ -77,12 +77,12 @@ class ReleaseRun:
         write_json(self.job.run.input, inputs_to_keep(self.job.universes), self.job.run.staging, private=True)
 
     def charge(self) -> None:
-        """Take the budget from the ledger, before anything is drawn."""
+        """Charge the budget to the ledger, before anything is drawn."""
         self._perform_steps(self._confidential.charging())
 
     def measure(self) -> None:
         """Draw the noise and publish the measurements; from here on no step needs the records but `accuracy`."""
-        # From here on the directory changes; without a manifest nobody takes it for a whole release.
+        # From here on the directory changes; without a manifest it cannot be taken for a complete release.
         self.job.run.manifest.unlink(missing_ok=True)
         self._checkpoints = Checkpoints(self.job.run)
         self._perform_steps([*self._confidential.measuring(), *self._confidential.closing_charge()])
@@ -108,7 +108,7 @@ class ReleaseRun:
         self._perform_steps([self._accuracy])
 
     def finish(self) -> None:
-        """Write the manifest: the release is whole."""
+        """Write the manifest: the release is complete."""
         fingerprints = self._confidential.fingerprints
         write_manifest(self.job.run, manifest_of(self.job, self._notes, self._key.commitment(), fingerprints))
         Batches(self.job.run).forget()
@@ -118,10 +118,10 @@ class ReleaseRun:
 
 
 def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = perform_here) -> Path:
-    """Run a release, or resume one that was interrupted; the directory of the release.
+    """Run a release, or resume one that was interrupted; returns the directory of the release.
 
     Raises:
-        SpinewiseError: something is wrong; nothing that looks like a whole release is left then.
+        SpinewiseError: something is wrong; nothing is left that looks like a complete release.
     """
     with release_run(checked, progress, perform) as run:
         run.count()
@@ -146,21 +146,21 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         InputError: a public input is wrong, or the directory holds something else.
     """
     public = open_listed(checked.spec, checked.universes)
-    way = _way(checked, public.spine)
+    fit = _way(checked, public.spine)
     identity = public.identity() | {"the key": key_identity(checked)}
     with (
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
         RunLog.open(run) as log,
-        _workers(checked, way.cost.workers) as workers,
+        _workers(checked, fit.cost.workers) as workers,
     ):
         if public.spine.n_leaves * max(universe.schema.n_cells for universe in public.universes) > _LARGE:
             workers.prepare(*_USED_BY_WORKERS)
         run.refusal.unlink(missing_ok=True)
         public.keep_remarks(run)
-        log.write(f"memory: {way.words}")
+        log.write(f"memory: {fit.summary}")
         job = public.job(run, workers, Logged(progress, log), Batches(run))
-        job = replace(job, most_cells=way.most_cells, part_cells=way.part_cells)
+        job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         key = master_key(checked, run)
         yield ReleaseRun(
@@ -169,13 +169,13 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:
-    """How the run is done in the memory that there is; InputError where it would not fit."""
-    way = fitting(checked.spec, spine, checked.request.workers, memory_for_a_run(load_settings()))
+    """How the run is done in the available memory; InputError if it would not fit."""
+    fit = fitting(checked.spec, spine, checked.request.workers, memory_for_a_run(load_settings()))
     if checked.request.engine.scheduler is None:
-        check_memory(checked.spec, way)
-        return way
-    # The parts are worked on elsewhere, and are cut small for that.
-    return replace(way, cost=way.wanted)
+        check_memory(checked.spec, fit)
+        return fit
+    # The parts are worked on elsewhere, and are cut small for that purpose.
+    return replace(fit, cost=fit.requested)
 
 
 def _workers(checked: CheckedRequest, count: int) -> Workers:
@@ -192,10 +192,10 @@ def _workers(checked: CheckedRequest, count: int) -> Workers:
 def _refuse_other_files(job: Job) -> None:
     """Raises InputError where public/ holds a file that this run would not write."""
     expected = {job.run.manifest, *input_files(job), *output_files(job)}
-    others = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
-    if others:
-        names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(others)[:3])
+    unexpected = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
+    if unexpected:
+        names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(unexpected)[:3])
         raise InputError(
-            f"{job.run.root}: {len(others)} files under public/ are not of this run: {names}; remove them, or name "
-            "another directory"
+            f"{job.run.root}: {len(unexpected)} files under public/ do not belong to this run: {names}; remove them, "
+            "or name another directory"
         )

@@ -20,15 +20,16 @@ from flows.settings import Settings
 logger = logging.getLogger("spinewise.flows")
 
 
-class _TimeIsUp(BaseException):  # no Exception: no step takes it for a failure of its own
+class _TimeIsUp(BaseException):  # not an Exception, so that no step takes it for a failure of its own
     pass
 
 
 def run_here(checked: CheckedRequest, progress: Progress, settings: Settings) -> Path:
-    """Run a release, or resume one that was interrupted; the directory of the release.
+    """Run a release, or resume one that was interrupted; returns the directory of the release.
 
     Raises:
-        SpinewiseError: as `run_release`; TimedOutError: it took longer than the settings allow.
+        SpinewiseError: as `run_release`.
+        TimedOutError: it took longer than the settings allow.
     """
     limit = settings.timeout
     try:
@@ -41,12 +42,12 @@ def run_here(checked: CheckedRequest, progress: Progress, settings: Settings) ->
 
 
 def retrying(settings: Settings) -> Perform:
-    """Performs a step here, and again where that may help, as often and as late as the settings say."""
+    """A performer of steps in this process that retries where that may help, as often and late as the settings say."""
     delays = retry_delays(settings)
     ends = None if settings.timeout is None else time.monotonic() + settings.timeout
 
     def perform(step: Step) -> Notes | None:
-        if ends is not None and time.monotonic() > ends:  # where no signal can say so
+        if ends is not None and time.monotonic() > ends:  # where no signal can interrupt
             raise _TimeIsUp
         for delay in delays:
             try:
@@ -64,7 +65,7 @@ def retrying(settings: Settings) -> Perform:
 
 @contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Stop the block after so many seconds; only the main thread can be stopped within a step."""
+    """Stop the block after the given number of seconds; only the main thread can be stopped within a step."""
     if seconds is None or threading.current_thread() is not threading.main_thread():
         yield
         return

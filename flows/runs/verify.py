@@ -1,4 +1,4 @@
-"""Verify a release from what is public of it: compute public/ again from its measurements, and compare every byte."""
+"""Verify a release from its public files: recompute public/ from its measurements, and compare every byte."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from pipeline.storage.temporary import temporary_folder
 def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[str]:
     """What is wrong with a release, one sentence each; empty if nothing is.
 
-    First every file is compared with its hash in the manifest, then all of public/ but its inputs (spine, constraints,
-    invariants, measurements, selections) is computed again in a temporary folder and compared byte for byte. Nothing
-    under restricted/ is read.
+    First every file is compared with its hash in the manifest. Then all of public/ except its inputs (spine,
+    constraints, invariants, measurements, selections) is recomputed in a temporary folder and compared byte for byte.
+    Nothing under restricted/ is read.
     """
     if problems := check_public_files(run):
         return problems
@@ -40,13 +40,13 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[
         with _recomputed(run, manifest, workers, progress) as job:
             problems = _compare(job, manifest)
     except SpinewiseError as error:
-        problems = [f"public/ cannot be computed again: {error}"]
+        problems = [f"public/ cannot be recomputed: {error}"]
     return problems + version_differences(manifest) if problems else []
 
 
 @contextmanager
 def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: Progress) -> Iterator[Job]:
-    """A temporary run whose public/ has the inputs of `run` and everything else computed from them."""
+    """A temporary run whose public/ has the inputs of `run`, and everything else recomputed from them."""
     release = open_finished(run.root, check_hashes=False)
     with (
         temporary_folder("verify") as folder,
@@ -72,7 +72,7 @@ def _link(target: Path, source: Path) -> None:
 
 
 def _compare(job: Job, manifest: Manifest) -> list[str]:
-    """What differs between the release and what was computed again."""
+    """What differs between the release and what was recomputed."""
     problems = []
     inputs = {_name(job, path) for path in input_files(job)}
     computed = {_name(job, path): path for path in job.run.public.rglob("*") if path.is_file()}

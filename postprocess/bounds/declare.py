@@ -1,4 +1,4 @@
-"""Public facts as inequalities at every level of the spine: declared, then carried up and down."""
+"""Public facts as inequalities at every level of the spine: declared, then carried up and down the spine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_COLUMN = -1
 
 @dataclass(frozen=True, eq=False)
 class Invariant:
-    """Answers that are kept exactly: `values` `(n, size)` persons, one row a geounit of the level."""
+    """Answers that are kept exactly: `values` `(n, size)` persons, one row per geounit of the level."""
 
     level: str
     marginal: Marginal
@@ -32,10 +32,10 @@ class Invariant:
 
 @dataclass(frozen=True, eq=False)
 class FacilityBounds:
-    """`lower` to `upper` persons a facility.
+    """`lower` to `upper` persons per facility.
 
     Attributes:
-        name: what messages call it.
+        name: its name in messages.
         counts: `(n, size)` number of facilities; NO_COLUMN where an answer is not bounded.
     """
 
@@ -56,18 +56,21 @@ def declare(
     """The constraints as they are stated, each at its own level only; `propagate` carries them to the others.
 
     Args:
+        spine: the geounits.
         structural_zeros: `(n_cells,)` True where a cell is impossible everywhere.
+        invariants: answers that are kept exactly.
+        facilities: bounds on persons by the number of facilities.
 
     Raises:
         SpineError: a level is not in the spine.
         InputError: a number of facilities is negative, or so large that persons cannot be counted.
-        ValueError: an array has another shape than its level and query.
+        ValueError: an array does not have the shape of its level and query.
     """
     stated: list[list[GroupBounds]] = [[] for _ in spine.levels]
-    for one in invariants:
-        level = spine.index_of(one.level)
-        values = _shaped(spine, level, one.marginal, one.values, f"invariant {one.marginal.name!r}")
-        stated[level].append(GroupBounds(f"invariant {one.marginal.name}", one.marginal, values, values))
+    for invariant in invariants:
+        level = spine.index_of(invariant.level)
+        values = _shaped(spine, level, invariant.marginal, invariant.values, f"invariant {invariant.marginal.name!r}")
+        stated[level].append(GroupBounds(f"invariant {invariant.marginal.name}", invariant.marginal, values, values))
     for bound in facilities:
         level = spine.index_of(bound.level)
         counts = _shaped(spine, level, bound.marginal, bound.counts, f"bounds {bound.name!r}")
@@ -79,10 +82,10 @@ def declare(
     return Constraints(structural_zeros, tuple(tuple(level) for level in stated))
 
 
-def _shaped(spine: Spine, level: int, marginal: Marginal, values: IntArray, what: str) -> IntArray:
-    wanted = (len(spine.levels[level]), marginal.size)
-    if values.shape != wanted or values.dtype.kind not in "iu":
-        raise ValueError(f"{what}: whole numbers of shape {wanted} are needed, got {values.dtype} {values.shape}")
+def _shaped(spine: Spine, level: int, marginal: Marginal, values: IntArray, name: str) -> IntArray:
+    shape = (len(spine.levels[level]), marginal.size)
+    if values.shape != shape or values.dtype.kind not in "iu":
+        raise ValueError(f"{name}: whole numbers of shape {shape} are needed, got {values.dtype} {values.shape}")
     return values.astype(np.int64)
 
 
@@ -99,11 +102,11 @@ def _check_counts(spine: Spine, level: int, bound: FacilityBounds, counts: IntAr
 
 @dataclass(frozen=True, eq=False)
 class Propagation:
-    """Bounds of every level, and where they do not guarantee that the levels below can be solved.
+    """Bounds of every level, and the cases in which they do not guarantee that the levels below can be solved.
 
     Attributes:
         bounds: per level, top to bottom; each query once.
-        gaps: for each reason that the bounds of a level and those above it do not guarantee that, one sentence.
+        gaps: one sentence for each reason why the bounds of a level and those above it do not guarantee that.
     """
 
     bounds: tuple[tuple[GroupBounds, ...], ...]
@@ -113,9 +116,10 @@ class Propagation:
 def propagate(
     spine: Spine, bounds: Sequence[Sequence[GroupBounds]], structural_zeros: BoolArray | None = None
 ) -> tuple[tuple[GroupBounds, ...], ...]:
-    """Bounds at every level under which a level can be solved so that those below can be, too; see `propagation`.
+    """Bounds at every level that keep the levels below solvable; see `propagation`.
 
-    So an invariant of the leaves is one of every ancestor, and a group that is empty in a geounit is empty below it.
+    An invariant of the leaves thus becomes an invariant of every ancestor, and a group that is empty in a geounit is
+    empty below it.
     """
     return propagation(spine, bounds, structural_zeros).bounds
 
@@ -128,24 +132,24 @@ def propagation(
 ) -> Propagation:
     """Carry bounds up the spine, where they add up, and zeros down.
 
-    Bounds on one query (the same groups) at one level become one: the largest lower and the smallest upper bound. What
-    a geounit's own bounds imply for each other is added up too: where a total is exact, no group can take more of it
-    than the others leave. Bounds that those on another query imply in every geounit of a level are left out there.
+    Bounds on one query (the same groups) at one level are merged: the largest lower and the smallest upper bound. What
+    a geounit's own bounds imply for each other is added up too: where a total is exact, no group can have more of it
+    than the others leave. Bounds that are implied in every geounit of a level by those on another query are left out.
 
-    Guaranteed, for feasible bounds: at every level for which `gaps` says nothing, whole numbers that keep a geounit's
-    bounds are the sum of whole numbers that keep its children's, down to the leaves; and wherever real numbers keep
-    them, so do whole numbers next to these. So the top-down pass never meets a dead end. It holds
+    For feasible bounds this guarantees, at every level for which `gaps` has no sentence: whole numbers that keep a
+    geounit's bounds are the sum of whole numbers that keep its children's, down to the leaves; and wherever real
+    numbers keep them, so do whole numbers next to these. So the top-down pass never meets a dead end. This holds
 
     - where from some level down only one query is bounded (sums of boxes are boxes), and
     - where in each geounit the bounded queries are nested (each refines the one before), the finest has at most
       `subtree_bounds.MOST_GROUPS` answers, and the levels above these bound the finest or the total only. The
-      histograms that a subtree allows then form a generalised polymatroid: sums of such are again such, with bounds
-      that add up on every set of groups (Frank and Tardos 1988). The sets that the queries themselves do not imply are
-      added as bounds of their own, named "<finest query> (set)".
+      histograms that a subtree allows then form a generalised polymatroid; sums of these are generalised polymatroids
+      too, with bounds that add up on every set of groups (Frank and Tardos 1988). Bounds on sets that the queries
+      themselves do not imply are added, named "<finest query> (set)".
 
     Queries that cross each other below the top (sex and age, both bounded in the same blocks) have no such description;
-    their sums are still carried up, and `gaps` says so. It also names passes that cross a bounded query: their whole
-    numbers can be kept with the bounds, but perhaps not by whole numbers next to a given solution.
+    their sums are still carried up, and `gaps` reports them. It also reports passes that cross a bounded query: their
+    whole numbers can be kept with the bounds, but perhaps not by whole numbers next to a given solution.
 
     Args:
         spine: the geounits.
@@ -176,9 +180,11 @@ def propagation(
     _carry_zeros_down(spine, levels)
     carried = []
     for listed, sets in zip(levels, on_sets, strict=True):
-        kept = needed(listed, possible)
-        further = [one for one in sets if not any(implies(bound, one, possible) for bound in kept)]
-        carried.append(tuple(merged([*kept, *further])))
+        on_queries = needed(listed, possible)
+        on_further_sets = [
+            on_set for on_set in sets if not any(implies(bound, on_set, possible) for bound in on_queries)
+        ]
+        carried.append(tuple(merged([*on_queries, *on_further_sets])))
     return Propagation(tuple(carried), tuple(reversed(gaps)))
 
 
@@ -186,19 +192,19 @@ def _crossing_passes(
     spine: Spine, levels: Sequence[Sequence[GroupBounds]], passes: Sequence[Marginal], possible: BoolArray
 ) -> list[str]:
     """Passes and queries with bounds below the top that are more than zeros, neither of which refines the other."""
-    found = {}
+    crossing = {}
     for name, level in zip(spine.level_names[1:], levels[1:], strict=True):
         for bound in level:
             if not ((bound.lower > 0) | ((bound.upper > 0) & (bound.upper < UNBOUNDED))).any():
                 continue
-            for one in passes:
-                pair = (bound.marginal, one)
+            for fixed in passes:
+                pair = (bound.marginal, fixed)
                 if not refines_within(*pair, possible) and not refines_within(*pair[::-1], possible):
-                    found[one.name, bound.marginal.name] = name
+                    crossing[fixed.name, bound.marginal.name] = name
     return [
-        f'at level {level}, the pass "{one}" crosses the bounded query "{query}": there may be no whole numbers next '
+        f'at level {level}, the pass "{fixed}" crosses the bounded query "{query}": there may be no whole numbers next '
         "to a solution; the run would stop there"
-        for (one, query), level in found.items()
+        for (fixed, query), level in crossing.items()
     ]
 
 
@@ -217,5 +223,5 @@ def _carry_zeros_down(spine: Spine, levels: list[list[GroupBounds]]) -> None:
                 levels[level] = merged([*levels[level], inherited])
 
 
-def _same_query(one: Marginal, other: Marginal) -> bool:
-    return all(np.array_equal(a, b) for a, b in zip(one.groups, other.groups, strict=True))
+def _same_query(first: Marginal, second: Marginal) -> bool:
+    return all(np.array_equal(a, b) for a, b in zip(first.groups, second.groups, strict=True))

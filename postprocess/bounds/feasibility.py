@@ -1,4 +1,4 @@
-"""Whether any release can keep the constraints: asked before the budget is spent, explained where the answer is no."""
+"""Whether any release can keep the constraints: checked before the budget is spent, explained if none can."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from postprocess.problem import Constraints, GroupBounds
 
 logger = logging.getLogger(__name__)
 
-#: Unknowns of the linear programme above which it is not tried.
+#: Unknowns of the linear programme above which it is not attempted.
 MOST_UNKNOWNS = 5_000_000
 #: Geounits that a message explains, and codes that it names in one place.
 _EXPLAINED, _NAMED = 3, 3
-#: Bounds in a proof: up to how many it is made as short as it can be, and how many are few.
+#: Bounds in a proof: up to how many it is shortened as far as possible, and how many count as few.
 _MOST_SHORTENED, _FEW = 40, 5
-#: Unknowns of a geounit's programme from which on it is explained alone, and its proof is told as the solver gave it.
+#: Unknowns of a geounit's programme above which it is explained alone, with the proof as the solver gave it.
 _LARGE = 20_000
-#: Seconds for the search of whole numbers, where the linear programme's solution has fractions.
+#: Seconds for the search for whole numbers, where the linear programme's solution has fractions.
 _SECONDS = 10.0
 
 
@@ -39,35 +39,36 @@ def check_feasible(
 ) -> None:
     """Refuse constraints that no whole-number histograms keep.
 
-    First the bounds are added up the spine as long as only one query is bounded; what is left is one linear programme
-    over the upper levels, and where its solution has fractions, an integer programme. Where that one finds no answer
-    in time (only queries that cross each other can bring it there), a warning is logged.
+    First the bounds are added up the spine as long as only one query is bounded. What is left is one linear programme
+    over the upper levels and, where its solution has fractions, an integer programme. If that finds no answer in time,
+    which can happen only with queries that cross each other, a warning is logged.
 
     Args:
+        spine: the geounits.
         shape: number of values of each attribute.
         constraints: as declared (see `constraints.declare`), so that messages name what was stated; propagated ones
             give the same answer.
         labels: name of a query -> labels of its answers, for the message.
 
     Raises:
-        InfeasibleError: the lowest geounits at which the constraints contradict each other, with the bounds that do,
-            and by how many persons these would have to give way.
+        InfeasibleError: no histograms keep the constraints. The message names the lowest geounits at which they
+            contradict each other, the bounds that do, and by how many persons these would have to be relaxed.
     """
     possible = ~constraints.structural_zeros
     if possible.shape != (int(np.prod(shape)),):
         raise ValueError(f"structural_zeros must have {int(np.prod(shape))} cells, got {possible.shape}")
-    stated, found = _folded(spine, constraints, possible)
-    if found:
-        raise InfeasibleError(_message(spine, stated, possible, len(stated) - 1, found, labels or {}, complete=True))
-    if len(stated) == 1 and (len(merged(one.bounds for one in stated[0])) <= 1 or not possible.any()):
+    stated, failing = _folded(spine, constraints, possible)
+    if failing:
+        raise InfeasibleError(_message(spine, stated, possible, len(stated) - 1, failing, labels or {}, complete=True))
+    if len(stated) == 1 and (len(merged(statement.bounds for statement in stated[0])) <= 1 or not possible.any()):
         return
-    whole = section(spine, stated, possible, 0, slice(0, len(spine.levels[0])))
-    if whole.n_unknowns > MOST_UNKNOWNS:
-        logger.warning("the constraints are too many to be checked as a whole before the run")
+    everything = section(spine, stated, possible, 0, slice(0, len(spine.levels[0])))
+    if everything.n_unknowns > MOST_UNKNOWNS:
+        logger.warning("there are too many constraints to be checked as a whole before the run")
         return
-    verdict = decide(whole)
+    verdict = decide(everything)
     if verdict.feasible and verdict.whole is None:
-        verdict = decide(whole, whole=True, seconds=_SECONDS)
+        verdict = decide(everything, whole=True, seconds=_SECONDS)
         if verdict.feasible is False:
             raise InfeasibleError(_no_whole_numbers(spine, stated, possible))
     if verdict.feasible is None:
@@ -87,19 +88,19 @@ def _folded(spine: Spine, constraints: Constraints, possible: BoolArray) -> tupl
     names: list[str] = []
     while True:
         own = [Statement(bound) for bound in constraints.bounds[level] if not trivial(bound) or (bound.upper < 0).any()]
-        here = [*own, *below]
-        together = merged(one.bounds for one in here)
+        statements = [*own, *below]
+        together = merged(statement.bounds for statement in statements)
         if own:
             names.insert(0, spine.level_names[level])
         wrong = np.zeros(len(spine.levels[level]), dtype=bool)
-        for one in together:
-            wrong |= (one.lower > one.upper).any(axis=1) | (one.upper < 0).any(axis=1)
-            wrong |= (one.lower[:, _impossible(one, possible)] > 0).any(axis=1)
+        for bound in together:
+            wrong |= (bound.lower > bound.upper).any(axis=1) | (bound.upper < 0).any(axis=1)
+            wrong |= (bound.lower[:, _impossible(bound, possible)] > 0).any(axis=1)
         if wrong.any() or (len(together) > 1 and possible.any()) or level == 0:
             stated = [[Statement(b) for b in upper if not trivial(b)] for upper in constraints.bounds[:level]]
-            return [*stated, here], np.flatnonzero(wrong).tolist()
+            return [*stated, statements], np.flatnonzero(wrong).tolist()
         starts = spine.child_offsets(level - 1)[:-1]
-        below = [Statement(_summed(one, starts), " and ".join(names)) for one in together]
+        below = [Statement(_summed(bound, starts), " and ".join(names)) for bound in together]
         level -= 1
 
 
@@ -121,13 +122,13 @@ def _lowest(
     """The lowest level at which a geounit cannot keep the constraints on it and below, and the first such geounits."""
     for level in range(len(stated) - 1, -1, -1):
         everyone = slice(0, len(spine.levels[level]))
-        found = []
+        failing = []
         for root in _failing(spine, stated, possible, level, everyone, whole):
-            found.append(root)
-            if len(found) > _EXPLAINED:
+            failing.append(root)
+            if len(failing) > _EXPLAINED:
                 break
-        if found:
-            return level, found
+        if failing:
+            return level, failing
     return 0, [0]
 
 
@@ -158,9 +159,9 @@ def _message(
 ) -> str:
     lines = ["the constraints contradict each other:"]
     for root in roots[:_EXPLAINED]:
-        here = slice(root, root + 1)
-        part = section(spine, stated, possible, level, here)
-        unlimited = section(spine, stated, np.ones_like(possible), level, here)
+        rows = slice(root, root + 1)
+        part = section(spine, stated, possible, level, rows)
+        unlimited = section(spine, stated, np.ones_like(possible), level, rows)
         lines.append(f"{_name(spine, level, root)}, {_explained(spine, part, unlimited, labels)}")
         if part.n_unknowns > _LARGE:
             break
@@ -180,40 +181,40 @@ def _explained(spine: Spine, part: Section, unlimited: Section, labels: Mapping[
 
     `unlimited` is the same section without structural zeros.
     """
-    found = _shortened(part, shortfall(part))
-    persons = max(1, int(np.ceil(found.persons - 1e-3)))
+    proof = _shortened(part, shortfall(part))
+    persons = max(1, int(np.ceil(proof.persons - 1e-3)))
     texts: list[str] = []
-    for key in sorted(found.rows, key=lambda row: (row.level, row.statement, row.answer, not row.at_least)):
-        texts.append(_said(spine, part, key, found, labels))
+    for key in sorted(proof.rows, key=lambda row: (row.level, row.statement, row.answer, not row.at_least)):
+        texts.append(_bound_text(spine, part, key, proof, labels))
     texts = list(dict.fromkeys(text for text in texts if text))
-    if not part.possible.all() and shortfall(unlimited, found.rows).persons < found.persons - 1e-3:
+    if not part.possible.all() and shortfall(unlimited, proof.rows).persons < proof.persons - 1e-3:
         texts.append("structural zeros: combinations that this needs are impossible")
     return f"by {persons:,} person{'s' if persons > 1 else ''}: " + "; ".join(texts)
 
 
-def _shortened(part: Section, found: Shortfall) -> Shortfall:
-    """A proof from which no bound can be left out: for as many persons, or where that takes many bounds, for some."""
-    if len(found.rows) > _MOST_SHORTENED or part.n_unknowns > _LARGE:
-        return found
-    for least in (found.persons - 1e-3, 1e-3):
-        for key in sorted(found.rows, reverse=True):
-            fewer = shortfall(part, [other for other in found.rows if other != key])
+def _shortened(part: Section, proof: Shortfall) -> Shortfall:
+    """A proof from which no bound can be left out: for as many persons or, if that takes many bounds, for fewer."""
+    if len(proof.rows) > _MOST_SHORTENED or part.n_unknowns > _LARGE:
+        return proof
+    for least in (proof.persons - 1e-3, 1e-3):
+        for key in sorted(proof.rows, reverse=True):
+            fewer = shortfall(part, [row for row in proof.rows if row != key])
             if fewer.persons > least:
-                found = fewer
-        if len(found.rows) <= _FEW:
+                proof = fewer
+        if len(proof.rows) <= _FEW:
             break
-    return found
+    return proof
 
 
-def _said(spine: Spine, part: Section, key: RowKey, found: Shortfall, labels: Mapping[str, Sequence[str]]) -> str:
-    """One bound in words: what it says, by which name, and where if that is not the root itself."""
+def _bound_text(spine: Spine, part: Section, key: RowKey, proof: Shortfall, labels: Mapping[str, Sequence[str]]) -> str:
+    """One bound as text: what it requires, its name, and its geounits if they are not the root itself."""
     statement = part.statements[key.level][key.statement]
     bounds = statement.bounds
-    geounits = found.rows[key]
+    geounits = proof.rows[key]
     low = int(np.maximum(bounds.lower[geounits, key.answer], 0).sum())
     high = int(bounds.upper[geounits, key.answer].sum())
-    other = replace(key, at_least=not key.at_least)
-    if low == high and other in found.rows and not key.at_least:
+    opposite = replace(key, at_least=not key.at_least)
+    if low == high and opposite in proof.rows and not key.at_least:
         return ""
     amount = low if key.at_least else high
     relation = "" if not high else "exactly " if low == high else "at least " if key.at_least else "at most "
@@ -243,7 +244,7 @@ def _answer(bounds: GroupBounds, answer: int, labels: Mapping[str, Sequence[str]
 
 def _no_whole_numbers(spine: Spine, stated: Sequence[Sequence[Statement]], possible: BoolArray) -> str:
     level, roots = _lowest(spine, stated, possible, whole=True)
-    names = list(dict.fromkeys(one.bounds.name for upper in stated[level:] for one in upper))
+    names = list(dict.fromkeys(statement.bounds.name for upper in stated[level:] for statement in upper))
     return (
         f"the constraints contradict each other:\n  {_name(spine, level, roots[0])}: fractions of persons would keep "
         f"them all ({', '.join(names)}), but no whole numbers do"

@@ -1,7 +1,7 @@
 """Constraints over a part of the spine as one linear programme: whether any histograms keep them.
 
-The unknowns are persons in each geounit and *atom*: the cells that the bounds from that level down do not tell apart.
-A geounit's atoms are the sums of its children's; a bound is a row, or the range of an unknown where it is on one atom.
+The unknowns are persons in each geounit and *atom*: cells that the bounds from that level down do not distinguish.
+A geounit's atoms are the sums of its children's; a bound is a row, or the range of an unknown if it is on one atom.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.marginal import join
 from postprocess.problem import GroupBounds
 
-#: A violation below this is the solver's, in persons.
+#: A smaller violation, in persons, is the solver's error.
 TOLERANCE = 1e-6
 #: HiGHS' answer that a programme has no solution.
 _INFEASIBLE = 2
@@ -26,7 +26,7 @@ _INFEASIBLE = 2
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """Bounds as somebody stated them: on the geounits of a level, or summed from those of the levels `below`."""
+    """Bounds as they were declared: on the geounits of a level, or summed from those of the levels `below`."""
 
     bounds: GroupBounds
     below: str = ""
@@ -34,11 +34,11 @@ class Statement:
 
 @dataclass(frozen=True, eq=False)
 class Section:
-    """Some geounits of a level, the roots, with all below them down to another level.
+    """Some geounits of a level, the roots, with everything below them down to another level.
 
     Attributes:
         first: the roots' level; rows: which geounits of each level from there on.
-        parents: per level, position in the level above among those of the section.
+        parents: per level, the parent's position among the section's geounits of the level above.
         atoms: per level, number of each possible cell's atom.
         statements: per level, with the rows of these geounits only.
     """
@@ -57,7 +57,7 @@ class Section:
 
     @property
     def n_unknowns(self) -> int:
-        """Unknown numbers of all levels together."""
+        """Geounits times atoms, summed over the levels."""
         return sum(int(np.prod(self.size(level))) for level in range(len(self.rows)))
 
     def group(self, level: int, statement: Statement) -> IntArray:
@@ -83,15 +83,15 @@ def section(
     """The roots `roots` of level `first` with all below them, down to the last level of `stated`."""
     rows, parents, atoms, statements = [roots], [np.zeros(roots.stop - roots.start, dtype=np.int64)], [], []
     for level in range(first, len(stated)):
-        here = rows[-1]
+        own_rows = rows[-1]
         lower_levels = [statement.bounds.marginal for below in stated[level:] for statement in below]
         _, numbers = np.unique(join(lower_levels).cell_answer[possible], return_inverse=True)
         atoms.append(numbers.ravel().astype(np.int64))
-        statements.append(tuple(_sliced(statement, here) for statement in stated[level]))
+        statements.append(tuple(_sliced(statement, own_rows) for statement in stated[level]))
         if level + 1 < len(stated):
             offsets = spine.child_offsets(level)
-            rows.append(slice(int(offsets[here.start]), int(offsets[here.stop])))
-            parents.append(spine.levels[level + 1].parents[rows[-1]] - here.start)
+            rows.append(slice(int(offsets[own_rows.start]), int(offsets[own_rows.stop])))
+            parents.append(spine.levels[level + 1].parents[rows[-1]] - own_rows.start)
     return Section(first, tuple(rows), tuple(parents), tuple(atoms), tuple(statements), possible)
 
 
@@ -101,14 +101,14 @@ def _sliced(statement: Statement, rows: slice) -> Statement:
 
 
 def limits(statement: Statement) -> tuple[FloatArray, FloatArray]:
-    """Lower and upper bounds as real numbers, infinite where there is none."""
+    """Lower and upper bounds as real numbers; upper ones are infinite where there is none."""
     upper = statement.bounds.upper.astype(np.float64)
     return np.maximum(statement.bounds.lower, 0).astype(np.float64), np.where(upper >= UNBOUNDED, np.inf, upper)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether histograms keep the constraints, and whether whole numbers were found; None where that is not known."""
+    """Whether histograms keep the constraints, and whether whole numbers were found; None where this is unknown."""
 
     feasible: bool | None
     whole: bool | None
@@ -124,9 +124,10 @@ class Rows:
         self.n_rows = 0
 
     def add(self, rows: IntArray, columns: IntArray, value: float, low: FloatArray, high: FloatArray) -> int:
-        """New rows with the ranges `low` to `high`, of which those in `rows` (from 0) have `value` in `columns`.
+        """Add rows with the ranges `low` to `high`, of which those in `rows` (from 0) have `value` in `columns`.
 
-        Returns the number of the first of them.
+        Returns:
+            The number of the first of them.
         """
         first = self.n_rows
         self.n_rows += len(low)
@@ -136,11 +137,11 @@ class Rows:
         return first
 
     def more(self, rows: IntArray, columns: IntArray, value: float) -> None:
-        """Further entries of rows that are there, by their numbers."""
+        """Add entries to rows that exist, by their numbers."""
         self.entries.append((rows, columns, np.full(len(rows), value)))
 
     def matrix(self, n_columns: int) -> sp.csr_array:
-        """The entries so far as a matrix, `(n_rows, n_columns)`."""
+        """The matrix of all entries, `(n_rows, n_columns)`."""
         parts = self.entries or [(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))]
         rows, columns, values = (np.concatenate([part[i] for part in parts]) for i in range(3))
         return sp.csr_array((values, (rows, columns)), shape=(self.n_rows, n_columns))
@@ -184,7 +185,7 @@ def _ranges(
 ) -> tuple[FloatArray, FloatArray, list[tuple[Statement, IntArray, BoolArray]]] | None:
     """Ranges of a level's unknowns, `(n, n_atoms)` each, and the statements that need rows; None if one cannot be kept.
 
-    With each of these: the answer that each atom falls in, and where it says something, `(n, size)`.
+    With each of these statements: the answer that each atom falls in, and where it is a restriction, `(n, size)`.
     """
     n, n_atoms = part.size(level)
     low, high = np.zeros((n, n_atoms)), np.full((n, n_atoms), np.inf)
@@ -215,7 +216,7 @@ def _ranges(
 
 
 def balance(part: Section, level: int, above: IntArray, columns: IntArray, rows: Rows) -> None:
-    """Rows that say: each geounit of the level above is the sum of its children, atom by atom of this level."""
+    """Add rows by which each geounit of the level above is the sum of its children, atom by atom of this level."""
     n_atoms = columns.shape[1]
     there, atom = np.nonzero(above >= 0)
     sums = there * n_atoms + part.coarser(level - 1)[atom]

@@ -2,9 +2,9 @@
 
 For each of n geounits, `lower[:, S] <= x(S) <= upper[:, S]` for every set S of g groups, a set being the bits of its
 number. Where the bounds are tight and paramodular, the whole numbers x that keep them form a generalised polymatroid
-(Frank and Tardos 1988, "Generalized polymatroids and submodular flows"). Used from there: a sum of such sets is the one
-of the added bounds (also in whole numbers), bounding the sum over all groups, or one group, gives such a set again, and
-two such sets meet in whole numbers wherever they meet.
+(Frank and Tardos 1988, "Generalized polymatroids and submodular flows"). Three of its properties are used: the sum of
+two is the one with the added bounds (also in whole numbers); bounding the sum over all groups, or one group, gives
+another; and two of them that intersect have whole numbers in common.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, IntArray
 
-#: An upper bound that is none; four of them still fit in int64.
+#: Stands for no upper bound; four of them still fit in int64.
 UNBOUNDED = 1 << 52
 
 
 def bounded_sum(upper: IntArray, starts: IntArray) -> IntArray:
-    """Sums of upper bounds over runs of rows that begin at `starts`; without a bound where any has none."""
-    # First as real numbers: sums that whole numbers of 64 bits cannot hold are no bounds either.
+    """Sums of upper bounds over runs of rows that begin at `starts`; unbounded where any row is."""
+    # First as real numbers: sums that do not fit in 64-bit integers are not bounds either.
     unbounded = np.add.reduceat(upper.astype(np.float64), starts, axis=0) >= UNBOUNDED
     return np.where(unbounded, UNBOUNDED, np.add.reduceat(upper, starts, axis=0))
 
 
-def _added(upper: IntArray, other: IntArray) -> IntArray:
-    """The sum of two arrays of upper bounds, of which either may be none."""
-    return np.where((upper >= UNBOUNDED) | (other >= UNBOUNDED), UNBOUNDED, upper + other)
+def _added(upper: IntArray, more: IntArray) -> IntArray:
+    """The sum of two arrays of upper bounds, either of which may be `UNBOUNDED`."""
+    return np.where((upper >= UNBOUNDED) | (more >= UNBOUNDED), UNBOUNDED, upper + more)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class SetBounds:
 
     @classmethod
     def of_groups(cls, lower: IntArray, upper: IntArray) -> SetBounds:
-        """Groups that are bounded one by one, `(n, g)`."""
+        """The bounds on sets that follow from those on single groups, `(n, g)`."""
         n, g = lower.shape
         low, high = np.zeros((n, 1 << g), dtype=np.int64), np.zeros((n, 1 << g), dtype=np.int64)
         for group in range(g):
@@ -92,29 +92,33 @@ class SetBounds:
         every = self.lower.shape[1] - 1
         groups = every.bit_length()
         known = set(stated)
-        found = []
-        for one in sorted(set(range(1, every + 1)) - known, key=lambda s: (s.bit_count(), not s & 1)):
-            low, high = self.lower[:, one], self.upper[:, one]
+        needed = []
+        for subset in sorted(set(range(1, every + 1)) - known, key=lambda s: (s.bit_count(), not s & 1)):
+            low, high = self.lower[:, subset], self.upper[:, subset]
             implied_low, implied_high = np.zeros_like(low), np.full_like(high, UNBOUNDED)
-            first = one & -one
-            part = (one - 1) & one
+            first = subset & -subset
+            part = (subset - 1) & subset
             while part:
                 if part & first:
-                    implied_low = np.maximum(implied_low, self.lower[:, part] + self.lower[:, one ^ part])
-                    implied_high = np.minimum(implied_high, _added(self.upper[:, part], self.upper[:, one ^ part]))
-                part = (part - 1) & one
+                    implied_low = np.maximum(implied_low, self.lower[:, part] + self.lower[:, subset ^ part])
+                    implied_high = np.minimum(implied_high, _added(self.upper[:, part], self.upper[:, subset ^ part]))
+                part = (part - 1) & subset
             if every in stated:
                 # Of the others, what is known so far: their own bounds, or else those of the single groups.
-                other = every ^ one
-                parts = [other] if other in known else [1 << group for group in range(groups) if other >> group & 1]
+                complement = every ^ subset
+                parts = (
+                    [complement]
+                    if complement in known
+                    else [1 << group for group in range(groups) if complement >> group & 1]
+                )
                 others_low = self.lower[:, parts].sum(axis=1)
                 others_high = bounded_sum(self.upper[:, parts].T, np.zeros(1, dtype=np.int64))[0]
-                whole = self.upper[:, every]
-                left = np.where(whole >= UNBOUNDED, UNBOUNDED, whole - others_low)
+                upper_of_all = self.upper[:, every]
+                left = np.where(upper_of_all >= UNBOUNDED, UNBOUNDED, upper_of_all - others_low)
                 implied_low = np.maximum(implied_low, self.lower[:, every] - others_high)
                 implied_high = np.minimum(implied_high, left)
-            known.add(one)
+            known.add(subset)
             need_low, need_high = low > implied_low, high < implied_high
             if need_low.any() or need_high.any():
-                found.append((one, need_low, need_high))
-        return found
+                needed.append((subset, need_low, need_high))
+        return needed

@@ -13,7 +13,7 @@ from postprocess.bounds.programme import TOLERANCE, Rows, Section, balance, limi
 
 @dataclass(frozen=True, order=True)
 class RowKey:
-    """One answer of a statement at a level of a section, in all its geounits; `at_least` or at most."""
+    """One answer of a statement at a level of a section, in all its geounits: its lower (`at_least`) or upper bound."""
 
     level: int
     statement: int
@@ -23,7 +23,7 @@ class RowKey:
 
 @dataclass(frozen=True, eq=False)
 class Shortfall:
-    """By how many persons the bounds have to give way at least, and which geounits' bounds make it so.
+    """The least number of persons by which the bounds have to be relaxed, and the geounits whose bounds require it.
 
     Attributes:
         persons: the smallest sum of violations.
@@ -81,6 +81,8 @@ def shortfall(part: Section, among: Collection[RowKey] | None = None) -> Shortfa
     if result.status != 0:
         return Shortfall(0.0, {})
     proof = np.abs(result.ineqlin.marginals) > TOLERANCE
-    which, geounits = np.concatenate(key_of), np.concatenate(geounit_of)
-    rows = {key: geounits[proof & (which == number)] for number, key in enumerate(keys)}
-    return Shortfall(float(result.fun), {key: found for key, found in rows.items() if len(found)})
+    keys_of_rows, geounits = np.concatenate(key_of), np.concatenate(geounit_of)
+    rows = {key: geounits[proof & (keys_of_rows == number)] for number, key in enumerate(keys)}
+    return Shortfall(
+        float(result.fun), {key: geounits_of_key for key, geounits_of_key in rows.items() if len(geounits_of_key)}
+    )

@@ -14,7 +14,7 @@ from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds, bounded_sum
 from postprocess.marginal import Marginal
 from postprocess.problem import GroupBounds
 
-#: Groups of the finest query up to which the bounds of all their sets are worked out: 2^10 of them.
+#: Groups of the finest query up to which the bounds of all their sets are computed: 2^10 sets.
 MOST_GROUPS = 10
 #: Numbers in the arrays that are held at once.
 _CHUNK = 1 << 22
@@ -27,9 +27,9 @@ class Fact:
     Attributes:
         bounds: on the parents, of the queries that were bounded below.
         on_sets: on the parents, of further sets of groups, where `bounds` do not imply them.
-        finest: the query whose answers `sets` has bounds on the sets of; None where `bounds` say all.
+        finest: the query on whose sets of answers `sets` has bounds; None where `bounds` are complete.
         sets: of the parents; None as above.
-        gap: why the bounds may not say all; empty where they do.
+        gap: why the bounds may be incomplete; empty where they are complete.
     """
 
     bounds: tuple[GroupBounds, ...]
@@ -40,7 +40,7 @@ class Fact:
 
 
 def trivial(bound: GroupBounds) -> bool:
-    """Whether the bound says nothing."""
+    """Whether the bound restricts nothing."""
     return not (bound.lower > 0).any() and not (bound.upper < UNBOUNDED).any()
 
 
@@ -50,18 +50,18 @@ def _key(marginal: Marginal) -> tuple[bytes, ...]:
 
 def merged(bounds: Iterable[GroupBounds]) -> list[GroupBounds]:
     """Each query once: the largest lower and the smallest upper bound."""
-    found: dict[tuple[bytes, ...], GroupBounds] = {}
+    by_query: dict[tuple[bytes, ...], GroupBounds] = {}
     for bound in bounds:
-        before = found.setdefault(_key(bound.marginal), bound)
+        before = by_query.setdefault(_key(bound.marginal), bound)
         if before is not bound:
             name = " & ".join(dict.fromkeys([*before.name.split(" & "), *bound.name.split(" & ")]))
             lower, upper = np.maximum(before.lower, bound.lower), np.minimum(before.upper, bound.upper)
-            found[_key(bound.marginal)] = GroupBounds(name, before.marginal, lower, upper)
-    return list(found.values())
+            by_query[_key(bound.marginal)] = GroupBounds(name, before.marginal, lower, upper)
+    return list(by_query.values())
 
 
 def refines_within(fine: Marginal, coarse: Marginal, possible: BoolArray) -> bool:
-    """Whether each answer of `fine` lies within one of `coarse`, as far as cells are possible."""
+    """Whether each answer of `fine` lies within one of `coarse`, considering possible cells only."""
     pairs = np.unique(np.stack([fine.cell_answer[possible], coarse.cell_answer[possible]]), axis=1)
     return pairs.shape[1] == len(np.unique(pairs[0]))
 
@@ -75,7 +75,7 @@ def nested(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBoun
 
 
 def _parts(fine: Marginal, coarse: Marginal, possible: BoolArray) -> list[IntArray]:
-    """The answers of `fine` in each answer of `coarse`, as far as cells are possible."""
+    """The answers of `fine` in each answer of `coarse`, considering possible cells only."""
     pairs = np.unique(np.stack([coarse.cell_answer[possible], fine.cell_answer[possible]]), axis=1)
     return [pairs[1, pairs[0] == answer] for answer in range(coarse.size)]
 
@@ -86,34 +86,34 @@ def _sum_of_upper(upper: IntArray) -> IntArray:
 
 
 def needed(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds]:
-    """Without bounds that those on another, nested query imply in every geounit."""
-    kept = [bound for bound in bounds if not trivial(bound)]
-    for bound in sorted(kept, key=lambda b: b.marginal.size):
-        others = [other for other in kept if other is not bound]
-        if any(implies(other, bound, possible) for other in others):
-            kept = others
-    return kept
+    """The bounds without those that another one, on a nested query, implies in every geounit."""
+    remaining = [bound for bound in bounds if not trivial(bound)]
+    for bound in sorted(remaining, key=lambda b: b.marginal.size):
+        rest = [b for b in remaining if b is not bound]
+        if any(implies(b, bound, possible) for b in rest):
+            remaining = rest
+    return remaining
 
 
-def implies(one: GroupBounds, other: GroupBounds, possible: BoolArray) -> bool:
-    """Whether bounds on a query give those on a nested one, in every geounit."""
-    if refines_within(one.marginal, other.marginal, possible):
-        for answer, part in enumerate(_parts(one.marginal, other.marginal, possible)):
-            too_low = one.lower[:, part].sum(axis=1) < other.lower[:, answer]
-            too_high = _sum_of_upper(one.upper[:, part]) > other.upper[:, answer]
+def implies(given: GroupBounds, implied: GroupBounds, possible: BoolArray) -> bool:
+    """Whether the bounds `given` imply those on a nested query, in every geounit."""
+    if refines_within(given.marginal, implied.marginal, possible):
+        for answer, part in enumerate(_parts(given.marginal, implied.marginal, possible)):
+            too_low = given.lower[:, part].sum(axis=1) < implied.lower[:, answer]
+            too_high = _sum_of_upper(given.upper[:, part]) > implied.upper[:, answer]
             if too_low.any() or too_high.any():
                 return False
         return True
-    if refines_within(other.marginal, one.marginal, possible) and not (other.lower > 0).any():
-        parts = _parts(other.marginal, one.marginal, possible)
+    if refines_within(implied.marginal, given.marginal, possible) and not (implied.lower > 0).any():
+        parts = _parts(implied.marginal, given.marginal, possible)
         return all(
-            (other.upper[:, part] >= one.upper[:, [answer]]).all() for answer, part in enumerate(parts) if part.size
+            (implied.upper[:, part] >= given.upper[:, [answer]]).all() for answer, part in enumerate(parts) if part.size
         )
     return False
 
 
 def facts_above(spine: Spine, level: int, own: Sequence[GroupBounds], below: Fact | None, possible: BoolArray) -> Fact:
-    """What the geounits of a level allow their parents, from their own bounds and what their children allow them."""
+    """What the geounits of a level allow their parents, from their own bounds and those that their children imply."""
     starts = spine.child_offsets(level - 1)[:-1]
     listed = [bound for bound in merged([*own, *(below.bounds if below else ())]) if not trivial(bound)]
     if below is not None and below.gap:
@@ -141,7 +141,7 @@ def _sets_of_chain(chain: Sequence[GroupBounds], starts: IntArray, possible: Boo
     exists[finest.marginal.cell_answer[possible]] = True
     ends = np.append(starts[1:], len(finest.lower))
     step = max(1, _CHUNK >> finest.marginal.size)
-    found: list[SetBounds] = []
+    parts: list[SetBounds] = []
     first = 0
     while first < len(starts):
         last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
@@ -151,9 +151,9 @@ def _sets_of_chain(chain: Sequence[GroupBounds], starts: IntArray, possible: Boo
             for answer, part in enumerate(_parts(finest.marginal, bound.marginal, possible)):
                 block = int(np.bitwise_or.reduce(1 << part)) if part.size else 0
                 sets = sets.with_block(block, bound.lower[rows, answer], bound.upper[rows, answer])
-        found.append(sets.added_up(starts[first:last] - starts[first]))
+        parts.append(sets.added_up(starts[first:last] - starts[first]))
         first = last
-    return SetBounds(np.concatenate([s.lower for s in found]), np.concatenate([s.upper for s in found]))
+    return SetBounds(np.concatenate([s.lower for s in parts]), np.concatenate([s.upper for s in parts]))
 
 
 def _above_sets(
@@ -199,17 +199,17 @@ def _stated(
     bounds = []
     in_chain = {_key(bound.marginal) for bound in chain} | {_key(finest)}
     for bound in listed:
-        one = _summed(bound, starts)
+        summed = _summed(bound, starts)
         if _key(bound.marginal) in in_chain:
-            lower, upper = one.lower.copy(), one.upper.copy()
+            lower, upper = summed.lower.copy(), summed.upper.copy()
             for answer, part in enumerate(_parts(finest, bound.marginal, possible)):
                 if part.size:
                     number = int(np.bitwise_or.reduce(1 << part))
                     stated.append(number)
                     lower[:, answer] = np.maximum(lower[:, answer], sets.lower[:, number])
                     upper[:, answer] = np.minimum(upper[:, answer], sets.upper[:, number])
-            one = replace(one, lower=lower, upper=upper)
-        bounds.append(one)
+            summed = replace(summed, lower=lower, upper=upper)
+        bounds.append(summed)
     if _key(finest) not in {_key(bound.marginal) for bound in listed}:
         singles = [1 << group for group in range(finest.size)]
         bounds.append(GroupBounds(finest.name, finest, sets.lower[:, singles], sets.upper[:, singles]))
@@ -233,12 +233,12 @@ def _as_query(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | Non
     """A query with the groups `members` as one answer, and that answer's number; None where it takes more than one."""
     places = np.unravel_index(members, finest.sizes)
     chosen = [np.unique(place) for place in places]
-    if int(np.prod([len(one) for one in chosen])) != len(members):
+    if int(np.prod([len(values) for values in chosen])) != len(members):
         return None
     groups, answer = [], 0
-    for group, one, size in zip(finest.groups, chosen, finest.sizes, strict=True):
-        inside = np.isin(group, one)
-        if len(one) == size:
+    for group, values, size in zip(finest.groups, chosen, finest.sizes, strict=True):
+        inside = np.isin(group, values)
+        if len(values) == size:
             groups.append(np.zeros_like(group))
             continue
         # The first value's side is group 0, so that a set and its complement give the same query.
@@ -259,33 +259,33 @@ def _summed(bound: GroupBounds, starts: IntArray) -> GroupBounds:
 
 def _tightened(bounds: Sequence[GroupBounds], possible: BoolArray) -> list[GroupBounds]:
     """What nested bounds imply for each other, and all of them for the total and back; two rounds."""
-    found = [GroupBounds(b.name, b.marginal, b.lower.copy(), b.upper.copy()) for b in bounds]
-    if not found:
-        return found
-    total = Marginal("total", tuple(np.zeros_like(group) for group in found[0].marginal.groups))
-    if not any(bound.marginal.size == 1 for bound in found):
-        n = len(found[0].lower)
-        found.append(GroupBounds("total", total, np.zeros((n, 1), np.int64), np.full((n, 1), UNBOUNDED)))
+    tightened = [GroupBounds(b.name, b.marginal, b.lower.copy(), b.upper.copy()) for b in bounds]
+    if not tightened:
+        return tightened
+    total = Marginal("total", tuple(np.zeros_like(group) for group in tightened[0].marginal.groups))
+    if not any(bound.marginal.size == 1 for bound in tightened):
+        n = len(tightened[0].lower)
+        tightened.append(GroupBounds("total", total, np.zeros((n, 1), np.int64), np.full((n, 1), UNBOUNDED)))
     for _ in range(2):
-        for coarse in sorted(found, key=lambda b: -b.marginal.size):
-            for fine in found:
+        for coarse in sorted(tightened, key=lambda b: -b.marginal.size):
+            for fine in tightened:
                 if fine is not coarse and refines_within(fine.marginal, coarse.marginal, possible):
                     _tighten(coarse, fine, possible)
-    return [bound for bound in found if not trivial(bound)]
+    return [bound for bound in tightened if not trivial(bound)]
 
 
 def _tighten(coarse: GroupBounds, fine: GroupBounds, possible: BoolArray) -> None:
-    """In place: the coarse answer is the sum of its parts, and each part what the others leave."""
+    """Tighten in place: the coarse answer is the sum of its parts, and each part is what the others leave."""
     for answer, part in enumerate(_parts(fine.marginal, coarse.marginal, possible)):
         if not part.size:
             continue
         low, high = fine.lower[:, part], fine.upper[:, part]
         coarse.lower[:, answer] = np.maximum(coarse.lower[:, answer], low.sum(axis=1))
         coarse.upper[:, answer] = np.minimum(coarse.upper[:, answer], _sum_of_upper(high))
-        whole_low, whole_high = coarse.lower[:, [answer]], coarse.upper[:, [answer]]
+        sum_low, sum_high = coarse.lower[:, [answer]], coarse.upper[:, [answer]]
         others_low = low.sum(axis=1, keepdims=True) - low
-        left = np.where(whole_high >= UNBOUNDED, UNBOUNDED, whole_high - others_low)
-        for column, one in enumerate(part):
+        left = np.where(sum_high >= UNBOUNDED, UNBOUNDED, sum_high - others_low)
+        for column, group in enumerate(part):
             others_high = _sum_of_upper(np.delete(high, column, axis=1))
-            fine.lower[:, one] = np.maximum(fine.lower[:, one], whole_low[:, 0] - others_high)
+            fine.lower[:, group] = np.maximum(fine.lower[:, group], sum_low[:, 0] - others_high)
         fine.upper[:, part] = np.minimum(high, left)

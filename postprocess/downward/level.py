@@ -1,4 +1,4 @@
-"""Downward pass: for every parent, whose whole numbers are fixed, its children: solved, then rounded."""
+"""The downward pass: the children of every parent, whose whole numbers are fixed, are solved and then rounded."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from postprocess.problem import Problem
 
 #: Persons: a solution of the batched solver that differs from cvxpy's by more in a cell stops the run.
 LARGEST_DIFFERENCE = 1e-3
-#: Share of the parents that cvxpy solves again, and at least how many are drawn for it.
+#: Share of the parents that cvxpy solves again, and the least number that is drawn for this.
 CHECKED_SHARE, CHECKED_LEAST = 0.01, 22
 #: Numbers in a family's matrices above which cvxpy is too slow to compare with.
 CHECKED_NUMBERS = 300_000
-#: An upper bound that is none.
+#: Stands for no upper bound.
 UNBOUNDED = float(1 << 52)
 
 
@@ -46,23 +46,23 @@ class SolverReport:
     largest_difference: float = 0.0
 
     def add(self, solution: Solution) -> None:
-        """Count one family: its solver, its iterations and its largest residuals."""
+        """Count one family's solution."""
         self.families += 1
         self.by_solver[solution.solver] = self.by_solver.get(solution.solver, 0) + 1
         self.iterations += solution.iterations
         self.primal = max(self.primal, solution.primal)
         self.dual = max(self.dual, solution.dual)
 
-    def merge(self, other: SolverReport) -> None:
-        """Count the families of another report too."""
-        self.families += other.families
-        for solver, count in other.by_solver.items():
+    def merge(self, report: SolverReport) -> None:
+        """Add what another report counts."""
+        self.families += report.families
+        for solver, count in report.by_solver.items():
             self.by_solver[solver] = self.by_solver.get(solver, 0) + count
-        self.iterations += other.iterations
-        self.primal = max(self.primal, other.primal)
-        self.dual = max(self.dual, other.dual)
-        self.checked += other.checked
-        self.largest_difference = max(self.largest_difference, other.largest_difference)
+        self.iterations += report.iterations
+        self.primal = max(self.primal, report.primal)
+        self.dual = max(self.dual, report.dual)
+        self.checked += report.checked
+        self.largest_difference = max(self.largest_difference, report.largest_difference)
 
     def public(self) -> dict[str, object]:
         """For the manifest: what does not depend on the last bits of floating point. Residuals are upper limits."""
@@ -118,15 +118,15 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
         for member, solution in zip(members, solutions, strict=True):
             report.add(solution)
             _compare(task, member, solution, report)
-            whole = round_family(member.family, solution.x, member.chain, member.ties)
-            _assert_kept(member, whole)
+            rounded = round_family(member.family, solution.x, member.chain, member.ties)
+            _assert_kept(member, rounded)
             first = int(task.offsets[member.parent])
             if answers is not None and current.hold is not None:
                 group = current.group_of(current.hold)[member.cells]
-                np.add.at(answers[first : first + len(whole)].T, group, whole.T)
+                np.add.at(answers[first : first + len(rounded)].T, group, rounded.T)
             else:
-                rows, columns = np.nonzero(whole)
-                result.append((rows + first, member.cells[columns], whole[rows, columns]))
+                rows, columns = np.nonzero(rounded)
+                result.append((rows + first, member.cells[columns], rounded[rows, columns]))
         held = answers
     result.extend(copied)
     rows = np.concatenate([r for r, _, _ in result]) if result else np.zeros(0, dtype=np.int64)
@@ -138,7 +138,10 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
 
 
 def _copies(task: LevelTask) -> tuple[list[tuple[IntArray, IntArray, IntArray]], list[int]]:
-    """Only children are copies of their parents, and nobody lives below an empty parent; the other parents."""
+    """The entries of only children, which are copies of their parents, and the parents that have to be solved.
+
+    Nobody lives below an empty parent, so these are left out.
+    """
     if task.parents is None:
         return [], list(range(len(task.offsets) - 1))
     copied, solved = [], []
@@ -247,7 +250,7 @@ def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:
 def _ranges(
     task: LevelTask, current: Pass, rows: slice, cells: IntArray, counts: FloatArray | None, upper: FloatArray
 ) -> Iterator[GroupRange]:
-    """The bounds that say more than non-negativity, the parent's sums, impossible cells and held sums do."""
+    """The bounds that are not implied by non-negativity, the parent's sums, impossible cells and held sums."""
     for bound in task.bounds:
         if current.held is not None and refines(current.held, bound.marginal):
             continue
@@ -264,7 +267,7 @@ def _ranges(
 
 
 def _chain(held: list[GroupLevel], hard: list[GroupLevel], soft: Iterable[IntArray], n: int) -> list[GroupLevel]:
-    """Partitions for rounding, coarse to fine; soft ones only where they nest with what is there."""
+    """Partitions for rounding, coarse to fine; soft ones only where they nest with those already there."""
     chain = sorted([*held, *hard], key=lambda partition: partition.lower.shape[1])
     for group in soft:
         present, local = _renumbered(group)
@@ -310,15 +313,15 @@ def _compare(task: LevelTask, member: _Member, solution: Solution, report: Solve
         )
 
 
-def _assert_kept(member: _Member, whole: IntArray) -> None:
-    """Whatever the solvers did: whole numbers that break a constraint never leave this function."""
+def _assert_kept(member: _Member, rounded: IntArray) -> None:
+    """Raises SolverError if the whole numbers break a constraint, whatever the solvers did."""
     family = member.family
-    broken = (whole < 0).any() or (whole > family.upper).any()
+    broken = (rounded < 0).any() or (rounded > family.upper).any()
     if family.parent is not None:
-        broken = broken or (whole.sum(axis=0) != np.rint(family.parent)).any()
+        broken = broken or (rounded.sum(axis=0) != np.rint(family.parent)).any()
     for partition in member.chain:
         sums = np.zeros(partition.lower.shape, dtype=np.int64)
-        np.add.at(sums.T, partition.group, whole.T)
+        np.add.at(sums.T, partition.group, rounded.T)
         broken = broken or (sums < partition.lower).any() or (sums > partition.upper).any()
     if broken:
         raise SolverError(f"{family.name}: the rounded solution breaks a constraint")
@@ -335,8 +338,8 @@ def checked_parents(spine: Spine, seed: int) -> list[BoolArray]:
         eligible = np.flatnonzero((size > 1) | (level == 0))
         draws.append(ties[eligible])
         places.extend((level, int(i)) for i in eligible)
-    wanted = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(places) * 1.2)))
-    chosen = np.argsort(np.concatenate(draws), kind="stable")[:wanted]
+    n_checked = max(CHECKED_LEAST, int(np.ceil(CHECKED_SHARE * len(places) * 1.2)))
+    chosen = np.argsort(np.concatenate(draws), kind="stable")[:n_checked]
     flags = [np.zeros(len(size), dtype=bool) for size in sizes]
     for i in chosen:
         level, parent = places[i]
@@ -364,6 +367,12 @@ def downward_level(
     """Whole-number histograms `(n, n_cells)` of one level, given those of the level above (None at the top).
 
     Args:
+        problem: what the release is computed from.
+        basis: of the problem.
+        level: index of the level, 0 at the top.
+        estimate: of the level, from the upward pass.
+        parents: the histograms of the level above; None at the top.
+        runner: performs `solve_task` on the batches, in order.
         checked: `(n_parents,)` which parents cvxpy solves again; by default those that `checked_parents` draws.
         passes: by default those of the problem.
     """

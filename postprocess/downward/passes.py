@@ -1,4 +1,4 @@
-"""Passes: coarse answers are solved, rounded and held before the detail, which keeps positive biases small."""
+"""Passes: coarse answers are solved, rounded and held fixed before the detail, which keeps positive biases small."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Pass:
         cells: the partition that is solved: the held query joined with all queries that bounds are stated on;
             in the last pass every cell.
         hold: the query whose whole numbers are fixed afterwards; None in the last pass.
-        held: the query that the pass before fixed; None in the first.
+        held: the query that the previous pass fixed; None in the first.
         chain: nested queries that rounding keeps within one of the solution.
         detail: whether this is the last pass, over all cells.
     """

@@ -43,7 +43,7 @@ REACH = 8.0
 STEPS, STEP = 400, 0.02
 #: Simulated errors that a cell needs to stand by itself.
 ENOUGH = 300
-#: The margin that says that there is none to give.
+#: The value of an unknown margin.
 UNKNOWN = -1
 #: Numbers held at once, in each of some ten arrays.
 CHUNK_NUMBERS = 2_000_000
@@ -86,10 +86,10 @@ class ErrorCounts:
             max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))),
         )
 
-    def add(self, other: ErrorCounts) -> None:
-        """Count the errors of another simulated run too."""
-        self.small = self.small + other.small
-        self.large += other.large
+    def add(self, counts: ErrorCounts) -> None:
+        """Add the errors of another run, in place."""
+        self.small = self.small + counts.small
+        self.large += counts.large
 
 
 def size_class(counts: IntArray) -> IntArray:
@@ -163,40 +163,40 @@ def simulate(
     run = replace(problem, measured=_measured_anew(problem, released, draw, replicate))
     basis = basis_of(run)
     estimates = upward_pass(run, basis)
-    wanted: dict[int, list[int]] = {}
+    tables_of_level: dict[int, list[int]] = {}
     for i, table in enumerate(tables):
-        wanted.setdefault(table.level, []).append(i)
+        tables_of_level.setdefault(table.level, []).append(i)
     out: list[ErrorCounts | None] = [None] * len(tables)
     above = None
     for level in range(problem.spine.n_levels):
         # cvxpy compares a sample in the run itself.
         unchecked = np.zeros(len(problem.spine.levels[max(level - 1, 0)].geocodes), dtype=bool)
         above, _ = downward_level(run, basis, level, estimates[level], above, checked=unchecked)
-        for i in wanted.get(level, []):
+        for i in tables_of_level.get(level, []):
             out[i] = count_errors(tables[i], basis, variances[level], released[level], above)
-    return [one for one in out if one is not None]
+    return [counts for counts in out if counts is not None]
 
 
 def _measured_anew(
     problem: Problem, released: Sequence[sp.csr_array], draw: DrawNoise, replicate: int
 ) -> tuple[tuple[Measured, ...], ...]:
-    """The released histograms' answers with fresh noise, some geounits at a time, in the smallest type that does."""
+    """The released histograms' answers with fresh noise, some geounits at a time, in the smallest sufficient type."""
     measured = []
     for level, queries in enumerate(problem.measured):
         new = []
-        for number, one in enumerate(queries):
-            n, size = released[level].shape[0], one.marginal.size
+        for number, query in enumerate(queries):
+            n, size = released[level].shape[0], query.marginal.size
             values: NDArray[np.signedinteger] = np.zeros((n, size), dtype=np.int16)
             step = max(1, CHUNK_NUMBERS // size)
             for first in range(0, n, step):
                 last = min(first + step, n)
                 part = draw(replicate, level, number, first, (last - first, size))
-                part += answers_of(one.marginal, released[level], first, last)
+                part += answers_of(query.marginal, released[level], first, last)
                 if (kinds := problem.kinds_of(level)) is not None:
                     part[kinds[first:last] < 0] = 0
                 values = values.astype(_wide_enough(values.dtype, part), copy=False)
                 values[first:last] = part
-            new.append(replace(one, values=values))
+            new.append(replace(query, values=values))
         measured.append(tuple(new))
     return tuple(measured)
 
@@ -230,13 +230,13 @@ def _small_margins(errors: ErrorCounts) -> FloatArray:
     every_class = sp.csr_array(
         (np.ones(cells * classes), (np.tile(np.arange(classes), cells), np.arange(cells * classes)))
     )
-    whole = (every_class @ errors.small).toarray()
+    of_table = (every_class @ errors.small).toarray()
     out = np.full((cells, classes), np.nan)
     step = max(1, CHUNK_NUMBERS // (classes * ERROR_CLASSES))
     for first in range(0, cells, step):
         last = min(first + step, cells)
         own = errors.small[first * classes : last * classes].toarray().reshape(last - first, classes, ERROR_CLASSES)
-        counts = np.where(own.sum(axis=-1, keepdims=True) < ENOUGH, whole[None], own)
+        counts = np.where(own.sum(axis=-1, keepdims=True) < ENOUGH, of_table[None], own)
         position = _quantile(counts)
         usable = (counts.sum(axis=-1) >= ENOUGH) & (position < ERROR_CLASSES - 1)
         out[first:last] = np.where(usable, (position + 1) * errors.unit - 1, np.nan)
@@ -253,8 +253,8 @@ def margins(
 ) -> IntArray:
     """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
 
-    `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing of it, since a simulated
-    run starts from the release, which is not held to the truth there.
+    They are `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing about it, since
+    a simulated run starts from the release, which is not tied to the truth there.
     """
     standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
     small = _small_margins(errors)

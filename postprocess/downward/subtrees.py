@@ -1,12 +1,12 @@
-"""A release cut into subtrees, so that its peak memory is set by the largest of them and not by the country.
+"""A release cut into subtrees, so that its peak memory is set by the largest of them and not by the whole spine.
 
-The spine is cut at one level. Two passes over the subtrees below it, which may be worked on in any order and place:
+The spine is cut at one level. There are two passes over the subtrees below it, in any order and on any machine:
 
-1. the upward pass of each subtree, of which only its top level's estimate is kept; these together are all that the
-   levels above need, which are then solved as if the cut were the leaf level;
+1. the upward pass of each subtree, of which only its top level's estimate is kept; these estimates are all that the
+   levels above need, and those are then solved as if the cut were the leaf level;
 2. given the whole numbers at the cut, each subtree's upward pass again and its levels below the cut, top down.
 
-The same numbers come out as from the whole spine at once: every parent is solved by itself, from the same terms.
+The numbers are the same as from the whole spine at once: every parent is solved by itself, from the same terms.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 #: Leaf cells from which a spine is cut: 2,016 cells in 130,000 blocks.
 MOST_CELLS = 1 << 28
-#: What a cell of a geounit at the cut takes of memory, in leaf cells: estimates beside measurements in small integers.
+#: Memory of a cell of a geounit at the cut, in leaf cells: it has estimates beside measurements in small integers.
 ABOVE = 8
 #: Leaf cells of the small subtrees that are worked on together.
 PART_CELLS = 1 << 26
@@ -50,14 +50,16 @@ class Cut:
 
     @property
     def name(self) -> str:
-        """Another for every other cut, so that parts of two cuts are never taken for each other's."""
+        """Unique to the cut, so that parts of two cuts are never mistaken for each other."""
         return f"{self.level}-{len(self.parts)}-{hashlib.sha256(repr(self.parts).encode()).hexdigest()[:12]}"
 
 
 def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_CELLS) -> Cut | None:
-    """Where to cut, so that neither the largest subtree nor the levels above take much; None where nothing has to be.
+    """Where to cut, so that neither the largest subtree nor the levels above take much; None if no cut is needed.
 
     Args:
+        spine: the geounits.
+        n_cells: of the schema.
         most: leaf cells that a spine may have without being cut.
         part: leaf cells of the small subtrees that share a part.
     """
@@ -79,10 +81,12 @@ def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_
 
 
 def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Measured, ...]] | None = None) -> Problem:
-    """The problem of the subtrees of one part, its top level the cut.
+    """The problem of the subtrees of one part; its top level is the cut.
 
     Args:
         problem: of the whole release.
+        cut: where the spine is cut.
+        number: of the part.
         measured: answers of the part's geounits, per level from the cut down; by default those in `problem`.
     """
     first, last = cut.parts[number]
@@ -111,23 +115,23 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
 
 def above_cut(problem: Problem, cut: Cut) -> Problem:
     """The problem of the levels down to the cut, which is its leaf level."""
-    kept = cut.level + 1
+    n_levels = cut.level + 1
     return replace(
         problem,
-        spine=Spine(problem.spine.levels[:kept]),
-        measured=problem.measured[:kept],
-        constraints=replace(problem.constraints, bounds=problem.constraints.bounds[:kept]),
-        kinds=problem.kinds[:kept],
+        spine=Spine(problem.spine.levels[:n_levels]),
+        measured=problem.measured[:n_levels],
+        constraints=replace(problem.constraints, bounds=problem.constraints.bounds[:n_levels]),
+        kinds=problem.kinds[:n_levels],
     )
 
 
 def top_estimate(part: Problem, basis: Basis) -> LevelEstimate:
-    """What a part's measurements together say of its geounits at the cut."""
+    """The estimate of a part's geounits at the cut from all its measurements."""
     return upward_pass(part, basis)[0]
 
 
 def joined(estimates: Sequence[LevelEstimate]) -> LevelEstimate:
-    """The estimates of all parts at the cut as one level's."""
+    """The estimates of all parts at the cut, joined into one level's."""
     offsets = np.cumsum([0, *(len(estimate.info.known) for estimate in estimates[:-1])])
     info = Information(
         *(
@@ -170,6 +174,8 @@ def downward_part(
     """Whole-number histograms of a part's levels below the cut, top down.
 
     Args:
+        part: its problem.
+        basis: of the whole release.
         counts: of the part's geounits at the cut, `(n, n_cells)`.
         checked: per level below the cut, which parents cvxpy solves again.
         passes: of the whole release.

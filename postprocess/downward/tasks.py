@@ -1,4 +1,4 @@
-"""A batch of parents of one level, with all that is needed to solve their children: what travels to a worker."""
+"""A batch of parents of one level, with everything needed to solve their children: what is sent to a worker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LevelTask:
         classes: `(n,)` class of each child in the `terms`.
         measured: the children's own answers.
         children_term: `(n, n_cells)` linear term from below; None at the leaves and in the topdown estimator.
-        prior_term: `(n, n_cells)` what unmeasured directions are drawn to; None where everything was measured.
+        prior_term: `(n, n_cells)` what unmeasured directions are pulled towards; None where everything was measured.
         possible: `(n, a)` False where an asymmetric cell is impossible.
         checked: `(n_parents,)` True where the solution is compared with cvxpy's.
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
@@ -77,10 +77,10 @@ class LevelTask:
 
 
 def _coarse_terms(
-    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, one: Pass, share: FloatArray | None
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, current: Pass, share: FloatArray | None
 ) -> PassTerms:
     """Precision and linear term of a coarse pass: the best linear estimate of its answers."""
-    marginal = one.cells
+    marginal = current.cells
     keep = basis.kept(marginal)
     centre = np.zeros((len(estimate.classes), marginal.size))
     step = max(1, BATCH_CELLS // problem.n_cells)
@@ -99,12 +99,12 @@ def _coarse_terms(
 
 
 def _typical(precision: FloatArray) -> FloatArray:
-    """Of each class a precision for directions without one, `(n_classes,)`: the typical one of its others, or 1."""
+    """A precision for directions without one, `(n_classes,)`: the median of the class's others, or 1."""
     diagonal = np.diagonal(precision, axis1=-2, axis2=-1).reshape(len(precision), -1)
     ordered = np.sort(np.where(diagonal > 0, diagonal, np.inf), axis=1)
     middle = np.maximum((diagonal > 0).sum(axis=1) - 1, 0) // 2
-    found = ordered[np.arange(len(ordered)), middle]
-    return np.where(np.isfinite(found), found, 1.0)
+    typical = ordered[np.arange(len(ordered)), middle]
+    return np.where(np.isfinite(typical), typical, 1.0)
 
 
 def _even_shares(spine: Spine, level: int, parents: sp.csr_array | None) -> FloatArray | None:
@@ -134,8 +134,8 @@ def level_tasks(
     unmeasured = estimate.info.any_unmeasured
     share = _even_shares(spine, level, parents) if unmeasured else None
     terms = [
-        _coarse_terms(problem, basis, level, estimate, one, None if share is None else one.cells.answer(share))
-        for one in passes[:-1]
+        _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
+        for current in passes[:-1]
     ]
     blocks, prior = estimate.info.precision, None
     if not is_full(blocks):
@@ -164,7 +164,8 @@ def level_tasks(
                 basis=basis,
                 passes=tuple(passes),
                 terms=tuple(
-                    PassTerms(one.precision[classes], None if one.linear is None else one.linear[rows]) for one in terms
+                    PassTerms(term.precision[classes], None if term.linear is None else term.linear[rows])
+                    for term in terms
                 ),
                 classes=local.ravel(),
                 measured=tuple(replace(m, values=m.values[rows]) for m in problem.measured[level]),
@@ -185,7 +186,7 @@ def level_tasks(
 
 
 def _batch_starts(offsets: IntArray, n_cells: int, parents: sp.csr_array | None) -> list[int]:
-    """First parent of each batch, and the end: whole families, up to a size in memory and a cost in operations."""
+    """First parent of each batch, and the end; batches of whole families are limited in memory and operations."""
     children = np.diff(offsets)
     cells = np.full(len(children), n_cells) if parents is None else np.diff(parents.indptr)
     memory = np.cumsum(children) * n_cells // BATCH_CELLS

@@ -7,7 +7,7 @@ error: it is the solution, not an approximation to a tolerance.
 
 Where the active inequalities contradict each other the dual problem has no bound in one direction; the one whose
 multiplier is the first to vanish along it is released (as in the dual method of Goldfarb and Idnani 1983). A family
-that goes round in circles changes one inequality at a time from then on, the first (Murty's rule).
+that cycles changes only one inequality at a time from then on, the first (Murty's rule).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STACK_NUMBERS = 2_000_000
 
 @dataclass(frozen=True, eq=False)
 class Guess:
-    """Where a method stands: the unknowns clipped to their bounds, and the multipliers of the bounds.
+    """The state of a method: the unknowns clipped to their bounds, and the multipliers of the bounds.
 
     Attributes:
         x: `(C, k)`; cells at a bound are guessed active.
@@ -55,8 +55,8 @@ class Guess:
 
     @classmethod
     def none_active(cls, family: Family) -> Guess:
-        """No inequality is active, but for impossible cells."""
-        middle = [0.5 * (one.lower + one.upper) for one in family.ranges]
+        """The guess that no inequality is active except those of impossible cells."""
+        middle = [0.5 * (limits.lower + limits.upper) for limits in family.ranges]
         sums = np.hstack(middle) if middle else np.zeros((family.n_children, 0))
         inside = np.where(family.upper > 0, 0.5 * family.upper, 0.0)
         return cls(inside, np.zeros_like(inside), sums, np.zeros_like(sums))
@@ -78,23 +78,24 @@ class Exact:
 
 
 def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Exact | Guess]:
-    """The solutions, in order; for a family without one found, the best guess on the way.
+    """The solutions, in order; for a family that was not solved, the best guess on the way.
 
     Args:
+        families: to be solved.
         guesses: where to begin; by default no inequality is active.
     """
     if guesses is None:
         guesses = [Guess.none_active(family) for family in families]
-    found: dict[int, Exact | Guess] = {}
+    results: dict[int, Exact | Guess] = {}
     for shape, members in _stacks(families):
         stack = Stack.of([families[i] for i in members], shape)
         method = _Method(stack, [guesses[i] for i in members])
-        found |= zip(members, method.run(), strict=True)
-    return [found[i] for i in range(len(families))]
+        results |= zip(members, method.run(), strict=True)
+    return [results[i] for i in range(len(families))]
 
 
 def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
-    """The families of one shape, as many at once as may be."""
+    """The families of one shape, as many at once as allowed."""
     by_shape: dict[Shape, list[int]] = defaultdict(list)
     for i, family in enumerate(families):
         by_shape[Shape.of(family)].append(i)
@@ -120,7 +121,7 @@ class _Method:
         self.scale = np.array([max(1.0, float(np.abs(family.linear).max())) for family in stack.families])
 
     def run(self) -> list[Exact | Guess]:
-        """What was found, by family."""
+        """The results, by family."""
         for round_number in range(1, MOST_ROUNDS + 1):
             self._drop(self._stuck())
             if not len(self.place):
@@ -138,7 +139,7 @@ class _Method:
         return self.found
 
     def _round(self, number: int, now: Stationary) -> BoolArray:
-        """Change the active inequalities; which families have ended."""
+        """Change the active inequalities; returns which families have ended."""
         stack = self.stack
         scale = self.scale[self.place]
         changed, broken = _exchanged(stack, self.active, now, SIGN * scale)
@@ -201,10 +202,10 @@ class _Best:
     now: Stationary
 
     def guess(self) -> Guess:
-        """Where it stands, for another method."""
+        """The state of the round, for another method."""
         family, rows = self.family, self.stack.children[self.number]
         matrix, held = self.stack.matrix[self.number], self.stack.held[self.number]
-        ranges = slice(int(held.sum()), int(held.sum()) + sum(one.lower.shape[1] for one in family.ranges))
+        ranges = slice(int(held.sum()), int(held.sum()) + sum(limits.lower.shape[1] for limits in family.ranges))
         x = self.now.x[rows]
         sums = x @ matrix[ranges].T
         pull = np.where(self.active.free[rows], 0.0, -self.now.gradient[rows])
@@ -302,7 +303,7 @@ def _may_be_released(stack: Stack) -> BoolArray:
 
 
 def _release(stack: Stack, active: Active, now: Stationary, number: int, changed: Active) -> None:
-    """Release, in `changed`, what is in the way of a family's equalities: the first multiplier to vanish on the ray.
+    """Release, in `changed`, what obstructs a family's equalities: the first multiplier to vanish on the ray.
 
     A cell that is fixed in all children releases one of its own.
     """

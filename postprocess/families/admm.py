@@ -33,7 +33,8 @@ def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
     """The exact solution and the iterations it took to find its active inequalities; None if they were not found.
 
     Args:
-        begin: where another method stands.
+        family: to be solved.
+        begin: the state that another method reached.
     """
     groups = _Groups.of(family)
     scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
@@ -50,9 +51,9 @@ def solve_by_admm(family: Family, begin: Guess) -> tuple[Exact, int] | None:
         w = np.clip(v, groups.lower, groups.upper)
         v = v - w
         if iteration in TRY_AT:
-            (found,) = solve_exactly([family], [Guess(y, scale * u, w, scale * v)])
-            if isinstance(found, Exact):
-                return found, iteration
+            (result,) = solve_exactly([family], [Guess(y, scale * u, w, scale * v)])
+            if isinstance(result, Exact):
+                return result, iteration
         if iteration in ADAPT_AT:
             primal = max(np.abs(x - y).max(), np.abs(x @ groups.matrix - w).max(initial=0.0))
             dual = max(np.abs(y - y_old).max(), np.abs(w - w_old).max(initial=0.0))
@@ -77,9 +78,9 @@ class _Groups:
             nothing = np.zeros((family.n_children, 0))
             return cls(np.zeros((family.n_cells, 0)), nothing, nothing)
         return cls(
-            np.hstack([one_hot(one.group, one.lower.shape[1]) for one in family.ranges]),
-            np.hstack([one.lower for one in family.ranges]),
-            np.hstack([one.upper for one in family.ranges]),
+            np.hstack([one_hot(sums.group, sums.lower.shape[1]) for sums in family.ranges]),
+            np.hstack([sums.lower for sums in family.ranges]),
+            np.hstack([sums.upper for sums in family.ranges]),
         )
 
 

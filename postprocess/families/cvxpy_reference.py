@@ -48,7 +48,7 @@ def _shape(family: Family) -> _Shape:
         shared=family.shared,
         has_parent=family.parent is not None,
         held=0 if family.held is None else family.held.shape[1],
-        groups=sum(one.lower.shape[1] for one in family.ranges),
+        groups=sum(sums.lower.shape[1] for sums in family.ranges),
     )
 
 
@@ -131,9 +131,9 @@ def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
         values["held"] = family.held - origin @ values["held_matrix"]
         limits.append(np.abs(values["held"]).sum())
     if family.ranges:
-        values["groups"] = np.hstack([one_hot(one.group, one.lower.shape[1]) for one in family.ranges])
-        lower = np.hstack([one.lower for one in family.ranges])
-        upper = np.hstack([one.upper for one in family.ranges])
+        values["groups"] = np.hstack([one_hot(bounds.group, bounds.lower.shape[1]) for bounds in family.ranges])
+        lower = np.hstack([bounds.lower for bounds in family.ranges])
+        upper = np.hstack([bounds.upper for bounds in family.ranges])
         sums = origin @ values["groups"]
         limits += [np.maximum(lower - sums, 0.0).sum(), np.maximum(sums - upper, 0.0).sum()]
         values["lower_groups"], values["upper_groups"] = lower - sums, upper - sums
@@ -151,7 +151,7 @@ def _centre(family: Family) -> FloatArray:
 
 
 def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.Problem, cp.Variable]:
-    """The family's problem, from its shape's compiled one, or stated for this once."""
+    """The family's problem: that of its shape, compiled, or stated for this call alone."""
     if once:
         return _state(_shape(family), data)
     problem, x, parameters = _compiled(_shape(family))
@@ -161,7 +161,7 @@ def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.
 
 
 def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
-    """Solve one family, with another solver where one does not reach its tolerance.
+    """Solve one family, with the next solver if one does not reach its tolerance.
 
     Args:
         family: the problem.
@@ -174,14 +174,14 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
 
     data, origin, far = _data(family)
     problem, unknowns = _stated(family, data, once=once)
-    said = []
+    failures = []
     for solver, options in SOLVERS:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 problem.solve(solver=solver, warm_start=False, **options)
         except cp.error.SolverError as error:
-            said.append(f"{solver}: {error}")
+            failures.append(f"{solver}: {error}")
             continue
         if problem.status == cp.OPTIMAL and unknowns.value is not None:
             x = origin + np.asarray(unknowns.value, dtype=np.float64)
@@ -189,7 +189,9 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
             if worst <= FEASIBILITY and float(np.abs(unknowns.value).max(initial=0.0)) < 0.5 * far:
                 iterations = int(problem.solver_stats.num_iters or 0)
                 return Solution(x, f"cvxpy/{solver}", iterations, worst, 0.0)
-            said.append(f"{solver}: a constraint is off by {worst:.1e} persons, allowed is {FEASIBILITY:.0e}")
+            failures.append(f"{solver}: a constraint is off by {worst:.1e} persons, allowed is {FEASIBILITY:.0e}")
         else:
-            said.append(f"{solver}: {problem.status}")
-    raise SolverError(f"{family.name}: the least-squares problem of its children was not solved ({'; '.join(said)})")
+            failures.append(f"{solver}: {problem.status}")
+    raise SolverError(
+        f"{family.name}: the least-squares problem of its children was not solved ({'; '.join(failures)})"
+    )

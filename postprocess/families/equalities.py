@@ -1,7 +1,7 @@
 """Families with some inequalities taken as equalities: the linear equations of their stationary points.
 
-Each child's free cells are eliminated first, then the multipliers of its sums; what couples the children, the
-multipliers nu of the parent's sums, solves one system of the number of cells.
+Each child's free cells are eliminated first, then the multipliers of its sums. The multipliers nu of the parent's sums,
+which couple the children, then solve one system with as many unknowns as cells.
 """
 
 from __future__ import annotations
@@ -60,10 +60,12 @@ class Stationary:
 
 
 def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatArray, met: float) -> Stationary:
-    """The stationary points, mended once where the equalities are missed: counts of millions lose digits.
+    """The stationary points, corrected once where they miss the equalities, since counts of millions lose digits.
 
     Args:
-        nu: `(F, k)`; multipliers of the parent's sums that are not determined by the equations stay there.
+        stack: the families.
+        active: the inequalities that are taken as equalities.
+        nu: `(F, k)`; multipliers of the parent's sums that are not determined by the equations keep these values.
         multipliers: `(N, g)`, the same.
         met: persons by which an equality may be missed.
     """
@@ -71,34 +73,34 @@ def stationary(stack: Stack, active: Active, nu: FloatArray, multipliers: FloatA
     x = np.where(active.free, 0.0, active.fixed)
     multipliers = multipliers * equalities.row_mask
     target = np.where(active.rows > 0, stack.row_upper, np.where(active.rows < 0, stack.row_lower, 0.0))
-    wanted, parent = _left(stack, x, target, equalities.row_mask)
+    missing, parent = _left(stack, x, target, equalities.row_mask)
     for _ in range(2):
         linear = stack.linear + nu[stack.family] + stack.on_cells(multipliers)
         if x.any():
             linear -= stack.times(x)
-        step = equalities.solve(linear, wanted, parent)
+        step = equalities.solve(linear, missing, parent)
         x, nu, multipliers = x + step[0], nu + step[1], multipliers + step[2]
-        wanted, parent = _left(stack, x, target, equalities.row_mask)
+        missing, parent = _left(stack, x, target, equalities.row_mask)
         missed = np.maximum(
-            np.maximum.reduceat(np.abs(wanted).max(axis=1, initial=0.0), stack.first), np.abs(parent).max(axis=1)
+            np.maximum.reduceat(np.abs(missing).max(axis=1, initial=0.0), stack.first), np.abs(parent).max(axis=1)
         )
         if (missed < 0.01 * met).all():
             break
     gradient = stack.times(x) - stack.linear - nu[stack.family] - stack.on_cells(multipliers)
     slope = row_slope = None
     if (missed >= met).any():
-        slope, row_slope = equalities.ray(parent, wanted)
+        slope, row_slope = equalities.ray(parent, missing)
     return Stationary(x, gradient, multipliers, missed, slope, row_slope)
 
 
 def _left(stack: Stack, x: FloatArray, target: FloatArray, row_mask: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What is missing in the active sums `(N, g)` and in the parent's `(F, k)`."""
+    """By how much the active sums `(N, g)` and the parent's `(F, k)` are missed."""
     parent = stack.parent - stack.over_children(x) if stack.shape.has_parent else np.zeros_like(stack.parent)
     return (target - stack.row_sums(x)) * row_mask, parent
 
 
 class _Equalities:
-    """What solves the equations for any right-hand sides."""
+    """A factorisation of the equations, which solves them for any right-hand sides."""
 
     def __init__(self, stack: Stack, active: Active) -> None:
         self.stack = stack
@@ -113,15 +115,15 @@ class _Equalities:
             self.weights = self.middle_inverse @ self.by_row
         if stack.shape.has_parent:
             total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells))
-            for one, rows in zip(total, stack.children, strict=True):
-                one += self.inverse[rows].sum(axis=0)
+            for matrix_sum, rows in zip(total, stack.children, strict=True):
+                matrix_sum += self.inverse[rows].sum(axis=0)
                 if stack.shape.rows:
                     by_row, weights = (m[rows].reshape(-1, stack.shape.cells) for m in (self.by_row, self.weights))
-                    one -= by_row.T @ weights
+                    matrix_sum -= by_row.T @ weights
             self.total = 0.5 * (total + np.swapaxes(total, 1, 2))
 
     def solve(
-        self, linear: FloatArray, wanted: FloatArray, parent: FloatArray
+        self, linear: FloatArray, sums: FloatArray, parent: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The free cells `(N, k)` (0 in the others), nu `(F, k)` and the sums' multipliers `(N, g)`.
 
@@ -135,9 +137,9 @@ class _Equalities:
         right = linear * self.mask
         x = _times(self.inverse, right)
         nu = np.zeros_like(parent)
-        missed = wanted
+        missed = sums
         if has_rows:
-            missed = wanted - _times(self.by_row, right)
+            missed = sums - _times(self.by_row, right)
             x += np.matmul(missed[:, None, :], self.weights)[:, 0]
         if stack.shape.has_parent:
             nu = _pseudo_solve(self.total, (parent - stack.over_children(x))[:, :, None])[:, :, 0]
@@ -149,12 +151,12 @@ class _Equalities:
                 missed = missed - by_nu
         return x, nu, _times(self.middle_inverse, missed) * self.row_mask if has_rows else missed
 
-    def ray(self, parent: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def ray(self, parent: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
         """How gradient and multipliers change as nu and the sums' multipliers follow what is missed."""
         on_children = parent[self.stack.family]
-        step = wanted
+        step = sums
         if self.stack.shape.rows:
-            step = wanted - _times(self.middle_inverse, _times(self.by_row, on_children)) * self.row_mask
+            step = sums - _times(self.middle_inverse, _times(self.by_row, on_children)) * self.row_mask
         return -(on_children + self.stack.on_cells(step)), step
 
 
@@ -175,12 +177,12 @@ def _inverse(matrices: FloatArray) -> FloatArray:
     if matrices.shape[-1] < LARGE:
         return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
     out = np.empty_like(matrices)
-    for one, matrix in zip(out, matrices, strict=True):
+    for inverse, matrix in zip(out, matrices, strict=True):
         factor, failed = lapack.dpotrf(matrix, lower=1)
         lower, singular = lapack.dpotri(factor, lower=1)
         if failed or singular:
             raise np.linalg.LinAlgError("a precision is not positive definite")
-        one[:] = np.tril(lower) + np.tril(lower, -1).T
+        inverse[:] = np.tril(lower) + np.tril(lower, -1).T
     return out
 
 
@@ -194,8 +196,8 @@ def _inverse_on(stack: Stack, free: BoolArray) -> FloatArray:
     bits = np.packbits(free, axis=1)
     same = np.array(
         [
-            places.setdefault((kind, one.tobytes()), len(places))
-            for kind, one in zip(stack.kind.tolist(), bits, strict=True)
+            places.setdefault((kind, own.tobytes()), len(places))
+            for kind, own in zip(stack.kind.tolist(), bits, strict=True)
         ]
     )
     first = np.zeros(len(places), dtype=np.int64)

@@ -50,12 +50,12 @@ class Family:
 
     @property
     def n_children(self) -> int:
-        """C, the children of the parent."""
+        """C, the number of children."""
         return self.linear.shape[0]
 
     @property
     def n_cells(self) -> int:
-        """k, the cells that are not zero in it."""
+        """k, the number of cells."""
         return self.linear.shape[1]
 
     @property
@@ -86,7 +86,7 @@ class Family:
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What a solver found: `x` `(C, k)`, by which solver, after how many iterations, and its residuals.
+    """A solver's result: `x` `(C, k)`, the solver, its iterations and its residuals.
 
     The primal residual is in persons, the dual one relative to the largest linear term (cvxpy: as it reports it).
     """
@@ -111,9 +111,9 @@ def violation(family: Family, x: FloatArray) -> float:
     if family.held_group is not None and family.held is not None:
         sums = x @ one_hot(family.held_group, family.held.shape[1])
         worst.append(float(np.abs(sums - family.held).max(initial=0.0)))
-    for one in family.ranges:
-        sums = x @ one_hot(one.group, one.lower.shape[1])
-        worst.append(float(np.maximum(one.lower - sums, sums - one.upper).max(initial=0.0)))
+    for limits in family.ranges:
+        sums = x @ one_hot(limits.group, limits.lower.shape[1])
+        worst.append(float(np.maximum(limits.lower - sums, sums - limits.upper).max(initial=0.0)))
     return max(worst)
 
 

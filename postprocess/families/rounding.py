@@ -4,7 +4,7 @@ Every cell goes to the floor or the ceiling of the solution. The children's cell
 chain of nested groups (laminar: total, then group quarters type, then ...) is kept: held sums exactly, the others at
 their floor or ceiling and within their bounds. Sums over parents on one side and a laminar family on the other are a
 network, so the linear programme over the increments has whole-number solutions and a minimum-cost flow finds one.
-Constraints that cross each other are no network: they go to an integer programme (HiGHS).
+Constraints that cross each other are not a network; they are left to an integer programme (HiGHS).
 
 The solution is first snapped to a grid coarser than its numerical error, so that results do not depend on the last
 bits, and numbers within `SNAP` of a whole number count as whole. Ties are broken by a public seed.
@@ -81,7 +81,7 @@ def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], tie
     """
     floors, fractions = snap(x)
     cost = -(2 * fractions - COST_UNIT) * TIE_RANGE + ties
-    ranges = [_allowed(x, one) for one in chain]
+    ranges = [_allowed(x, partition) for partition in chain]
     if family.parent is None and not chain:
         return np.minimum(floors + (2 * fractions >= COST_UNIT), family.upper.astype(np.int64))
     if not chain and family.parent is not None:
@@ -95,12 +95,12 @@ def round_family(family: Family, x: FloatArray, chain: Sequence[GroupLevel], tie
     return rounded
 
 
-def _allowed(x: FloatArray, one: GroupLevel) -> tuple[IntArray, IntArray]:
+def _allowed(x: FloatArray, partition: GroupLevel) -> tuple[IntArray, IntArray]:
     """Whole-number range of each group's sum: floor to ceiling of the solution's, within the bounds, `(C, g)`."""
-    sums = np.zeros(one.lower.shape)
-    np.add.at(sums.T, one.group, x.T)
+    sums = np.zeros(partition.lower.shape)
+    np.add.at(sums.T, partition.group, x.T)
     floors, fractions = snap(sums)
-    return np.maximum(floors, one.lower), np.minimum(floors + (fractions > 0), one.upper)
+    return np.maximum(floors, partition.lower), np.minimum(floors + (fractions > 0), partition.upper)
 
 
 def _nested(chain: Sequence[GroupLevel]) -> bool:
@@ -113,14 +113,14 @@ def _nested(chain: Sequence[GroupLevel]) -> bool:
 
 def _round_columns(floors: IntArray, fractions: IntArray, cost: IntArray, parent: FloatArray) -> IntArray | None:
     """Only sums over the children: the cheapest increments of each cell, which is exact."""
-    wanted = np.rint(parent).astype(np.int64) - floors.sum(axis=0)
+    increments = np.rint(parent).astype(np.int64) - floors.sum(axis=0)
     movable = fractions > 0
-    if (wanted < 0).any() or (wanted > movable.sum(axis=0)).any():
+    if (increments < 0).any() or (increments > movable.sum(axis=0)).any():
         return None
     ranked = np.argsort(np.where(movable, cost, np.iinfo(np.int64).max), axis=0, kind="stable")
     rank = np.empty_like(ranked)
     np.put_along_axis(rank, ranked, np.arange(len(floors))[:, None], axis=0)
-    return floors + (rank < wanted[None, :])
+    return floors + (rank < increments[None, :])
 
 
 def _round_by_flow(
@@ -137,8 +137,8 @@ def _round_by_flow(
     base = np.zeros((n_children, n_cells), dtype=np.int64) + floors
     # Nodes: 0 the source and sink of what is free, then the groups of each partition, then the parent's cells.
     first = [1]
-    for one in chain:
-        first.append(first[-1] + n_children * one.lower.shape[1])
+    for partition in chain:
+        first.append(first[-1] + n_children * partition.lower.shape[1])
     cells_at = first[-1]
     supply = np.zeros(cells_at + n_cells, dtype=np.int64)
     tails, heads, capacities, costs = [], [], [], []
@@ -153,10 +153,10 @@ def _round_by_flow(
         costs.append(np.zeros(len(tail), dtype=np.int64))
 
     child = np.arange(n_children)[:, None]
-    for depth, (one, (low, high)) in enumerate(zip(chain, ranges, strict=True)):
-        size = one.lower.shape[1]
+    for depth, (partition, (low, high)) in enumerate(zip(chain, ranges, strict=True)):
+        size = partition.lower.shape[1]
         sums = np.zeros((n_children, size), dtype=np.int64)
-        np.add.at(sums.T, one.group, base.T)
+        np.add.at(sums.T, partition.group, base.T)
         low, high = low - sums, high - sums
         if (low > high).any() or (high < 0).any():
             return None
@@ -167,7 +167,7 @@ def _round_by_flow(
         else:
             coarse = chain[depth - 1]
             group_of = np.zeros(size, dtype=np.int64)
-            group_of[one.group] = coarse.group
+            group_of[partition.group] = coarse.group
             tail = first[depth - 1] + child * coarse.lower.shape[1] + group_of[None, :]
         arcs(tail.ravel(), node.ravel(), low.ravel(), high.ravel())
     last = chain[-1]
@@ -180,10 +180,10 @@ def _round_by_flow(
         movable = np.bincount(columns, minlength=n_cells)
         arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), np.zeros(n_cells, dtype=np.int64), movable)
     else:
-        wanted = np.rint(family.parent).astype(np.int64) - base.sum(axis=0)
-        if (wanted < 0).any():
+        increments = np.rint(family.parent).astype(np.int64) - base.sum(axis=0)
+        if (increments < 0).any():
             return None
-        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), wanted, wanted)
+        arcs(cells_at + cells, np.zeros(n_cells, dtype=np.int64), increments, increments)
     from ortools.graph.python import min_cost_flow
 
     network = min_cost_flow.SimpleMinCostFlow()
@@ -199,7 +199,7 @@ def _round_by_flow(
 
 
 def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, chain: Sequence[GroupLevel]) -> IntArray:
-    """The same for partitions that cross, or where floors and ceilings leave nothing: within one of the solution.
+    """The same where partitions cross or floors and ceilings have no solution: within one of the solution.
 
     Sums that are not exact are kept within their bounds only.
     """
@@ -216,11 +216,11 @@ def _round_by_integer_programme(family: Family, x: FloatArray, cost: IntArray, c
     if family.parent is not None:
         matrix = sp.csr_array((np.ones(size), (np.tile(np.arange(n_cells), n_children), index.ravel())))
         constraints.append(LinearConstraint(matrix, np.rint(family.parent), np.rint(family.parent)))
-    for one in chain:
-        groups = one.lower.shape[1]
-        rows = np.arange(n_children)[:, None] * groups + one.group[None, :]
+    for partition in chain:
+        groups = partition.lower.shape[1]
+        rows = np.arange(n_children)[:, None] * groups + partition.group[None, :]
         matrix = sp.csr_array((np.ones(size), (rows.ravel(), index.ravel())), shape=(n_children * groups, size))
-        constraints.append(LinearConstraint(matrix, one.lower.ravel(), one.upper.ravel()))
+        constraints.append(LinearConstraint(matrix, partition.lower.ravel(), partition.upper.ravel()))
     unit = np.where(fractions == 0, COST_UNIT * TIE_RANGE, cost).astype(float).ravel() / (COST_UNIT * TIE_RANGE)
     result = milp(unit, integrality=np.ones(size), bounds=Bounds(low.ravel(), high.ravel()), constraints=constraints)
     if result.x is None:

@@ -1,8 +1,8 @@
-"""Families solved: many at once by the batched solver, each exactly or not at all; by cvxpy where it did not.
+"""The solution of families: many at once by the batched solver, each exactly or not at all; the others by cvxpy.
 
-The active set method (`active_set`) works on families of one shape together; for one that it gets stuck in, ADMM
-(`admm`) finds out which inequalities are active. The shape depends on the family alone, and the solution is exact, so
-the result of a family does not depend on which others are in its batch.
+The active set method (`active_set`) works on families of one shape together; for a family in which it gets stuck, ADMM
+(`admm`) determines which inequalities are active. The shape depends on the family alone, and the solution is exact, so
+the result for a family does not depend on which others are in its batch.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from postprocess.families.admm import solve_by_admm
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, one_hot
 
-#: Persons: what another solver leaves of a cell that is zero, or of the way to a limit.
+#: Persons: another solver's distance from zero in a cell that is zero, or from a limit that is reached.
 NEAR = 1e-5
-#: Persons: a solution further from the other solver's is not the same.
+#: Persons: a solution further than this from the other solver's is not the same.
 SAME = 1e-3
 
 
@@ -28,10 +28,11 @@ def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
     """Solutions of the families, in order.
 
     Args:
+        families: to be solved.
         solver: "auto", "batched" or "cvxpy".
 
     Raises:
-        SolverError: a family was not solved to its tolerance; names it.
+        SolverError: a family was not solved to its tolerance; the message names it.
     """
     if solver == "cvxpy":
         return [solve_with_cvxpy(family) for family in families]
@@ -51,19 +52,19 @@ def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
 def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
     """Solutions of all families in their order; None for one that was not found."""
     solutions: list[Solution | None] = []
-    for family, found in zip(families, solve_exactly(families), strict=True):
-        if isinstance(found, Exact):
-            solutions.append(_solution(found, "batched", found.rounds))
+    for family, result in zip(families, solve_exactly(families), strict=True):
+        if isinstance(result, Exact):
+            solutions.append(_solution(result, "batched", result.rounds))
         else:
-            mended = solve_by_admm(family, found)
-            solutions.append(None if mended is None else _solution(mended[0], "batched", mended[1]))
+            by_admm = solve_by_admm(family, result)
+            solutions.append(None if by_admm is None else _solution(by_admm[0], "batched", by_admm[1]))
     return solutions
 
 
 def finished(family: Family, solution: Solution) -> Solution:
-    """Another solver's solution to rounding error where the active inequalities can be told from it, else as it is."""
+    """Another solver's solution made exact where it shows which inequalities are active, else as it is."""
     x = np.where(solution.x < NEAR, 0.0, np.where(solution.x > family.upper - NEAR, family.upper, solution.x))
-    sums = [_at_limits(one, solution.x) for one in family.ranges]
+    sums = [_at_limits(limits, solution.x) for limits in family.ranges]
     range_sums = np.hstack(sums) if sums else np.zeros((family.n_children, 0))
     (exact,) = solve_exactly([family], [Guess(x, np.zeros_like(x), range_sums, np.zeros_like(range_sums))])
     if isinstance(exact, Guess) or np.abs(exact.x - solution.x).max(initial=0.0) > SAME:
@@ -75,7 +76,7 @@ def _solution(exact: Exact, solver: str, iterations: int) -> Solution:
     return Solution(exact.x, solver, iterations, exact.primal, exact.dual)
 
 
-def _at_limits(one: GroupRange, x: FloatArray) -> FloatArray:
+def _at_limits(limits: GroupRange, x: FloatArray) -> FloatArray:
     """Sums over groups of cells, those near a limit at it."""
-    sums = x @ one_hot(one.group, one.lower.shape[1])
-    return np.where(sums < one.lower + NEAR, one.lower, np.where(sums > one.upper - NEAR, one.upper, sums))
+    sums = x @ one_hot(limits.group, limits.lower.shape[1])
+    return np.where(sums < limits.lower + NEAR, limits.lower, np.where(sums > limits.upper - NEAR, limits.upper, sums))

@@ -1,4 +1,4 @@
-"""Families of about one size, their children under each other: one array call serves them all."""
+"""Families of similar size with their children stacked, so that one array call serves them all."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.family import Family, one_hot
 
-#: Cells above which families are not worked on together, unless they have the same.
+#: Cells above which families are stacked only if they have the same number of cells.
 ALONE = 256
 
 
 def padded(n: int) -> int:
-    """Sizes rounded up, so that few different ones are left and the waste stays small; large ones as they are."""
+    """Sizes rounded up, so that few different ones remain and little is wasted; large ones as they are."""
     if n > ALONE:
         return n
     step = 4 if n <= 16 else 8 if n <= 64 else 32
@@ -32,9 +32,9 @@ class Shape:
 
     @classmethod
     def of(cls, family: Family) -> Shape:
-        """The shape that a family is padded to."""
+        """The shape of a family."""
         rows = 0 if family.held is None else family.held.shape[1]
-        rows += sum(one.lower.shape[1] for one in family.ranges)
+        rows += sum(sums.lower.shape[1] for sums in family.ranges)
         return cls(padded(family.n_cells), rows if rows < 2 else padded(rows), family.parent is not None)
 
 
@@ -76,7 +76,7 @@ class Stack:
 
     @classmethod
     def of(cls, families: Sequence[Family], shape: Shape) -> Stack:
-        """The families side by side, padded to one shape."""
+        """Families of one shape, padded to it."""
         sizes = [family.n_children for family in families]
         kinds = [len(family.precision) for family in families]
         n, k, g = sum(sizes), shape.cells, shape.rows
@@ -121,7 +121,7 @@ class Stack:
         rows = alive[self.family]
         sizes = np.bincount(self.family, minlength=len(self.first))[alive]
         return Stack(
-            families=tuple(family for family, one in zip(self.families, alive, strict=True) if one),
+            families=tuple(family for family, stays in zip(self.families, alive, strict=True) if stays),
             shape=self.shape,
             first=np.cumsum([0, *sizes[:-1]]),
             family=np.repeat(np.arange(len(sizes)), sizes),
@@ -151,7 +151,7 @@ class Stack:
         return out
 
     def on_cells(self, of_rows: FloatArray) -> FloatArray:
-        """What stands at the sums `(N, g)` laid on their cells: `(N, k)`."""
+        """The values at the sums `(N, g)` spread over their cells: `(N, k)`."""
         out = np.zeros((len(of_rows), self.shape.cells))
         for matrix, rows in zip(self.matrix, self.children, strict=True):
             out[rows] = of_rows[rows] @ matrix
@@ -163,20 +163,20 @@ class Stack:
 
 
 def _put_sums(family: Family, matrix: FloatArray, lower: FloatArray, upper: FloatArray, held: BoolArray) -> None:
-    """Write the sums of a family side by side: held ones, then its ranges."""
+    """Write the sums of a family side by side: held sums, then its ranges."""
     end = 0
     if family.held is not None and family.held_group is not None:
         end = family.held.shape[1]
         matrix[:end] = one_hot(family.held_group, end).T
         lower[:, :end] = upper[:, :end] = family.held
         held[:end] = True
-    for one in family.ranges:
-        rows = slice(end, end + one.lower.shape[1])
-        groups = one_hot(one.group, one.lower.shape[1])
+    for limits in family.ranges:
+        rows = slice(end, end + limits.lower.shape[1])
+        groups = one_hot(limits.group, limits.lower.shape[1])
         matrix[rows] = groups.T
-        fixed = one.lower >= one.upper
-        lower[:, rows] = np.where(fixed | (one.lower > 0), one.lower, -np.inf)
-        upper[:, rows] = np.where(fixed | (one.upper < family.upper @ groups), one.upper, np.inf)
+        fixed = limits.lower >= limits.upper
+        lower[:, rows] = np.where(fixed | (limits.lower > 0), limits.lower, -np.inf)
+        upper[:, rows] = np.where(fixed | (limits.upper < family.upper @ groups), limits.upper, np.inf)
         end = rows.stop
 
 

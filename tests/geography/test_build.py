@@ -100,11 +100,11 @@ def message(call: object, *arguments: object) -> str:
         (["4401", "44012"], {"s": 2, "b": 4}, "level 'b': 1 code of the wrong length: '44012' (5); each must have 4 characters"),  # noqa: E501
         (["4401", ""], {"s": 2, "b": 4}, "leaf codes: 1 empty, in row 2; each row needs a code"),
         ([], {"s": 2, "b": 4}, "leaf codes: the list is empty; at least one is needed"),
-        (["4401", 4402], {"s": 2, "b": 4}, "leaf codes: 1 not text: 4402; give codes as text, numbers lose leading zeros"),  # noqa: E501
-        (np.array([4401]), {"s": 2, "b": 4}, "leaf codes: 1 not text: 4401; give codes as text, numbers lose leading zeros"),  # noqa: E501
+        (["4401", 4402], {"s": 2, "b": 4}, "leaf codes: 1 not text: 4402; give codes as text, since numbers lose leading zeros"),  # noqa: E501
+        (np.array([4401]), {"s": 2, "b": 4}, "leaf codes: 1 not text: 4401; give codes as text, since numbers lose leading zeros"),  # noqa: E501
         (["4401"], {"s": 4, "b": 4}, "levels: found the prefix lengths s = 4, b = 4; they must be positive and increase downwards"),  # noqa: E501
         (["4401"], {"s": 0, "b": 4}, "levels: found the prefix lengths s = 0, b = 4; they must be positive and increase downwards"),  # noqa: E501
-        (["4401"], [("s", 2), ("s", 4)], "levels: the name 's' stands twice in s, s; names must differ"),
+        (["4401"], [("s", 2), ("s", 4)], "levels: the name 's' occurs twice in s, s; names must differ"),
         (["4401"], {}, "no levels are named; at least one is needed"),
         (["4401"], {" ": 4}, "level 1 is named ' '; a name of at least one letter is needed"),
     ],
@@ -116,11 +116,11 @@ def test_prefix_problems_are_named(codes: list[str], levels: dict[str, int], exp
 @pytest.mark.parametrize(
     ("columns", "expected"),
     [
-        ({"s": ["A", "B"], "b": ["1", "1"]}, "level 'b': 1 code with several ways up: 1 under A and B; a code must be unique in its level and have one parent"),  # noqa: E501
+        ({"s": ["A", "B"], "b": ["1", "1"]}, "level 'b': 1 code with several parents: 1 under A and B; a code must be unique in its level and have one parent"),  # noqa: E501
         ({"s": ["A", "A"], "b": ["1", "1"]}, "level 'b': codes given twice: '1'; give each leaf once"),
         ({"s": ["A", None], "b": ["1", "2"]}, "level 's': no code in row 2; each leaf needs a top-level geounit"),
-        ({"s": ["A", "B"], "b": ["", None]}, "level 'b': no geounit has a code of its own there; leave the level out"),
-        ({"s": ["A", "A"], "b": ["", "1"]}, "level 'b': s 'A' has rows without a code there and rows with one ('1'); a geounit is either divided or not"),  # noqa: E501
+        ({"s": ["A", "B"], "b": ["", None]}, "level 'b': no geounit has a code of its own at this level; leave the level out"),  # noqa: E501
+        ({"s": ["A", "A"], "b": ["", "1"]}, "level 'b': s 'A' has rows without a code at this level and rows with one ('1'); a geounit is either divided or not"),  # noqa: E501
         ({"s": ["A"], "x": ["1"]}, "level 'b': no column of that name; the columns are s, x"),
         ({"s": ["A"], "b": [1.5]}, "level 'b': the column holds double; codes must be text or whole numbers"),
         ({"s": pa.array([], pa.string()), "b": pa.array([], pa.string())}, "the list of leaves is empty; at least one leaf is needed"),  # noqa: E501
@@ -133,7 +133,7 @@ def test_table_problems_are_named(columns: dict[str, list[str]], expected: str) 
 def test_the_first_few_of_many_are_shown() -> None:
     table = pa.table({"s": ["A"] * 9 + ["B"] * 9, "b": [f"{i}" for i in range(9)] * 2})
     assert message(spine_from_table, table, ["s", "b"]) == (
-        "level 'b': 9 codes with several ways up: 0 under A and B; 1 under A and B; 2 under A and B; ...; "
+        "level 'b': 9 codes with several parents: 0 under A and B; 1 under A and B; 2 under A and B; ...; "
         "a code must be unique in its level and have one parent"
     )
 
@@ -141,13 +141,13 @@ def test_the_first_few_of_many_are_shown() -> None:
 @pytest.mark.parametrize(
     ("pairs", "expected"),
     [
-        ([("US", ""), ("A", "US"), ("B", "US"), ("1", "A"), ("1", "B"), ("2", "B")], "1 child with several ways up: 1 under A and B; each child has one parent"),  # noqa: E501
+        ([("US", ""), ("A", "US"), ("B", "US"), ("1", "A"), ("1", "B"), ("2", "B")], "1 child with several parents: 1 under A and B; each child has one parent"),  # noqa: E501
         ([("US", ""), ("A", "US"), ("1", "A"), ("1", "A")], "children given twice: '1'; give each pair once"),
-        ([("US", ""), ("A", "US"), ("1", "A"), ("2", "Z")], "1 pair in the air, parents without a row of their own: 2 (parent Z); give a top-level geounit a row with an empty parent"),  # noqa: E501
-        ([("US", ""), ("A", "US"), ("1", "A"), ("X", "Z"), ("Y", "X"), ("Z", "Y")], "the pairs go round in a circle: X -> Z -> Y -> X (child -> parent); a spine is a tree"),  # noqa: E501
-        ([("A", "A"), ("1", "A")], "the pairs go round in a circle: A -> A (child -> parent); a spine is a tree"),
+        ([("US", ""), ("A", "US"), ("1", "A"), ("2", "Z")], "1 pair with a parent that has no row of its own: 2 (parent Z); give a top-level geounit a row with an empty parent"),  # noqa: E501
+        ([("US", ""), ("A", "US"), ("1", "A"), ("X", "Z"), ("Y", "X"), ("Z", "Y")], "the pairs form a cycle: X -> Z -> Y -> X (child -> parent); a spine is a tree"),  # noqa: E501
+        ([("A", "A"), ("1", "A")], "the pairs form a cycle: A -> A (child -> parent); a spine is a tree"),
         ([("US", ""), ("A", "US"), ("1", "A"), ("x", "1")], "codes below the last level 'b': 'x'; the tree is deeper than its levels n, s, b"),  # noqa: E501
-        ([("US", ""), ("A", "US")], "level 'b': no geounit has a code of its own there; leave the level out"),
+        ([("US", ""), ("A", "US")], "level 'b': no geounit has a code of its own at this level; leave the level out"),
         ([("US", ""), ("", "US")], "children: 1 empty, in row 2; each row needs a code"),
     ],
 )  # fmt: skip
@@ -163,7 +163,7 @@ def test_pairs_of_unequal_length_are_refused() -> None:
 def test_a_long_circle_is_cut_in_the_message() -> None:
     codes = [f"{i:02}" for i in range(30)]
     text = message(spine_from_pairs, codes, codes[1:] + codes[:1], ["n"])
-    assert re.search(r"circle: 00 -> 01 -> .* -> 07 -> \.\.\. -> 00 ", text)
+    assert re.search(r"cycle: 00 -> 01 -> .* -> 07 -> \.\.\. -> 00 ", text)
 
 
 def test_rhode_island_has_its_published_numbers(shared_data: FilePath) -> None:

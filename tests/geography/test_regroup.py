@@ -112,7 +112,7 @@ def test_what_cannot_be_is_told() -> None:
     areas = OffSpineAreas.of(spine, ["place"], ["1"], ["111"])
     with pytest.raises(SpineError, match="needs three levels"):
         regroup(spine, areas, 5)
-    with pytest.raises(SpineError, match=r"1 leaves that are not on the spine: '999'"):
+    with pytest.raises(SpineError, match=r"1 leaves are not on the spine: '999'"):
         OffSpineAreas.of(spine, ["place", "place"], ["1", "1"], ["111", "999"])
     with pytest.raises(SpineError, match="no kind in row 2"):
         OffSpineAreas.of(spine, ["place", ""], ["1", "1"], ["111", "112"])

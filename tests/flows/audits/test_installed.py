@@ -111,7 +111,7 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path, monkeypatch: pytest.M
 
     def audit(**settings):  # type: ignore[no-untyped-def]
         assert (settings["quick"], settings["seed"]) == (True, 3)
-        settings["tell"](finding)
+        settings["report"](finding)
         return Audit("Audit of this", (finding, certain("streams", "y", "z", [])))
 
     monkeypatch.setattr(flows.audits.installed, "audit_installed", audit)

@@ -56,7 +56,7 @@ def test_a_spec_is_looked_at_with_its_ledger(tmp_path: Path, monkeypatch: pytest
     spec = write_town(tmp_path / "in", *changes)
     found = looked(spec)
     assert found["ledger"].state == "wrong"
-    assert found["ledger"].mend.startswith("spinewise ledger open persons")
+    assert found["ledger"].remedy.startswith("spinewise ledger open persons")
     assert found["spec"].found == "town: 23 leaves, 3 levels"
     assert found["memory"].state == "well"
     place = tmp_path / "ledger.sqlite"
@@ -80,7 +80,7 @@ def test_each_fault_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("SPINEWISE_SLIP", "1")
     found = looked(write_town(tmp_path / "in"), out=tmp_path / "file")
     assert found["packages"].found.startswith("sqlalchemy is 2.1.9, and <2.1,>=2.0 is needed")
-    assert found["packages"].mend == "pip install 'sqlalchemy<2.1,>=2.0'"
+    assert found["packages"].remedy == "pip install 'sqlalchemy<2.1,>=2.0'"
     assert found["solvers"].found == "SCS is 0.1 off"
     assert found["output"].state == "wrong"
     assert found["memory"].state == "wrong"
@@ -112,7 +112,7 @@ def test_a_server_that_is_away_or_another_version_is_told() -> None:
     server = HTTPServer(("127.0.0.1", 0), Server)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{server.server_port}/api"}):
-        assert f"is version 2.0.0, here is {prefect.__version__}" in looked()["Prefect"].found
+        assert f"is version 2.0.0, installed here is {prefect.__version__}" in looked()["Prefect"].found
     server.shutdown()
     server.server_close()
     with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{server.server_port}/api"}):

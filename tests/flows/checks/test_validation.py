@@ -60,7 +60,7 @@ def test_everything_is_told_at_once(folder: Path) -> None:
         ("persons.csv", "column 'sex'", outside): (1, (9,), ("x",)),
         ("persons.csv", "column 'sex'", "a missing value"): (1, (4,), ()),
         ("persons.csv", "column 'block'", "a geocode that is not a leaf of the spine"): (1, (7,), ("Z9999",)),
-        ("persons.csv", "structural_zeros", "a combination that the spec says is impossible"): (
+        ("persons.csv", "structural_zeros", "a combination that the spec declares impossible"): (
             2, (11, 12), told_labels(folder, 11, 12),
         ),
         ("units.csv", "column 'count'", "a negative count"): (1, (3,), ("-4",)),

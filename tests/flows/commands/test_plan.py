@@ -60,7 +60,7 @@ def test_table(town: Path) -> None:
     assert "Where counts are small" in shown
     assert "grown * sex" in shown
     assert "GB of it for the margins of error" in shown
-    assert "Here it would be done so: about" in shown
+    assert "How it would be done here: about" in shown
 
 
 def test_what_would_not_fit_is_told(town: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -294,6 +294,6 @@ def test_cost_grows(town: Path) -> None:
     """More simulated runs take longer, more workers less; the memory of a worker counts."""
     found = plan_release(town, None, 1)
     more = cost_of(found.spec, found.spine, 4)
-    assert more.seconds < found.way.wanted.seconds
-    assert more.peak_mb > found.way.wanted.peak_mb
-    assert more.core_seconds == found.way.wanted.core_seconds + 4 * WORKER_START
+    assert more.seconds < found.fitting.requested.seconds
+    assert more.peak_mb > found.fitting.requested.peak_mb
+    assert more.core_seconds == found.fitting.requested.core_seconds + 4 * WORKER_START

@@ -142,7 +142,7 @@ def test_what_cannot_be_divided(tmp_path: Path) -> None:
         ("tract: colour <= 2", "'colour' in the query"),
         ("tract: total <= nothing", "found 'nothing'; a number above 0 is needed"),
         ("tract: total <= 0", "found '0'; a number above 0 is needed"),
-        ("tract: total <= 1; tract: total <= 2", "tract: total stands twice"),
+        ("tract: total <= 1; tract: total <= 2", "tract: total occurs twice"),
         (" ; ", "nothing is given"),
     ],
 )

@@ -87,7 +87,7 @@ def test_the_setting_says_how_much_may_be_taken(monkeypatch: pytest.MonkeyPatch)
 def test_a_refused_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = write_town(tmp_path / "in", *QUICK)
     monkeypatch.setenv("SPINEWISE_MEMORY", "0.05")
-    with pytest.raises(InputError, match=r"town: the run is expected to take .* and 0\.1 GB|0\.0 GB can be had"):
+    with pytest.raises(InputError, match=r"town: the run is expected to take .* and 0\.1 GB|0\.0 GB are available"):
         run(spec, tmp_path / "out")
     assert not (tmp_path / "out" / "town").exists()
 

@@ -158,7 +158,7 @@ def test_other_facilities_and_other_leaves_are_refused_by_name(copied: Path, tmp
 
 def test_a_file_that_is_not_of_the_run_is_refused(copied: Path, town_spec: Path) -> None:
     (copied / "town" / "public" / "tables" / "notes.txt").write_text("x")
-    with pytest.raises(InputError, match=r"1 files under public/ are not of this run: public/tables/notes\.txt"):
+    with pytest.raises(InputError, match=r"1 files under public/ do not belong to this run: public/tables/notes\.txt"):
         run(town_spec, copied)
 
 

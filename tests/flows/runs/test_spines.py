@@ -80,7 +80,7 @@ def test_areas_that_do_not_fit_are_told(tmp_path: Path) -> None:
     spec = town_with_areas(tmp_path / "in")
     areas = tmp_path / "in" / "areas.csv"
     areas.write_text(areas.read_text() + "place,1,Z9999\n")
-    with pytest.raises(SpineError, match=r"areas\.csv: 1 leaves that are not on the spine: 'Z9999'"):
+    with pytest.raises(SpineError, match=r"areas\.csv: 1 leaves are not on the spine: 'Z9999'"):
         read_spine(load_spec(spec).geography)
     spec = write_town(tmp_path / "two", (LEVELS, 'levels = { county = 1, block = 5 }\nregroup = { file = "a.csv" }'))
     with pytest.raises(InputError, match=r"geography\.regroup: found 2 levels; three are needed"):
@@ -145,5 +145,5 @@ def test_a_territory_without_districts_is_one_measurement_of_all_its_shares(tmp_
     assert verify_release(directory, 1, Silent()) == []
     assert check_release(root) == []
     (tmp_path / "areas.csv").write_text((tmp_path / "areas.csv").read_text() + "P1a,P2\n")
-    with pytest.raises(SpineError, match="1 child with several ways up: P1a under P1 and P2"):
+    with pytest.raises(SpineError, match="1 child with several parents: P1a under P1 and P2"):
         read_spine(load_spec(tmp_path / "islands.toml").geography)

@@ -122,7 +122,7 @@ def test_a_spec_with_a_smaller_budget_does_not_fit_the_measurements(copied: Path
     spec["privacy"]["rho"] = "1"
     seal(copied, spec=spec)
     (problem,) = verify(copied)
-    assert problem.startswith("public/ cannot be computed again: ")
+    assert problem.startswith("public/ cannot be recomputed: ")
     assert "measurements/county/total.parquet does not match the spec: its scale is" in problem
 
 
@@ -141,7 +141,7 @@ def test_other_versions_are_told_with_what_differs(copied: Path, monkeypatch: py
     monkeypatch.setattr(flows.runs.versions, "software", lambda: other)
     (sentence,) = version_differences(manifest)
     assert sentence == (
-        f"other versions are installed than it was made with: numpy 1.0 (made with {here.packages['numpy']}), "
+        f"the installed versions are not those it was made with: numpy 1.0 (made with {here.packages['numpy']}), "
         f"python 3.0 (made with {here.python})"
     )
     assert verify(copied) == []

@@ -212,7 +212,7 @@ def _spec_without_areas(folder: Path) -> str:
 
 
 def test_geography_that_is_named(tmp_path: Path) -> None:
-    """Columns with any names can be levels; several ways up are refused with the pairs."""
+    """Columns with any names can be levels; several parents are refused with the pairs."""
     frame = people()[["county", "town", "sex"]].rename(columns={"county": "k1", "town": "k2"})
     frame.to_csv(tmp_path / "a.csv", index=False)
     with pytest.raises(InputError, match="no column looks like a geography; name the columns"):
@@ -221,7 +221,7 @@ def test_geography_that_is_named(tmp_path: Path) -> None:
     assert spec.geography.levels == ("k1", "k2")
     frame.loc[0, "k1"] = "99"
     frame.to_csv(tmp_path / "b.csv", index=False)
-    with pytest.raises(InputError, match=r"1 code with several ways up: .* under \d\d and 99"):
+    with pytest.raises(InputError, match=r"1 code with several parents: .* under \d\d and 99"):
         import_table(TableRequest(TableSource(str(tmp_path / "b.csv")), geography=("k1", "k2")), tmp_path / "out2")
 
 

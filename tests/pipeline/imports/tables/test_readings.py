@@ -247,7 +247,7 @@ def test_the_number_of_people_in_validate(tmp_path: Path) -> None:
     assert CliRunner().invoke(app, [*arguments, str(right)]).exit_code == 0
     shown = CliRunner().invoke(app, [*arguments, str(right - 7)])
     assert shown.exit_code == 2
-    assert f"{right:,} are counted, and {right - 7:,} were expected (7 more)" in shown.output
+    assert f"{right:,} are counted, but --people expects {right - 7:,} (7 more)" in shown.output
 
 
 def test_the_options_of_the_command(tmp_path: Path) -> None:
