@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from flows.commands.options import JsonOption, Output, QuietOption, VerboseOption, WorkersOption
+from flows.commands.options import JsonOption, OutOption, Output, QuietOption, VerboseOption, WorkersOption
 
 
 def add_to(app: typer.Typer) -> None:
@@ -21,9 +21,7 @@ def doctor(
         Path | None,
         typer.Argument(help="Look also at what this release needs; its records are not read.", metavar="SPEC"),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder in which releases are to be made. [default: releases]")
-    ] = None,
+    out: OutOption = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,

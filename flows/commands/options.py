@@ -24,13 +24,16 @@ DataOption = Annotated[
     Path | None,
     typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
 ]
+OutOption = Annotated[
+    Path | None, typer.Option(help="Folder in which the release's directory is made. [default: releases]")
+]
 LedgerOption = Annotated[
     str | None,
     typer.Option(
         "--ledger",
         metavar="URL",
         envvar="SPINEWISE_LEDGER",
-        help="A file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: a file in the user's state folder.",
+        help="The ledger: a file, sqlite:///PATH or postgresql://USER@HOST/DATABASE; default: one of the user's own.",
     ),
 ]
 KeyFileOption = Annotated[

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,25 +71,56 @@ def query(
     opened = open_release(release)
     if companion:
         opened = opened.companion(companion)
-    _check(question, where, at, area, areas, table, csv, json)
+    options = QueryOptions(
+        question=question,
+        where=tuple(where or ()),
+        at=at,
+        area=tuple(area or ()),
+        areas=areas,
+        table=table,
+        rows=rows,
+        csv=csv,
+        json=json,
+    )
+    _check(options)
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))
         return
-    if table is not None:
-        found = opened.table(table, str(at))
-        exact = opened.exact_table(table, str(at)) if _is_text(csv, json) else None
-    else:
-        selection = opened.query(str(question)).where(**_conditions(where or []))
-        named = {} if at is not None else _areas(area or [], areas)
-        found = selection.at(at) if at is not None else selection.over(named)
-        exact = None
-        if _is_text(csv, json):
-            exact = selection.exact_at(at) if at is not None else selection.exact_over(named)
-    _show(opened, found, exact, rows, csv, json)
+    numbers, exact = _answer(opened, options)
+    _show(opened, numbers, exact, options)
 
 
-def _is_text(csv: bool, json: bool) -> bool:
-    return not csv and not json
+@dataclass(frozen=True)
+class QueryOptions:
+    """What is asked of a release, and in which form it is printed; see the options of the command."""
+
+    question: str | None
+    where: tuple[str, ...]
+    at: str | None
+    area: tuple[str, ...]
+    areas: Path | None
+    table: str | None
+    rows: int
+    csv: bool
+    json: bool
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a person reads it, who is told which numbers are certain."""
+        return not self.csv and not self.json
+
+
+def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """The numbers with their margins and, for text, which of them are certain."""
+    if options.table is not None:
+        level = str(options.at)
+        exact = opened.exact_table(options.table, level) if options.is_text else None
+        return opened.table(options.table, level), exact
+    selection = opened.query(str(options.question)).where(**_conditions(options.where))
+    if options.at is not None:
+        return selection.at(options.at), selection.exact_at(options.at) if options.is_text else None
+    named = _areas(options.area, options.areas)
+    return selection.over(named), selection.exact_over(named) if options.is_text else None
 
 
 def _what_there_is(directory: Path, opened: Release) -> str:
@@ -102,33 +135,26 @@ def _what_there_is(directory: Path, opened: Release) -> str:
     return "\n".join(lines)
 
 
-def _check(
-    question: str | None,
-    where: list[str] | None,
-    at: str | None,
-    area: list[str] | None,
-    areas: Path | None,
-    table: str | None,
-    csv: bool,
-    json: bool,
-) -> None:
+def _check(options: QueryOptions) -> None:
     """Refuse options that do not fit together."""
     from pipeline.errors import InputError
 
-    places = [name for name, given in (("--at", at), ("--area", area), ("--areas", areas)) if given]
-    if csv and json:
+    question, table = options.question, options.table
+    given = (("--at", options.at), ("--area", options.area), ("--areas", options.areas))
+    places = [name for name, value in given if value]
+    if options.csv and options.json:
         raise InputError("found --csv and --json; one of the two is allowed")
     if table is not None and question is not None:
         raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
-    if table is not None and (at is None or where or area or areas):
+    if table is not None and (options.at is None or options.where or options.area or options.areas):
         raise InputError("--table is shown as it was published: it needs --at LEVEL, and nothing else")
-    if question is None and table is None and (places or where):
+    if question is None and table is None and (places or options.where):
         raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
-    if question is not None and len([name for name in places if name != "--area"]) + bool(area) != 1:
+    if question is not None and len(places) != 1:
         raise InputError(f"found {' and '.join(places) or 'no areas'}; one of --at, --area and --areas is needed")
 
 
-def _conditions(where: list[str]) -> dict[str, list[str]]:
+def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
     from pipeline.errors import InputError
 
     found: dict[str, list[str]] = {}
@@ -142,7 +168,7 @@ def _conditions(where: list[str]) -> dict[str, list[str]]:
     return found
 
 
-def _areas(area: list[str], file: Path | None) -> dict[str, list[str]]:
+def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
     from pipeline.errors import InputError
 
     if file is not None:
@@ -175,11 +201,11 @@ def _areas_of_file(file: Path) -> dict[str, list[str]]:
     return {str(name): part["geocode"].tolist() for name, part in frame.groupby("area", sort=False)}
 
 
-def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, rows: int, csv: bool, json: bool) -> None:
-    if csv:
+def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
+    if options.csv:
         typer.echo(found.to_csv(lineterminator="\n"), nl=False)
         return
-    if json:
+    if options.json:
         typer.echo(found.reset_index().to_json(orient="records", indent=2, force_ascii=False))
         return
     from rich.console import Console
@@ -192,16 +218,20 @@ def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, rows
     labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX)]
     for label in labels:
         shown.add_column(label, justify="right")
-    certain = [(False,) * len(labels)] * rows if exact is None else exact[labels].head(rows).to_numpy().tolist()
-    for (code, row), sure in zip(found.head(rows).iterrows(), certain, strict=False):
+    certain = (
+        [(False,) * len(labels)] * options.rows
+        if exact is None
+        else exact[labels].head(options.rows).to_numpy().tolist()
+    )
+    for (code, row), sure in zip(found.head(options.rows).iterrows(), certain, strict=False):
         cells = zip(labels, sure, strict=True)
         shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), one) for label, one in cells))
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
     console.print(shown)
-    if len(found) > rows:
-        console.print(f"and {len(found) - rows:,} more; --csv has all")
+    if len(found) > options.rows:
+        console.print(f"and {len(found) - options.rows:,} more; --csv has all")
     console.print("± covers the error in 90 % of cases; ± 0 does, too: only what is called exact is certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)

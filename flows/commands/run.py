@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
@@ -14,6 +13,8 @@ from flows.commands.options import (
     KeyCommandOption,
     KeyDescriptorOption,
     KeyFileOption,
+    LedgerOption,
+    OutOption,
     Output,
     QuietOption,
     SpecArgument,
@@ -35,23 +36,13 @@ def add_to(app: typer.Typer) -> None:
 def run(
     context: typer.Context,
     spec: SpecArgument,
-    out: Annotated[
-        Path | None, typer.Option(help="Folder in which the release's directory is made. [default: releases]")
-    ] = None,
+    out: OutOption = None,
     data: DataOption = None,
     workers: WorkersOption = None,
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
-    ledger: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            envvar="SPINEWISE_LEDGER",
-            help="Ledger to charge, where the spec names a dataset: a file, sqlite:///PATH or postgresql://...; "
-            "default: the user's own.",
-        ),
-    ] = None,
+    ledger: LedgerOption = None,
     engine: Annotated[
         str, typer.Option(help="Who works on the parts of a large spine: local, or dask, a cluster.")
     ] = "local",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import builtins
+import errno
+import io
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 from releases.small import write_town
 
+from flows.cli import _status
 from flows.machine_faults import fault_of
 from pipeline.errors import MemoryShortError
 from pipeline.records.record_files import open_records
@@ -85,6 +91,57 @@ def test_a_closed_folder_is_named() -> None:
     assert fault == ("/closed/spec.toml: no permission", 2)
     assert fault_of(MemoryError()) is not None
     assert fault_of(ValueError("a defect")) is None
+
+
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder into which nobody can look, the superuser neither: the system's calls refuse all that is in it."""
+    folder = tmp_path / "closed"
+    write_town(folder / "in")
+
+    def guard(function: Callable[..., Any]) -> Callable[..., Any]:
+        def guarded(path: Any, *rest: Any, **more: Any) -> Any:
+            if isinstance(path, str | os.PathLike) and Path(path).is_relative_to(folder) and Path(path) != folder:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+            return function(path, *rest, **more)
+
+        return guarded
+
+    for module, name in ((os, "stat"), (os, "lstat"), (os, "open"), (os, "scandir"), (os, "listdir"), (os, "mkdir")):
+        monkeypatch.setattr(module, name, guard(getattr(module, name)))
+    for module in (io, builtins):
+        monkeypatch.setattr(module, "open", guard(io.open))
+    return folder
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["validate", "{closed}/in/persons.csv", "{spec}"],
+        ["validate", "{data}", "{closed}/in/release.toml"],
+        ["verify", "{closed}/town"],
+        ["query", "{closed}/town"],
+        ["check", "{closed}/town"],
+        ["run", "{spec}", "--no-prefect", "--data", "{closed}/in"],
+        ["run", "{spec}", "--no-prefect", "--out", "{closed}/out"],
+        ["run", "{closed}/in/release.toml", "--no-prefect"],
+    ],
+)
+def test_a_folder_above_that_is_closed(
+    words: list[str], closed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A path in it is named, with the reason; the status is that of something given that is wrong."""
+    spec = write_town(tmp_path / "open")
+    names = {"closed": closed, "spec": spec, "data": spec.parent / "persons.csv"}
+    monkeypatch.setattr(sys, "argv", ["spinewise", *(word.format(**names) for word in words)])
+    monkeypatch.chdir(tmp_path)
+    status = _status()
+    told = capfd.readouterr()
+    assert status == 2, told
+    text = told.out + told.err
+    assert str(closed) in text.replace("\n", "")
+    assert "permission" in text.casefold()
+    assert "Traceback" not in text
 
 
 def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
