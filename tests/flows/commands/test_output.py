@@ -116,7 +116,7 @@ def test_doctor(town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, str(tmp_path / "user"))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     looked_at = json.loads(call("doctor", town_spec, "--json").stdout)
-    assert {tuple(one) for one in looked_at} == {("what", "state", "found", "mend")}
+    assert {tuple(one) for one in looked_at} == {("what", "state", "found", "remedy")}
     assert all(one["state"] in ("well", "note") for one in looked_at)
     leaves = geounits(town_spec.parent)["block"]
     assert [one["found"] for one in looked_at if one["what"] == "spec"] == [f"town: {leaves} leaves, 3 levels"]
