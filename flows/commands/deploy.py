@@ -19,7 +19,7 @@ def deploy(
     ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Deploy the audit of what is installed instead.")] = False,
     cron: Annotated[
-        str | None, typer.Option(help='When it runs by itself, such as "0 2 * * *"; by default only when told to.')
+        str | None, typer.Option(help='When it runs by itself, such as "0 2 * * *"; by default only on request.')
     ] = None,
     timezone: Annotated[str, typer.Option(help="Of --cron, such as Europe/Vienna.")] = "UTC",
     name: Annotated[str | None, typer.Option(help="Name of the deployment; by default the release's.")] = None,
@@ -45,9 +45,9 @@ def deploy(
     """Deploy a release or the audit on the Prefect server that PREFECT_API_URL names.
 
     Runs are started by --cron, by `prefect deployment run`, or on the server's pages, where the parameters are a form.
-    One run of a dataset goes on at a time; a run that was stopped goes on where it was. The same command again changes
+    One run of a dataset is active at a time; a run that was stopped is resumed. The same command again changes
     the deployment. A worker is needed: `prefect worker start --pool spinewise`. What is stored on the server are paths
-    and numbers; keys, the ledger's place and who is told of failures are settings of the worker's machine.
+    and numbers; keys, the ledger's place and who is notified of failures are settings of the worker's machine.
 
     Example:
 

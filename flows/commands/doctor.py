@@ -1,4 +1,4 @@
-"""`spinewise doctor`: what is missing or wrong on this machine, and how to mend it."""
+"""`spinewise doctor`: what is missing or wrong on this machine, and how to fix it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def doctor(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Say what is missing or wrong on this machine, and how to mend it. Changes nothing.
+    """Report what is missing or wrong on this machine, and how to fix it. Changes nothing.
 
     Looked at are the settings, Python, the packages and their versions, whether each solver solves a small problem,
     access to the folder of releases, the ledger, Prefect's server and its workers; and with a spec, its files and

@@ -41,7 +41,7 @@ def pl94171(
 
     DIR gets the list of blocks, the histograms of persons (voting age, Hispanic origin, race), of persons in group
     quarters and of housing units, the places and American Indian areas that blocks belong to, and release.toml with the
-    2020 production strategy. All tables are checked against each other; what does not fit is told, and listed in
+    2020 production strategy. All tables are checked against each other; what does not fit is reported, and listed in
     mismatches.csv. Where tables of a block contradict each other, nothing is written.
 
     Example:
@@ -139,7 +139,7 @@ def table(
 
     A row is a record, a cell with its count, or an area with its counts side by side. A table of persons with a key of
     households, or two tables, give two histograms that are released together. DIR gets release.toml with comments, the
-    list of areas, and what was fetched or joined. Everything that was guessed is told with its reason and the number of
+    list of areas, and what was fetched or joined. Everything that was guessed is listed with its reason and the number of
     people that follows, and stands in the spec. Where a table can be read in two ways that differ in people, nothing is
     written: the readings are listed, each with the option that chooses it (status 2).
 

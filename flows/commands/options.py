@@ -76,7 +76,7 @@ class Output:
             logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
 
     def progress(self) -> Progress:
-        """Who is told how far the command is."""
+        """Takes note of how far the command is."""
         from flows.console import Lines, error_console, make_progress
         from flows.execution.progress import Silent
 

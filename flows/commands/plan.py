@@ -55,7 +55,7 @@ def plan(
     ] = None,
     chart: Annotated[Path | None, typer.Option(help="Write a picture: .html, .svg or .png.")] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of the run whose cost is told; all cores by default.")
+        int | None, typer.Option(min=1, help="Processes of the run whose cost is predicted; all cores by default.")
     ] = None,
     solver: Annotated[
         str, typer.Option(help="descent, or cvxpy: the whole programme stated in cvxpy, for small spines.")
@@ -66,11 +66,11 @@ def plan(
 ) -> None:
     """Tell what a release will promise, how wrong its numbers will be, and what it will cost. Spends nothing.
 
-    Reads the spec, the list of areas and public counts of facilities; no records. The error of a query is told for one
+    Reads the spec, the list of areas and public counts of facilities; no records. The error of a query is stated for one
     number, and added up over its numbers in a geounit; both are means over the level, in persons.
 
     Targets are errors added up in a geounit, or of one number where "each" stands behind. A division that was found is
-    written in exact decimals. Every query that the spec measures goes on being measured.
+    written in exact decimals. Every query that the spec measures is still measured.
 
     Example:
 

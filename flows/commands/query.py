@@ -54,7 +54,7 @@ def query(
     """Print numbers of a release with their margins of error: half the width of an interval that covers 90 %.
 
     A margin of a sum takes account of how the errors of its parts go together; it is not the sum of margins. Areas need
-    not be on the spine. Only what is public of the release is read. Without a query, it is told what there is.
+    not be on the spine. Only what is public of the release is read. Without a query, it lists what there is.
 
     Example:
 
@@ -106,7 +106,7 @@ class QueryOptions:
 
     @property
     def is_text(self) -> bool:
-        """Whether a person reads it, who is told which numbers are certain."""
+        """Whether a person reads it; then numbers that are certain are marked."""
         return not self.csv and not self.json
 
 

@@ -66,8 +66,8 @@ def run(
 ) -> None:
     """Run a release, and print its directory.
 
-    The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command again goes on
-    with a run that was interrupted, and repeats a finished one to the same bytes; other records or another spec are
+    The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command
+    resumes a run that was interrupted, and repeats a finished one to the same bytes; other records or another spec are
     refused there.
 
     Example:
@@ -87,7 +87,7 @@ def run(
 
     output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)
-    load_spec(spec)  # what is wrong with it is told before a server is started
+    load_spec(spec)  # its mistakes are reported before a server is started
     stopping_loses_nothing()
     if not no_prefect:
         # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.

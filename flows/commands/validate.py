@@ -33,7 +33,7 @@ def validate(
 
     Each problem comes with the number of rows that have it, the first of them, what was found and what is allowed.
     Nothing is written and no budget is spent. The records of companions are those that the spec names, unless DATA is a
-    folder. What is told shows what is in the records: it is for those who may see them.
+    folder. The report shows what is in the records: it is for those who may see them.
 
     The status is 0 if a run would accept all of it, else 2. Remarks are what a run accepts but warns of.
 

@@ -1,4 +1,4 @@
-"""Results of the batches of steps that take long: kept for a run that goes on, or until the step has them all."""
+"""Results of the batches of steps that take long: kept for a run that is resumed, or until the step has them all."""
 
 from __future__ import annotations
 

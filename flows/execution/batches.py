@@ -1,4 +1,4 @@
-"""Batches whose results are kept as they come, so that a run that is killed in the middle of a level goes on there."""
+"""Batches whose results are kept as they come, so that a run that is killed in the middle of a level resumes there."""
 
 from __future__ import annotations
 

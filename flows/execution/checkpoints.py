@@ -1,4 +1,4 @@
-"""The files of steps that an interrupted run has left whole, so that the same run goes on after them.
+"""The files of steps that an interrupted run has left whole, so that the same run resumes after them.
 
 Everything is checked by its hash before it is used: what was truncated, flipped, or is of another run, of other records
 or of other versions of the software, is computed again.
@@ -18,7 +18,7 @@ from pipeline.storage.files import json_sha256, make_restricted, sha256_file, wr
 
 
 class Checkpoints:
-    """The hashes of the files that finished steps wrote, and what the steps told.
+    """The hashes of the files that finished steps wrote, and what the steps noted.
 
     They count only for the same run on the same records with the same versions of everything that decides on a
     published number: otherwise every step is performed again.
@@ -39,7 +39,7 @@ class Checkpoints:
         make_restricted(run.main.checkpoints)
 
     def notes_of(self, step: Step) -> Notes | None:
-        """What the step told when it was performed; None if it has to be performed."""
+        """What the step noted when it was performed; None if it has to be performed."""
         needed = (*step.files, *step.prepares)
         if not needed or not all(self._is_whole(path) for path in needed):
             return None

@@ -118,7 +118,7 @@ class ClusterWorkers(Workers):
         return self._client
 
     def close(self, *, at_once: bool = False) -> None:
-        """Leave the cluster, which goes on, and remove what is in the scratch folder."""
+        """Leave the cluster, which keeps running, and remove what is in the scratch folder."""
         super().close(at_once=at_once)
         if self._client is not None:
             self._client.close()

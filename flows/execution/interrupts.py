@@ -38,7 +38,7 @@ def without_interrupts() -> Iterator[None]:
 
 
 def stopping_loses_nothing() -> None:
-    """What this command does is gone on with by the same command, and who stops it is told so."""
+    """The same command resumes what this one does, and whoever stops it is told so."""
     global _message
     _message = "stopped; the same command resumes"
 

@@ -25,12 +25,12 @@ class Job:
         universes: what it resolves to, the release's own first.
         spine: the geography.
         workers: for batches of geounits.
-        progress: is told how far the run is.
-        batches: where results of batches are kept: for a run that goes on, or in memory where none does.
+        progress: takes note of how far the run is.
+        batches: where results of batches are kept: for a run that is resumed, or in memory where none is.
         most_cells: leaf cells from which a spine is cut, and that a subtree may have; None for what post-processing
             takes by default. No published number depends on it, nor on the next.
         part_cells: leaf cells of the small subtrees that are worked on together; None as above.
-        status: whether it may be published; without being told, not.
+        status: whether it may be published; by default not.
         notes: step -> what its solvers reported; public.
     """
 

@@ -1,4 +1,4 @@
-"""Who is told how far a run is, and how much of its work is done."""
+"""How far a run is, and how much of its work is done."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flows.execution.steps import Step
 
 
 class Progress(Protocol):
-    """Who is told how far a run is. Only public numbers are told: steps and numbers of geounits."""
+    """Takes note of how far a run is. It is given public numbers only: steps and numbers of geounits."""
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """All steps of the run, before the first."""
@@ -24,7 +24,7 @@ class Progress(Protocol):
         """The step has ended; `skipped` if an earlier run had done it."""
 
     def close(self) -> None:
-        """No more is told, because of an error or at the end."""
+        """Nothing more is reported, because of an error or at the end."""
 
 
 class Silent:
@@ -79,7 +79,7 @@ class Together:
 
 
 class Counted:
-    """Adds up the work that is done; work not told by a step counts when it ends."""
+    """Adds up the work that is done; work that a step does not report counts when it ends."""
 
     def __init__(self) -> None:
         self.total = 0.0

@@ -32,6 +32,4 @@ def retry_delays(settings: Settings) -> list[float]:
 
 def timed_out(root: object, timeout: float | None) -> TimedOutError:
     """The error of a run whose time is up."""
-    return TimedOutError(
-        f"{root}: stopped after {timeout:g} s, the setting timeout; the same command again goes on where it was"
-    )
+    return TimedOutError(f"{root}: stopped after {timeout:g} s, the setting timeout; the same command resumes it")

@@ -17,7 +17,7 @@ from pipeline.release.layout import RunDirectory
 class RunLog:
     """Lines with a time, appended to a file that only its owner can read.
 
-    A line that cannot be written is left out: a full disk is told by what the run needs to write.
+    A line that cannot be written is left out: a full disk is reported by what the run needs to write.
     """
 
     def __init__(self, descriptor: int) -> None:

@@ -1,4 +1,4 @@
-"""A step of a release: the unit that is shown, timed, recorded as a Prefect task, and gone on after."""
+"""A step of a release: the unit that is shown, timed, recorded as a Prefect task, and resumed after."""
 
 from __future__ import annotations
 

@@ -143,7 +143,9 @@ class ReleaseArtifacts:
             return function(*arguments)
         except Exception as error:  # whatever Prefect's client raises: the run is worth more than its artifacts
             self._reachable = False
-            self._log.warning("Prefect's server takes no artifacts (%s); the run goes on without", type(error).__name__)
+            self._log.warning(
+                "Prefect's server takes no artifacts (%s); the run continues without", type(error).__name__
+            )
             return None
 
 

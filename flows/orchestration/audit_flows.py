@@ -37,7 +37,7 @@ from pipeline.published import release_at  # noqa: E402
 
 #: The key, where it was read before the flow began.
 key_of_rerun: ContextVar[MasterKey | None] = ContextVar("key_of_rerun", default=None)
-#: Who is told of each finding.
+#: Where each finding is reported.
 listener: ContextVar[FindingReporter | None] = ContextVar("listener", default=None)
 
 

@@ -48,7 +48,7 @@ class Plan:
         parameters: of the flow; paths and numbers.
         queue: the work queue, one run at a time.
         tags: beside `TAG`.
-        cron: when it runs by itself; None if only when it is told to.
+        cron: when it runs by itself; None if only on request.
         timezone: in which `cron` is meant.
         pool: the work pool, of process workers if it is made here.
         retries, timeout: see `flows.settings`.
@@ -198,7 +198,7 @@ async def _watch(client: PrefectClient) -> None:
         name="Lost", state=StateType.CRASHED, message="No sign of life: the machine is taken for lost.", force=False
     )
     goes_on = ChangeFlowRunState(
-        name="AwaitingRetry", state=StateType.SCHEDULED, message="The run goes on where it was.", force=False
+        name="AwaitingRetry", state=StateType.SCHEDULED, message="The run is resumed.", force=False
     )
     for name, trigger, action in ((_SILENT, silent, becomes_lost), (_LOST, lost, goes_on)):
         if not await client.read_automations_by_name(name):

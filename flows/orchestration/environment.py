@@ -16,7 +16,7 @@ SETTINGS = {
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # The temporary server imports for long on a busy machine, while requests already wait for it.
     "PREFECT_API_REQUEST_TIMEOUT": "120",
-    # Errors are told by the command line, once; the records' never reach Prefect at all.
+    # Errors are reported by the command line, once; the records' never reach Prefect at all.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_LOGGING_SERVER_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",

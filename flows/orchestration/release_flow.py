@@ -53,7 +53,7 @@ def release(
     scheduler: str | None = None,
     scratch: str | None = None,
 ) -> str:
-    """Run the release that a spec states, or go on with it; returns the path of its directory.
+    """Run the release that a spec states, or resume it; returns the path of its directory.
 
     Args:
         spec: Path of the release spec, a TOML file.

@@ -1,4 +1,4 @@
-"""A run that is lost is scheduled again, and the operator is told when nothing more is tried."""
+"""A run that is lost is scheduled again, and the operator is notified when nothing more is tried."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def on_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> No
 
 
 def on_crash(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """The process of a run is gone: schedule another run, which goes on where it was; or tell the operator.
+    """The process of a run is gone: schedule another run, which resumes it; or notify the operator.
 
     The worker calls it, in a process of its own.
     """
@@ -76,7 +76,7 @@ def schedule_again(flow_run: FlowRun, delays: Sequence[float]) -> bool:
 
 
 def message_of(flow: str, run: FlowRun, state: State[Any]) -> dict[str, object]:
-    """What the operator is told: JSON, and nothing that Prefect's own pages do not show."""
+    """What the operator is sent: JSON, and nothing that Prefect's own pages do not show."""
     return {
         "event": "spinewise run failed",
         "flow": flow,

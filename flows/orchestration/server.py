@@ -48,7 +48,7 @@ def temporary_server() -> Iterator[None]:
     """Where the user has named no server of Prefect, one for the flows of the block; it ends with this process.
 
     On Linux it is a copy of this process, which spares it the imports; so begin before anything confidential is read.
-    It starts while this process goes on: the first request waits for it. What is sent to it is lost with it, so
+    It starts while this process continues: the first request waits for it. What is sent to it is lost with it, so
     events are not sent at all.
 
     Raises:
@@ -78,7 +78,7 @@ def temporary_server() -> Iterator[None]:
             if server.has_ended() and not isinstance(error, SpinewiseError):
                 raise TemporaryServerError(
                     "Prefect's temporary server has ended, or could not start: there may not be enough memory; the "
-                    "same command again goes on"
+                    "same command resumes the run"
                 ) from error
             raise
         finally:

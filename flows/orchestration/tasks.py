@@ -22,7 +22,7 @@ from flows.execution.retries import may_be_retried, retry_delays  # noqa: E402
 from flows.execution.steps import Notes, Step  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
 
-#: Who is told how far the run is; not a parameter, which Prefect would store.
+#: Takes note of how far the run is; not a parameter, which Prefect would store.
 progress_of_run: ContextVar[Progress] = ContextVar("progress_of_run")
 
 #: Read once: Prefect takes timeouts and retries from the flow's definition.

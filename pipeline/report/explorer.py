@@ -31,7 +31,7 @@ _STEPS = 10**6
 
 @dataclass
 class Explorer:
-    """What goes into the page, and what the same reading of the tables has told of their margins.
+    """What goes into the page, and what the same reading of the tables says of their margins.
 
     Attributes:
         content: JSON: levels, universes with their tables, and which chunk holds what.

@@ -24,7 +24,7 @@ from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SIZE_LABELS, SizeSummary
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
-SCRIPTS = ("vega.js", "decode.js", "charts.js", "explorer.js")
+SCRIPTS = ("vega.js", "decode.js", "charts.js", "figures.js", "explorer.js")
 
 
 def report_page(sources: ReportSources) -> str:

@@ -79,14 +79,15 @@ def modules_of_folders() -> Counter[str]:
 
 
 def line_counts() -> dict[str, int]:
-    """File -> lines, of all files but the empty `__init__`."""
-    counts = {str(path.relative_to(PROJECT)): len(path.read_text("utf-8").splitlines()) for path in _files()}
+    """File -> lines, of all that is written by hand but the empty `__init__`: modules, scripts, styles, templates."""
+    paths = [*_files(), *(path for suffix in ("js", "css", "j2") for path in _files(suffix) if path.name != "vega.js")]
+    counts = {str(path.relative_to(PROJECT)): len(path.read_text("utf-8").splitlines()) for path in paths}
     return {path: lines for path, lines in counts.items() if lines > 1}
 
 
-def _files() -> Iterator[Path]:
+def _files(suffix: str = "py") -> Iterator[Path]:
     for package in PACKAGES:
-        yield from sorted((PROJECT / package).rglob("*.py"))
+        yield from sorted((PROJECT / package).rglob(f"*.{suffix}"))
 
 
 def main() -> int:

@@ -214,7 +214,7 @@ def test_walk_on_sqlite(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_walk_on_postgresql(tmp_path: Path) -> None:
-    """The same begins on PostgreSQL; the process of a run is killed, and another run goes on where it was."""
+    """The same begins on PostgreSQL; the process of a run is killed, and another run resumes it."""
     with ExitStack() as stack:
         try:
             url = stack.enter_context(postgresql())

@@ -2,12 +2,13 @@
 "use strict";
 (async () => {
   const content = JSON.parse(document.getElementById("content").textContent);
+  const {
+    levelOf, numbersOf, shapesOf, count, margin, classOf, kindOf, share,
+    rowTotal, marginText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+  } = figures(content);
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, FOUND = 12;
-  const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-  const tenth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
   const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
-  const spoken = (name) => name.replaceAll("_", " ");
   const tableTitle = (table) => spoken(table.name) + (table.universe ? ` (${spoken(table.universe)})` : "");
 
   function element(tag, properties = {}, ...children) {
@@ -19,92 +20,6 @@
     made.append(...children);
     return made;
   }
-
-  // ---------------------------------------------------------------- data, read when it is first needed
-  const once = (read) => { const kept = new Map(); return (...key) => {
-    const name = key.join("/");
-    if (!kept.has(name)) kept.set(name, read(...key));
-    return kept.get(name);
-  }; };
-
-  const levelOf = once(async (number) => {
-    const stated = content.levels[number];
-    if (stated.codes === null) return null;
-    const [codes, children, names] = await Promise.all([
-      decode.lines(stated.codes), decode.numbers(stated.children),
-      stated.names === undefined ? [] : decode.lines(stated.names),
-    ]);
-    const parents = new Int32Array(stated.n).fill(-1);
-    let at = 0;
-    children.forEach((n, parent) => { parents.fill(parent, at, at + n); at += n; });
-    if (stated.prefixed) {
-      const above = await levelOf(number - 1);
-      codes.forEach((code, i) => { codes[i] = above.codes[parents[i]] + code; });
-    }
-    return { number, name: stated.name, n: stated.n, codes, parents, names };
-  });
-
-  const numbersOf = once(async (table, level) => {
-    const where = content.tables[table].levels[content.levels[level].name];
-    const [counts, margins] = await Promise.all([
-      decode.numbers(where.counts), where.margins === null ? null : decode.numbers(where.margins)]);
-    return { n: content.levels[level].n, width: content.tables[table].labels.length, counts, margins };
-  });
-
-  const shapesOf = once((level) => decode.shapes(content.levels[level].map));
-
-  const count = (numbers, row, column) => numbers.counts[column * numbers.n + row];
-  // Tenths of a person; null where it is not known or not published.
-  const stored = (numbers, row, column) => numbers.margins === null ? 1 : numbers.margins[column * numbers.n + row];
-  function margin(numbers, row, column) {
-    const found = stored(numbers, row, column);
-    return found === 1 ? null : Math.max(0, found - 2);
-  }
-  const isExact = (numbers, row, column) => stored(numbers, row, column) === 0;
-  // A number that is not exact counts as having a margin of one person at least; see reliability.py.
-  const leastMargin = (numbers, row, column) => {
-    const tenths = margin(numbers, row, column);
-    return tenths === null || isExact(numbers, row, column) ? tenths : Math.max(10, tenths);
-  };
-  function classOf(numbers, row, column) {
-    const [value, tenths] = [count(numbers, row, column), leastMargin(numbers, row, column)];
-    if (tenths === null) return "sum";
-    if (isExact(numbers, row, column) || tenths <= value) return "good";
-    return 2 * tenths <= 10 * value ? "care" : "sum";
-  }
-  const kindOf = (...place) => content.classes.find((one) => one.key === classOf(...place));
-  // The share of a number in its area, in %, with its 90 % interval; errors of a row's numbers are taken as independent.
-  function share(numbers, row, column) {
-    const value = count(numbers, row, column), all = rowTotal(numbers, row);
-    if (!all) return null;
-    let others = 0;
-    for (let other = 0; other < numbers.width; other++) {
-      const tenths = leastMargin(numbers, row, other);
-      if (tenths === null) return { value: (100 * value) / all, low: null, high: null };
-      if (other !== column) others += tenths * tenths;
-    }
-    const own = leastMargin(numbers, row, column);
-    const error = (10 * Math.hypot((all - value) * own, value * Math.sqrt(others))) / (all * all);
-    const middle = (100 * value) / all;
-    return { value: middle, low: Math.max(0, middle - error), high: Math.min(100, middle + error) };
-  }
-  const rowTotal = (numbers, row) => {
-    let sum = 0;
-    for (let column = 0; column < numbers.width; column++) sum += count(numbers, row, column);
-    return sum;
-  };
-  const tenthsText = (tenths) => "\u00b1" + (tenths >= 100 ? whole.format(Math.ceil(tenths / 10)) : tenth.format(tenths / 10));
-  function marginText(numbers, row, column) {
-    if (numbers.margins === null) return "";
-    if (isExact(numbers, row, column)) return "exact";
-    const tenths = margin(numbers, row, column);
-    return tenths === null ? "margin not known" : tenthsText(tenths);
-  }
-  const shareText = (found) => `${tenth.format(found.value)} %` +
-    (found.low === null ? "" : ` (${tenth.format(found.low)} to ${tenth.format(found.high)} %)`);
-  const nameOf = (level, row) => level.names[row] || level.codes[row];
-  const titleOf = (level, row) => level.names[row] ? `${level.names[row]} (${spoken(level.name)} ${level.codes[row]})`
-    : `${spoken(level.name)} ${level.codes[row]}`;
 
   // ---------------------------------------------------------------- what is shown
   const shownLevels = (table) => content.levels.map((level, number) => number)
@@ -318,28 +233,10 @@
     $("everywhere").hidden = state.inside === null;
   }
 
-  function quoted(text) {
-    return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  }
-
   async function download() {
     const table = content.tables[state.table];
     const [level, numbers] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level)]);
-    const named = level.names.length > 0;
-    const head = ["geocode", ...(named ? ["name"] : [])];
-    for (const label of table.labels) head.push(label, ...(numbers.margins === null ? [] : [label + ":moe90"]));
-    const lines = sortedRows.map((row) => {
-      const cells = [level.codes[row], ...(named ? [level.names[row]] : [])];
-      table.labels.forEach((_, column) => {
-        cells.push(String(count(numbers, row, column)));
-        if (numbers.margins !== null) {
-          const error = margin(numbers, row, column);
-          cells.push(error === null ? "" : String(error / 10));
-        }
-      });
-      return cells.map(quoted).join(",");
-    });
-    const url = URL.createObjectURL(new Blob([[head.map(quoted).join(","), ...lines].join("\n") + "\n"], { type: "text/csv" }));
+    const url = URL.createObjectURL(new Blob([csvOf(table, level, numbers, sortedRows)], { type: "text/csv" }));
     const link = element("a", { href: url, download: `${content.release}-${table.universe ? table.universe + "-" : ""}${table.name}-${level.name}.csv` });
     document.body.append(link);
     link.click();

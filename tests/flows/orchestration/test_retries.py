@@ -211,7 +211,7 @@ def test_a_run_that_takes_too_long_is_stopped_and_can_be_gone_on_with(tmp_path: 
     shown = spinewise("run", spec, "--out", tmp_path, "--workers", 1, **variables)
     assert shown.returncode == 1
     root = tmp_path / "town"
-    told = f"{root}: stopped after 8 s, the setting timeout; the same command again goes on where it was"
+    told = f"{root}: stopped after 8 s, the setting timeout; the same command resumes it"
     assert shown.stderr.splitlines()[-1] == f"Error: {told}"
     assert "Traceback" not in shown.stderr
     assert not (root / "public" / "manifest.json").exists()
