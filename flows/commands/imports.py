@@ -139,8 +139,8 @@ def table(
 
     A row is a record, a cell with its count, or an area with its counts side by side. A table of persons with a key of
     households, or two tables, give two histograms that are released together. DIR gets release.toml with comments, the
-    list of areas, and what was fetched or joined. Everything that was guessed is listed with its reason and the number of
-    people that follows, and stands in the spec. Where a table can be read in two ways that differ in people, nothing is
+    list of areas, and what was fetched or joined. Every guess is listed with its reason and the number of people
+    that follows, and is in the spec. Where a table can be read in two ways that differ in people, nothing is
     written: the readings are listed, each with the option that chooses it (status 2).
 
     Example:

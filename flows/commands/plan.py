@@ -64,10 +64,10 @@ def plan(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Tell what a release will promise, how wrong its numbers will be, and what it will cost. Spends nothing.
+    """Report what a release will promise, how wrong its numbers will be, and what it will cost. Spends nothing.
 
-    Reads the spec, the list of areas and public counts of facilities; no records. The error of a query is stated for one
-    number, and added up over its numbers in a geounit; both are means over the level, in persons.
+    Reads the spec, the list of areas and public counts of facilities; no records. The error of a query is stated for
+    one number, and added up over its numbers in a geounit; both are means over the level, in persons.
 
     Targets are errors added up in a geounit, or of one number where "each" stands behind. A division that was found is
     written in exact decimals. Every query that the spec measures is still measured.
