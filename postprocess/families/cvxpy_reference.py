@@ -21,6 +21,8 @@ from postprocess.families.family import Family, Solution, one_hot, violation
 if TYPE_CHECKING:
     import cvxpy as cp
 
+#: Eigenvalues of a precision below this, relative to the largest, count as zero.
+SINGULAR = 1e-12
 #: Persons: a solution that breaks a constraint by more is refused.
 FEASIBILITY = 1e-5
 #: Solvers in the order they are tried: first-order to 1e-9, then interior point.
@@ -115,7 +117,7 @@ def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
         solution comes near.
     """
     scale = float(np.median(np.diagonal(family.precision, axis1=1, axis2=2)))
-    roots = np.swapaxes(np.linalg.cholesky(family.precision / scale), 1, 2)
+    roots = _roots(family.precision / scale)
     if not family.shared:
         roots = roots[family.kinds]
     centre = _centre(family)[:, :, 0]
@@ -145,9 +147,26 @@ def _data(family: Family) -> tuple[dict[str, Any], FloatArray, float]:
     return values, origin, far
 
 
+def _roots(precision: FloatArray) -> FloatArray:
+    """Matrices R with R'R the precision, `(n_kinds, k, k)`."""
+    if not _is_singular(precision):
+        return np.swapaxes(np.linalg.cholesky(precision), 1, 2)
+    values, vectors = np.linalg.eigh(precision)
+    return np.sqrt(np.maximum(values, 0.0))[:, :, None] * np.swapaxes(vectors, 1, 2)
+
+
 def _centre(family: Family) -> FloatArray:
-    """The minimum without any constraint, `(C, k, 1)`."""
-    return np.asarray(np.linalg.solve(family.precision[family.kinds], family.linear[:, :, None]), dtype=np.float64)
+    """A minimum without any constraint, `(C, k, 1)`; the shortest where there are several."""
+    precision, linear = family.precision[family.kinds], family.linear[:, :, None]
+    if not _is_singular(family.precision):
+        return np.asarray(np.linalg.solve(precision, linear), dtype=np.float64)
+    return np.asarray(np.linalg.pinv(precision, rcond=SINGULAR, hermitian=True) @ linear, dtype=np.float64)
+
+
+def _is_singular(precision: FloatArray) -> bool:
+    """Whether a direction has no precision, since other constraints of the family fix it."""
+    values = np.linalg.eigvalsh(precision)
+    return bool((values[:, 0] <= SINGULAR * values[:, -1]).any())
 
 
 def _stated(family: Family, data: Mapping[str, Any], *, once: bool) -> tuple[cp.Problem, cp.Variable]:

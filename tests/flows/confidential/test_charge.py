@@ -107,7 +107,7 @@ def test_the_command_ends_with_status_3_and_tells_the_three_amounts(ledger: str,
 
 def test_a_test_key_is_never_charged(ledger: str, tmp_path: Path) -> None:
     spec = charged_spec(tmp_path / "spec", key='key = "insecure-test:1"\n')
-    with pytest.raises(InputError, match="a run with a test key is no release"):
+    with pytest.raises(InputError, match="a run with a test key is not a release"):
         run(spec, tmp_path / "out")
     assert spent(ledger) == 0
 

@@ -272,5 +272,5 @@ def test_a_file_with_fewer_geounits_does_not_verify(job: Job) -> None:
 
 def test_measurements_made_elsewhere_have_no_choices(tmp_path: Path) -> None:
     spec = write(tmp_path / "in")
-    with pytest.raises(InputError, match="select: choices of how detailed a table is are made from records"):
+    with pytest.raises(InputError, match="select: how detailed a table is can be chosen from records only"):
         estimate_release(tmp_path / "in", spec, tmp_path / "out", 1, Silent())

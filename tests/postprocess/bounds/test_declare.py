@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracles.random_problems import level_sums, random_problem, random_spine
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -341,6 +341,7 @@ def solved(problem: Problem) -> list[np.ndarray]:
 
 
 @settings(max_examples=25, deadline=None)
+@example(seed=338, n_levels=2)  # a precision that is singular in directions which constraints fix
 @given(seed=st.integers(0, 10**6), n_levels=st.integers(2, 4))
 def test_the_top_down_pass_solves_what_is_feasible(seed: int, n_levels: int) -> None:
     """Totals that are exact down to some level, above blocks in which some groups cannot be."""
