@@ -9,12 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from releases.command import environment, spinewise
+from releases.prefect_server import prefect_server
 from releases.small import public_bytes, run, write_town
 
 from flows.confidential.custody import KeySource, destroy_key, key_of_release
@@ -110,13 +112,25 @@ def _watch_process_list(found: set[str], wanted: list[str], stop: threading.Even
         time.sleep(0.05)
 
 
+@contextmanager
+def _watched(watcher: threading.Thread, stop: threading.Event) -> Iterator[None]:
+    """The watcher runs while the block does."""
+    watcher.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        watcher.join()
+
+
 @pytest.mark.slow
 def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_path: Path) -> None:
     """The whole command line, with the engine: a run by --key-fd, a rerun by --key-command, and a run that is refused.
 
     The planted count is that of persons in one cell of one block, a number that stands for nothing else.
     """
-    spec = write_town(tmp_path / "in", OWN_KEY, *LIGHT)
+    repeated = ('file = "units.csv", form = "long"', 'file = "units.csv", form = "long", repeated = "add"')
+    spec = write_town(tmp_path / "in", OWN_KEY, repeated, *LIGHT)
     planted = 7_340_033
     with (tmp_path / "in" / "units.csv").open("a") as file:
         file.write(f"A0101,vacant,{planted}\n")
@@ -125,12 +139,13 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
     secret = key.read_text().split()[1]
     home = tmp_path / "prefect"
     logging: dict[str, Any] = {"PREFECT_LOGGING_LEVEL": "DEBUG", "PREFECT_LOGGING_TO_API_ENABLED": "true"}
-    env = environment(COLUMNS="120", PREFECT_HOME=str(home), TMPDIR=str(tmp_path), **logging)
+    client = str(tmp_path / "client")
     found: set[str] = set()
     stop = threading.Event()
     watcher = threading.Thread(target=_watch_process_list, args=(found, [secret], stop))
-    watcher.start()
-    try:
+    with prefect_server(home) as address, _watched(watcher, stop):
+        engine: dict[str, Any] = {"PREFECT_HOME": client, "PREFECT_API_URL": address, "TMPDIR": str(tmp_path)}
+        env = environment(COLUMNS="120", **engine, **logging)
         with key.open("rb") as file:
             command = [sys.executable, "-m", "flows.cli", "run", str(spec), "--out", str(tmp_path / "out")]
             command += ["--workers", "1", "--key-fd", str(file.fileno())]
@@ -139,9 +154,7 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
             )
         assert done.returncode == 0, done.stderr
         root = tmp_path / "out" / "town"
-        again = spinewise(
-            "rerun", root, "--workers", 1, "--key-command", f"cat {key}", PREFECT_HOME=str(home), TMPDIR=str(tmp_path)
-        )
+        again = spinewise("rerun", root, "--workers", 1, "--key-command", f"cat {key}", **engine)
         assert again.returncode == 0, again.stderr
         assert "public files are the same" in again.stdout
         shutil.copytree(tmp_path / "in", tmp_path / "bad")
@@ -149,23 +162,20 @@ def test_key_and_counts_are_in_no_log_database_process_list_or_public_file(tmp_p
             file_.write(f"A0101,SECRETVALUE{planted},f,house\n")
         bad = spinewise(
             "run", tmp_path / "bad" / "release.toml", "--out", tmp_path / "refused", "--workers", 1, "--key-file", key,
-            PREFECT_HOME=str(home), TMPDIR=str(tmp_path), **logging,
+            **engine, **logging,
         )  # fmt: skip
         assert bad.returncode == 2
-    finally:
-        stop.set()
-        watcher.join()
     assert found == set(), "the process list shows the key"
     shown = done.stdout + done.stderr + again.stdout + again.stderr
     assert secret not in shown + bad.stdout + bad.stderr
     assert str(planted) not in shown
     assert "Traceback" not in shown, "(a refusal is logged with one, at the level of this test)"
-    (database,) = home.glob("*.db")
+    (database,) = home.rglob("*.db")
     with closing(sqlite3.connect(database)) as connection:
         for kind in ("log", "artifact", "flow_run", "task_run_state"):
             (rows,) = connection.execute(f"SELECT count(*) FROM {kind}").fetchone()
             assert rows, f"the engine's database has a {kind}, and so it is looked at"
-    places = [path for folder in (home, root / "public") for path in folder.rglob("*") if path.is_file()]
+    places = [path for folder in (home, Path(client), root / "public") for path in folder.rglob("*") if path.is_file()]
     places += [root / "restricted" / "run.log", tmp_path / "refused" / "town" / "restricted" / "run.log"]
     for path in places:
         content = path.read_bytes()
