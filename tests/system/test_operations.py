@@ -232,7 +232,7 @@ def test_walk_on_postgresql(tmp_path: Path) -> None:
         assert again["deployment_id"]
         assert not (tmp_path / "home" / "prefect.db").exists(), "the database is PostgreSQL's"
     manifest = read_manifest(RunDirectory(tmp_path / "releases" / "example").manifest)
-    assert manifest.status == "official"
+    assert manifest.status == "EXAMPLE: made-up data, about nobody"
 
 
 def command_of(process: int) -> str:
