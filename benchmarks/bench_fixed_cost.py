@@ -30,8 +30,8 @@ import numpy as np
 import pandas as pd
 import psutil
 
-#: Counties, tracts of a county, blocks of a tract: 1 + 3 + 12 + 48 geounits.
-AREAS = (3, 4, 4)
+#: Counties, tracts of a county, blocks of a tract: 4 + 12 + 48 = 64 geounits.
+AREAS = (4, 3, 4)
 PEOPLE = 5_000
 #: CPU seconds that a run may take.
 LIMITS = {"run": 5.0, "run --no-prefect": 2.0}
@@ -52,8 +52,7 @@ sex = ["female", "male"]
 total = "1/2"
 detailed = "1/2"
 [strategy.levels]
-root = "1/4"
-county = "1/4"
+county = "1/2"
 tract = "1/4"
 block = "1/4"
 [tables]

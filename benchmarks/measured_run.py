@@ -15,17 +15,6 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent
 #: Seconds between two looks at the memory.
 LOOK = 0.4
-_RUN = """
-import sys
-from pathlib import Path
-from flows.execution.threads import limit_threads
-limit_threads()
-from flows.execution.steps import Silent
-from flows.runs.request import Request, check_request
-from flows.runs.run import run_release
-spec, out, workers = sys.argv[1:4]
-run_release(check_request(Request(Path(spec), Path(out), None, int(workers), None)), Silent())
-"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +48,7 @@ def measured_run(spec: Path, out: Path, workers: int = 2, most_mb: float | None 
     environment = os.environ | {"PYTHONPATH": str(PROJECT)}
     before, began, peak = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic(), 0.0
     with (out / "stderr.txt").open("w+", encoding="utf-8") as stderr:
-        command = [sys.executable, "-c", _RUN, str(spec), str(out), str(workers)]
+        command = [sys.executable, __file__, str(spec), str(out), str(workers)]
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=stderr)
         while process.poll() is None:
             peak = max(peak, memory_of(process.pid) / 1e6)
@@ -81,3 +70,20 @@ def memory_of(pid: int) -> int:
         return sum(child.memory_full_info().pss for child in [process, *process.children(recursive=True)])
     except psutil.Error:  # one has just ended
         return 0
+
+
+def main() -> None:
+    """Run the spec of the command line, in the process to be measured."""
+    from flows.execution.threads import limit_threads
+
+    limit_threads()
+    from flows.execution.progress import Silent
+    from flows.runs.request import Request, check_request
+    from flows.runs.run import run_release
+
+    spec, out, workers = sys.argv[1:4]
+    run_release(check_request(Request(Path(spec), Path(out), None, int(workers), None)), Silent())
+
+
+if __name__ == "__main__":
+    main()
