@@ -56,7 +56,7 @@ def errors(setting: str, key: int, areas: pd.DataFrame, folder: Path) -> dict[st
     text = text.replace("../../shared/data", str(DATA)).replace('"insecure-test:1"', f'"insecure-test:{key}"')
     text = text.replace(LEVELS, f"{LEVELS}\n{SETTINGS[setting].replace('AREAS', str(folder / 'areas.parquet'))}")
     (folder / "release.toml").write_text(f"{text}\n[publish]\nmargins = false\nmicrodata = false\n", encoding="utf-8")
-    root = run_release(check_request(Request(folder / "release.toml", folder, None, 2, None)), Silent())
+    root = run_release(check_request(Request(folder / "release.toml", folder, None, 2)), Silent())
     directory = RunDirectory(root)
     race = f"{directory.main.table('race', 'block')}"
     released = pd.read_parquet(race).set_index("geocode").sort_index()

@@ -132,7 +132,7 @@ def bench_solver(name: str, sample: int = 30) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         run(folder, spec_text(name, key=1, estimator="full", margins=False))
-        checked = check_request(Request(folder / "release.toml", folder, None, 1, None))
+        checked = check_request(Request(folder / "release.toml", folder, None, 1))
         job = Job(
             checked.run, checked.spec, checked.universes, read_spine(checked.spec.geography), Workers(1), Silent()
         )

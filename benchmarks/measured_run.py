@@ -82,7 +82,7 @@ def main() -> None:
     from flows.runs.run import run_release
 
     spec, out, workers = sys.argv[1:4]
-    run_release(check_request(Request(Path(spec), Path(out), None, int(workers), None)), Silent())
+    run_release(check_request(Request(Path(spec), Path(out), None, int(workers))), Silent())
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.confidential.custody import KeySource, configured_key, key_of_release
+from flows.confidential.custody import KeySource, configured_source, key_of_release
 from flows.execution.workers import default_workers
 from flows.runs.from_measurements import estimate_release
 from flows.runs.record_sources import universes_to_rerun
@@ -67,11 +67,10 @@ def run(
     stated = as_spec(spec)
     settings = load_settings(out=_path(out), workers=workers)
     resolved = with_areas(stated, areas)
-    named_key = KeySource(_path(key_file)).read()
-    key = configured_key(resolved, settings) if named_key is None else named_key
+    key = configured_source(resolved, settings) if key_file is None else KeySource(_path(key_file))
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
-    request = Request(Path(resolved.source), settings.out, folder, count, _path(key_file), key)
+    request = Request(Path(resolved.source), settings.out, folder, count, key)
     checked = check_stated(request, resolved, tables)
     if ledger is not None:
         check_ledger_is_used(checked.universes, asked_for=True)

@@ -112,7 +112,7 @@ def _neighbour(case: Case) -> Sequence[tuple[str, str]]:
 
 def checked_spec(path: Path) -> CheckedRequest:
     """The spec at a path, checked as for a run."""
-    return check_request(Request(path, path.parent, data=None, workers=1, key_file=None))
+    return check_request(Request(path, path.parent, data=None, workers=1))
 
 
 def scratch() -> str | None:

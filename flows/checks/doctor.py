@@ -259,7 +259,7 @@ def _spec(spec: Path, settings: Settings) -> Iterator[Examined]:
     from pipeline.inputs.geography import read_spine
 
     workers = settings.workers or default_workers()
-    checked = check_request(Request(spec, settings.out, None, workers, None))
+    checked = check_request(Request(spec, settings.out, None, workers))
     for universe in checked.universes:
         path = universe.require_input().file
         if isinstance(path, Path) and not os.access(path, os.R_OK):

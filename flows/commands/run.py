@@ -25,7 +25,6 @@ from flows.commands.options import (
 if TYPE_CHECKING:
     from flows.execution.progress import Progress
     from flows.runs.request import CheckedRequest, EngineName
-    from pipeline.privacy.keys import MasterKey
 
 
 def add_to(app: typer.Typer) -> None:
@@ -76,7 +75,7 @@ def run(
     """
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
-    from flows.confidential.custody import KeySource, configured_key
+    from flows.confidential.custody import KeySource, configured_source
     from flows.console import remarks_of_end
     from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
@@ -93,9 +92,9 @@ def run(
         # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.
         context.with_resource(temporary_server())
     given = KeySource(key_file, key_fd, key_command)
-    key = given.read() if given != KeySource() else configured_key(spec, settings)
+    key = given if given != KeySource() else configured_source(spec, settings)
     count = settings.workers or default_workers()
-    request = Request(spec, settings.out, data, count, key_file, key, Engine(engine, scheduler, scratch))
+    request = Request(spec, settings.out, data, count, key, Engine(engine, scheduler, scratch))
     checked = check_request(request)  # before an engine is started
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
@@ -106,7 +105,7 @@ def run(
 
         run_here(checked, output.progress(), settings)
     else:
-        _run_with_prefect(checked, key, settings.timeout, output.progress())
+        _run_with_prefect(checked, settings.timeout, output.progress())
     remarks = remarks_of_end(checked.run)
     for remark in remarks:
         output.remark(remark)
@@ -114,29 +113,30 @@ def run(
     output.result(str(root), {"release": checked.spec.name, "directory": str(root), "remarks": remarks})
 
 
-def _run_with_prefect(
-    checked: CheckedRequest, key: MasterKey | None, timeout: float | None, progress: Progress
-) -> None:
-    """Run the release as a Prefect flow; key and progress are handed over beside it."""
-    from flows.execution.retries import timed_out
-    from flows.orchestration.release_flow import key_of_run, release
-    from flows.orchestration.tasks import progress_of_run
+def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: Progress) -> None:
+    """Run the release as a Prefect flow; progress and the process that holds the key are handed over beside it."""
+    from flows.runs.measured import measured_apart
 
-    request = checked.request
-    tokens = progress_of_run.set(progress), key_of_run.set(key)
-    try:
-        release(
-            spec=request.spec,
-            out=request.out,
-            data=request.data,
-            workers=request.workers,
-            key_file=request.key_file,
-            engine=cast("EngineName", request.engine.name),
-            scheduler=request.engine.scheduler,
-            scratch=request.engine.scratch,
-        )
-    except TimeoutError:
-        raise timed_out(checked.run.root, timeout) from None
-    finally:
-        progress_of_run.reset(tokens[0])
-        key_of_run.reset(tokens[1])
+    with measured_apart(checked) as measured:  # before the engine is imported and asked for anything
+        from flows.execution.retries import timed_out
+        from flows.orchestration.release_flow import measured_of_run, release
+        from flows.orchestration.tasks import progress_of_run
+
+        request = checked.request
+        tokens = progress_of_run.set(progress), measured_of_run.set(measured)
+        try:
+            release(
+                spec=request.spec,
+                out=request.out,
+                data=request.data,
+                workers=request.workers,
+                key_file=request.key.file,
+                engine=cast("EngineName", request.engine.name),
+                scheduler=request.engine.scheduler,
+                scratch=request.engine.scratch,
+            )
+        except TimeoutError:
+            raise timed_out(checked.run.root, timeout) from None
+        finally:
+            progress_of_run.reset(tokens[0])
+            measured_of_run.reset(tokens[1])

@@ -41,6 +41,10 @@ class KeySource:
     descriptor: int | None = None
     command: str | None = None
 
+    def __str__(self) -> str:
+        """As on the command line; a command is not shown, since it may hold a password."""
+        return f"--key-file {self.file}" if self.file is not None else "a key on the command line"
+
     def read(self) -> MasterKey | None:
         """The key; None if no source is given.
 
@@ -58,16 +62,60 @@ class KeySource:
         return None if self.command is None else _from_command(self.command)
 
 
-def configured_key(spec: Path | ReleaseSpec, settings: Settings) -> MasterKey | None:
-    """The key that the settings name; None where they name none, or the spec has a test key of its own.
-
-    Raises:
-        InputError: both settings are given, or the source has no key.
-    """
+def configured_source(spec: Path | ReleaseSpec, settings: Settings) -> KeySource:
+    """Where the settings say that the key is; nowhere if they do not, or the spec has a test key of its own."""
     source = KeySource(file=settings.key_file, command=settings.key_command)
-    if source == KeySource() or as_spec(spec).privacy.key is not None:
-        return None
-    return source.read()
+    return source if source == KeySource() or as_spec(spec).privacy.key is None else KeySource()
+
+
+class Keyholder:
+    """The master key of a run: the operator's, the spec's test key, or the run's own. It is read once, when needed.
+
+    Args:
+        source: what the operator says.
+        test_key: of the spec, None if it has none.
+    """
+
+    def __init__(self, source: KeySource, test_key: str | None) -> None:
+        self._source = source
+        self._test_key = test_key
+        self._read = False
+        self._given: MasterKey | None = None
+
+    def identity(self) -> str:
+        """What is public about the key's origin; a different key makes a different run.
+
+        Raises:
+            InputError: the source has no key.
+        """
+        given = self._handed_in()
+        return "the run's own" if given is None else given.commitment()
+
+    def key(self, run: RunDirectory) -> MasterKey:
+        """The key; the run's own is drawn if there is none yet.
+
+        Raises:
+            InputError: a key cannot be read or written, or the run's own was destroyed.
+        """
+        given = self._handed_in()
+        if given is not None and self._source != KeySource():
+            return given
+        if run.key.exists():
+            return MasterKey.read(run.key)
+        if run.key_destroyed.exists():
+            raise InputError(
+                f"{run.root}: the key of this run was destroyed; the run cannot be repeated, only verified"
+            )
+        key = MasterKey.generate() if given is None else given
+        key.write(run.key)
+        return key
+
+    def _handed_in(self) -> MasterKey | None:
+        if not self._read:
+            test_key = self._test_key
+            self._given = self._source.read() if test_key is None else MasterKey.from_text(test_key)
+            self._read = True
+        return self._given
 
 
 def _from_descriptor(descriptor: int) -> MasterKey:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import partial
 
 from flows.confidential.charge import charge_run
@@ -19,38 +20,62 @@ from pipeline.release.run_directory import record_input
 from pipeline.storage.files import write_bytes
 
 
-class ConfidentialSteps:
-    """The steps that see the confidential records. What they learn is kept here, never returned to an engine.
+class MeasuringSteps(ABC):
+    """The steps up to the noisy measurements, by name; what performs those that see the records is a subclass.
 
     Attributes:
         fingerprints: of each universe's records, keyed; present once they are counted.
-        warnings: what is odd about the records; confidential.
     """
 
-    def __init__(self, job: Job, key: MasterKey, facilities: Facilities, polygons: Polygons | None = None) -> None:
+    def __init__(self, job: Job, facilities: Facilities, polygons: Polygons | None = None) -> None:
         self.job = job
-        self.key = key
         self.facilities = facilities
         self.polygons = dict(polygons or {})
         self.fingerprints: dict[str, str] = {}
-        self.warnings: list[str] = []
+
+    @abstractmethod
+    def perform(self, task: str, universe: str = "", place: str = "") -> None:
+        """Perform what a step does.
+
+        Args:
+            task: "tabulate", "check", "charge", "measure", "select" or "close charge".
+            universe: the companion's name; "" for the release's own, or where the task is for all.
+            place: name of the level, or of the selection.
+        """
+
+    @abstractmethod
+    def key_commitment(self) -> str:
+        """What pins the run's key down, and may be published."""
+
+    @property
+    @abstractmethod
+    def insecure(self) -> bool:
+        """Whether the key is a public test key."""
+
+    @abstractmethod
+    def record(self) -> None:
+        """Bind the directory to the records that were counted; InputError if the run was started on others."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """Everything is measured: a process that did it for this one ends."""
 
     def counting(self) -> list[Step]:
         """Count and check the records; nothing is published by these steps, and nothing is spent."""
         job = self.job
         tabulated = [
-            Step("tabulate", partial(self._tabulate, universe), universe.name, geounits=job.n_geounits, effort=1.0)
+            Step("tabulate", self._task("tabulate", universe), universe.name, geounits=job.n_geounits, effort=1.0)
             for universe in job.universes
         ]
         checked = [
-            Step("check", partial(self._check, universe), universe.name, geounits=job.spine.n_leaves, effort=0.2)
+            Step("check", self._task("check", universe), universe.name, geounits=job.spine.n_leaves, effort=0.2)
             for universe in job.universes
         ]
         return [*tabulated, *checked]
 
     def charging(self) -> list[Step]:
         """Reserve the budget before it is spent; repeating the same run is not charged."""
-        return [Step("charge", self._charge)]
+        return [Step("charge", partial(self.perform, "charge"))]
 
     def measuring(self) -> list[Step]:
         """Publish the measurements, and the public inputs beside them."""
@@ -59,21 +84,69 @@ class ConfidentialSteps:
         for universe in job.universes:
             for level in job.spine.levels:
                 if files := answer_paths(job, universe, level.name):
-                    measure = partial(self._measure, universe, level.name)
+                    measure = self._task("measure", universe, level.name)
                     steps.append(Step("measure", measure, universe.name, level.name, len(level), files=files))
             steps += [self._selecting(universe, selection) for selection in universe.selections]
         return steps
 
     def closing_charge(self) -> list[Step]:
         """Record in the ledger that everything that was charged for is drawn."""
-        return [Step("close charge", self._close_charge)]
+        return [Step("close charge", partial(self.perform, "close charge"))]
+
+    def _task(self, task: str, universe: Universe, place: str = "") -> partial[None]:
+        return partial(self.perform, task, universe.name, place)
 
     def _selecting(self, universe: Universe, selection: Selection) -> Step:
         spine, stage = self.job.spine, f"select {selection.name}"
         geounits = len(spine.level(selection.level))
-        select = partial(self._select, universe, selection)
         files = (selected_path(self.job, universe, selection),)
+        select = self._task("select", universe, selection.name)
         return Step(stage, select, universe.name, selection.level, geounits, files=files)
+
+    def _write_inputs(self) -> None:
+        write_public_inputs(self.job, self.facilities, self.polygons)
+
+
+class ConfidentialSteps(MeasuringSteps):
+    """The steps performed in this process. What they learn is kept here, never returned to an engine.
+
+    Attributes:
+        warnings: what is odd about the records; confidential.
+    """
+
+    def __init__(self, job: Job, key: MasterKey, facilities: Facilities, polygons: Polygons | None = None) -> None:
+        super().__init__(job, facilities, polygons)
+        self.key = key
+        self.warnings: list[str] = []
+
+    def perform(self, task: str, universe: str = "", place: str = "") -> None:
+        """See `MeasuringSteps.perform`."""
+        if task in ("charge", "close charge"):
+            charge_run(self.job, self.key, self.fingerprints, drawn=task == "close charge")
+            return
+        of = next(each for each in self.job.universes if each.name == universe)
+        if task == "tabulate":
+            self._tabulate(of)
+        elif task == "check":
+            self._check(of)
+        elif task == "measure":
+            self._measure(of, place)
+        elif task == "select":
+            self._select(of, next(each for each in of.selections if each.name == place))
+        else:
+            raise ValueError(f"{task!r} is not a task")
+
+    def key_commitment(self) -> str:
+        """See `MeasuringSteps.key_commitment`."""
+        return self.key.commitment()
+
+    @property
+    def insecure(self) -> bool:
+        """See `MeasuringSteps.insecure`."""
+        return self.key.insecure
+
+    def end(self) -> None:
+        """See `MeasuringSteps.end`: there is no such process."""
 
     def _tabulate(self, universe: Universe) -> None:
         self.fingerprints[universe.name] = shielded(
@@ -92,15 +165,6 @@ class ConfidentialSteps:
         if self.warnings:
             text = "".join(f"{line}\n" for line in self.warnings)
             write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
-
-    def _charge(self) -> None:
-        charge_run(self.job, self.key, self.fingerprints)
-
-    def _close_charge(self) -> None:
-        charge_run(self.job, self.key, self.fingerprints, drawn=True)
-
-    def _write_inputs(self) -> None:
-        write_public_inputs(self.job, self.facilities, self.polygons)
 
     def _measure(self, universe: Universe, level: str) -> None:
         fingerprint = self.fingerprints[universe.name]

@@ -8,6 +8,7 @@ of two processes, and a task a hundredth.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -18,20 +19,21 @@ set_up_prefect()
 
 from prefect import flow  # noqa: E402
 
-from flows.confidential.custody import configured_key  # noqa: E402
+from flows.confidential.custody import KeySource, configured_source  # noqa: E402
 from flows.execution.progress import Silent, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
+from flows.runs.measured import Measured, measured_apart  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
-from pipeline.privacy.keys import MasterKey  # noqa: E402
 
-#: The master key, where it was read before the flow began; not a parameter, which Prefect would store.
-key_of_run: ContextVar[MasterKey | None] = ContextVar("key_of_run", default=None)
+#: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
+#: would store.
+measured_of_run: ContextVar[Measured | None] = ContextVar("measured_of_run", default=None)
 
 
 @flow(
@@ -66,25 +68,24 @@ def release(
         scratch: Folder that this process and all Dask workers can reach; the run's own by default.
     """
     settings = load_settings(out=out, workers=workers)
-    key = key_of_run.get()
-    if key is None and key_file is None:
-        key = configured_key(spec, settings)
+    key = configured_source(spec, settings) if key_file is None else KeySource(key_file)
     request = Request(
         spec=spec,
         out=settings.out,
         data=data,
         workers=default_workers() if settings.workers is None else settings.workers,
-        key_file=key_file,
         key=key,
         engine=Engine(engine, scheduler, scratch),
     )
     checked = check_request(request)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Together(progress_of_run.get(Silent()), artifacts)
+    begun = measured_of_run.get()
     try:
         with (
             temporary_server_ends_with_us(),
-            release_run(checked, progress, artifacts.noting(perform_as_task)) as run,
+            measured_apart(checked) if begun is None else nullcontext(begun) as measured,
+            release_run(checked, progress, artifacts.noting(perform_as_task), measured) as run,
         ):
             stage = Stages()
             stage("count", run.count)

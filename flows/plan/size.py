@@ -104,7 +104,8 @@ def _filled(shape: Sequence[int], leaves: float) -> float:
 def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> float:
     """The part of the squares in the sample that cvxpy solves again: not those of large families."""
     parents = sum(counts[:-1])
-    small = sum(square for square, k in zip(squares[1:], in_family[1:], strict=True) if k * k < CHECKED_NUMBERS)
+    of_each = zip(squares[1:], in_family[1:], counts[1:], counts[:-1], strict=True)
+    small = sum(square for square, k, below, above in of_each if below / above * k * k < CHECKED_NUMBERS)
     return small * min(1.0, CHECKED_LEAST / max(1, parents))
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
+from flows.confidential.custody import KeySource
 from flows.runs.given_records import require_given, with_given
 from pipeline.errors import InputError
 from pipeline.model.memory_table import Source
@@ -55,8 +56,7 @@ class Request:
         out: the folder in which the release's directory is made.
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         workers: number of processes.
-        key_file: of the master key; None if the run keeps its own.
-        key: the master key itself, where the operator supplies it in another way.
+        key: where the master key is; nowhere if the run is to have its own.
         engine: what works on the parts of a large spine.
     """
 
@@ -64,8 +64,7 @@ class Request:
     out: Path
     data: Path | None
     workers: int
-    key_file: Path | None
-    key: MasterKey | None = field(default=None, repr=False)
+    key: KeySource = field(default_factory=KeySource)
     engine: Engine = Engine()
 
 
@@ -111,15 +110,12 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         for check in universe_checks(universe):
             check()
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
-    if request.key is not None or request.key_file is not None:
-        if spec.privacy.key is not None:
-            second_key = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
+    if spec.privacy.key is not None:
+        if request.key != KeySource():
             raise InputError(
-                f"{spec.source}: privacy.key: found {spec.privacy.key!r} and {second_key}; one key is allowed, remove "
+                f"{spec.source}: privacy.key: found {spec.privacy.key!r} and {request.key}; one key is allowed, remove "
                 "one of the two"
             )
-        given_key(request)
-    elif spec.privacy.key is not None:
         MasterKey.from_text(spec.privacy.key)
     return CheckedRequest(request, spec, universes)
 
@@ -194,38 +190,3 @@ def with_data(universes: Sequence[Universe], data: Path | None) -> tuple[Univers
         file = path.resolve() if isinstance(path, Path) else path
         changed.append(replace(universe, input=replace(records, file=file)))
     return tuple(changed)
-
-
-def given_key(request: Request) -> MasterKey | None:
-    """The key that the operator supplies; None if the run is to have its own. InputError if it cannot be read."""
-    if request.key is not None or request.key_file is None:
-        return request.key
-    return MasterKey.read(request.key_file)
-
-
-def master_key(checked: CheckedRequest, run: RunDirectory) -> MasterKey:
-    """The key of the run: the operator's, the spec's test key, or the run's own, which is drawn if there is none yet.
-
-    Raises:
-        InputError: a key cannot be read or written, or the run's own was destroyed.
-    """
-    handed_in = given_key(checked.request)
-    if handed_in is not None:
-        return handed_in
-    if run.key.exists():
-        return MasterKey.read(run.key)
-    if run.key_destroyed.exists():
-        raise InputError(f"{run.root}: the key of this run was destroyed; the run cannot be repeated, only verified")
-    text = checked.spec.privacy.key
-    key = MasterKey.generate() if text is None else MasterKey.from_text(text)
-    key.write(run.key)
-    return key
-
-
-def key_identity(checked: CheckedRequest) -> str:
-    """What is public about the key's origin; a different key makes a different run."""
-    handed_in = given_key(checked.request)
-    if handed_in is not None:
-        return handed_in.commitment()
-    text = checked.spec.privacy.key
-    return "the run's own" if text is None else MasterKey.from_text(text).commitment()

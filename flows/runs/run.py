@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -10,8 +10,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.confidential.accuracy import write_accuracy
-from flows.confidential.steps import ConfidentialSteps
+from flows.confidential.steps import MeasuringSteps
 from flows.execution.batch_store import Batches
 from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
@@ -26,12 +25,12 @@ from flows.publishing.files import input_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import Publication, output_files, publications, report_steps
 from flows.runs.kept_inputs import inputs_to_keep
-from flows.runs.open_public import PublicSide, open_listed
-from flows.runs.request import CheckedRequest, key_identity, master_key
+from flows.runs.measured import Measured, MeasuredHere
+from flows.runs.open_public import open_listed
+from flows.runs.request import CheckedRequest
 from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.privacy.keys import MasterKey
 from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
@@ -51,41 +50,41 @@ class ReleaseRun:
         publications: the stages of each universe after its measurements.
     """
 
-    def __init__(self, job: Job, public: PublicSide, key: MasterKey, perform: Perform) -> None:
+    def __init__(self, job: Job, measuring: MeasuringSteps, compare: Callable[[Job], None], perform: Perform) -> None:
         self.job = job
         self.publications = publications(job)
-        self._key = key
         self._perform = perform
-        self._confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
-        self._accuracy = Step("accuracy", partial(write_accuracy, job), geounits=job.n_geounits, effort=0.2)
+        self._measuring = measuring
+        self._accuracy = Step("accuracy", partial(compare, job), geounits=job.n_geounits, effort=0.2)
         self._checkpoints: Checkpoints | None = None
         self._notes: dict[str, Notes] = {}
         job.progress.begin(tuple(self._steps()))
 
     def _steps(self) -> Iterator[Step]:
-        confidential = self._confidential
-        yield from (*confidential.counting(), *confidential.charging())
-        yield from (*confidential.measuring(), *confidential.closing_charge())
+        measuring = self._measuring
+        yield from (*measuring.counting(), *measuring.charging())
+        yield from (*measuring.measuring(), *measuring.closing_charge())
         for publication in self.publications:
             yield from publication.steps()
         yield from (*report_steps(self.job), self._accuracy)
 
     def count(self) -> None:
         """Count and check the records, and bind the directory to them."""
-        self._perform_steps(self._confidential.counting())
-        self._confidential.record()
+        self._perform_steps(self._measuring.counting())
+        self._measuring.record()
         write_json(self.job.run.input, inputs_to_keep(self.job.universes), self.job.run.staging, private=True)
 
     def charge(self) -> None:
         """Charge the budget to the ledger, before anything is drawn."""
-        self._perform_steps(self._confidential.charging())
+        self._perform_steps(self._measuring.charging())
 
     def measure(self) -> None:
         """Draw the noise and publish the measurements; from here on no step needs the records but `accuracy`."""
         # From here on the directory changes; without a manifest it cannot be taken for a complete release.
         self.job.run.manifest.unlink(missing_ok=True)
         self._checkpoints = Checkpoints(self.job.run)
-        self._perform_steps([*self._confidential.measuring(), *self._confidential.closing_charge()])
+        self._perform_steps([*self._measuring.measuring(), *self._measuring.closing_charge()])
+        self._measuring.end()
 
     def estimate(self, publication: Publication) -> None:
         """Estimate and round the histograms of one universe."""
@@ -109,21 +108,30 @@ class ReleaseRun:
 
     def finish(self) -> None:
         """Write the manifest: the release is complete."""
-        fingerprints = self._confidential.fingerprints
-        write_manifest(self.job.run, manifest_of(self.job, self._notes, self._key.commitment(), fingerprints))
+        measuring = self._measuring
+        manifest = manifest_of(self.job, self._notes, measuring.key_commitment(), measuring.fingerprints)
+        write_manifest(self.job.run, manifest)
         Batches(self.job.run).forget()
 
     def _perform_steps(self, steps: Sequence[Step]) -> None:
         self._notes |= perform_steps(self.job, steps, self._perform, self._checkpoints)
 
 
-def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = perform_here) -> Path:
+def run_release(
+    checked: CheckedRequest, progress: Progress, perform: Perform = perform_here, measured: Measured | None = None
+) -> Path:
     """Run a release, or resume one that was interrupted; returns the directory of the release.
+
+    Args:
+        checked: what to run.
+        progress: receives how far the run is.
+        perform: performs one step.
+        measured: where the records are seen; by default in this process.
 
     Raises:
         SpinewiseError: something is wrong; nothing is left that looks like a complete release.
     """
-    with release_run(checked, progress, perform) as run:
+    with release_run(checked, progress, perform, measured or MeasuredHere(checked)) as run:
         run.count()
         run.charge()
         run.measure()
@@ -139,7 +147,9 @@ def run_release(checked: CheckedRequest, progress: Progress, perform: Perform = 
 
 
 @contextmanager
-def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -> Iterator[ReleaseRun]:
+def release_run(
+    checked: CheckedRequest, progress: Progress, perform: Perform, measured: Measured
+) -> Iterator[ReleaseRun]:
     """A run in its directory, with its public inputs read and its workers ready; nothing is performed yet.
 
     Raises:
@@ -147,7 +157,7 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
     """
     public = open_listed(checked.spec, checked.universes)
     fit = _way(checked, public.spine)
-    identity = public.identity() | {"the key": key_identity(checked)}
+    identity = public.identity() | {"the key": measured.identity()}
     with (
         threadpool_limits(1),
         open_run(checked.run.root, identity) as run,
@@ -162,10 +172,9 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         job = public.job(run, workers, Logged(progress, log), Batches(run))
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
-        key = master_key(checked, run)
-        yield ReleaseRun(
-            replace(job, status=status(insecure_key=key.insecure, purpose=public.spec.purpose)), public, key, perform
-        )
+        measuring = measured.steps(job, public.facilities, public.polygons)
+        job = replace(job, status=status(insecure_key=measuring.insecure, purpose=public.spec.purpose))
+        yield ReleaseRun(job, measuring, measured.compare, perform)
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:

@@ -13,6 +13,7 @@ from pathlib import Path
 from flows.execution.progress import Progress
 from flows.execution.retries import may_be_retried, retry_delays, timed_out
 from flows.execution.steps import Notes, Perform, Step
+from flows.runs.measured import measured_apart
 from flows.runs.request import CheckedRequest
 from flows.runs.run import run_release
 from flows.settings import Settings
@@ -33,8 +34,8 @@ def run_here(checked: CheckedRequest, progress: Progress, settings: Settings) ->
     """
     limit = settings.timeout
     try:
-        with _time_limit(limit):
-            return run_release(checked, progress, retrying(settings))
+        with _time_limit(limit), measured_apart(checked) as measured:
+            return run_release(checked, progress, retrying(settings), measured)
     except _TimeIsUp:
         raise timed_out(checked.run.root, limit) from None
     finally:

@@ -27,7 +27,7 @@ from postprocess.problem import Problem
 LARGEST_DIFFERENCE = 1e-3
 #: Share of the parents that cvxpy solves again, and the least number that is drawn for this.
 CHECKED_SHARE, CHECKED_LEAST = 0.01, 22
-#: Numbers in a family's matrices above which cvxpy is too slow to compare with.
+#: Numbers in the quadratic forms of a family's children above which cvxpy is too slow to compare with.
 CHECKED_NUMBERS = 300_000
 #: Stands for no upper bound.
 UNBOUNDED = float(1 << 52)
@@ -297,7 +297,7 @@ def _nest(first: IntArray, second: IntArray) -> bool:
 def _compare(task: LevelTask, member: _Member, solution: Solution, report: SolverReport) -> None:
     """Solve a sampled family again with cvxpy and compare cell by cell."""
     family = member.family
-    numbers = family.precision.size + family.linear.size * 4
+    numbers = family.linear.size * family.n_cells
     if task.solver != "auto" or not task.checked[member.parent] or numbers > CHECKED_NUMBERS:
         return
     if solution.solver != "batched":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.confidential.custody import configured_key
+from flows.confidential.custody import KeySource, configured_source
 from flows.settings import Settings, load_settings, unknown_variables, where_set
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
@@ -92,10 +92,10 @@ def test_a_key_of_the_settings_is_for_specs_without_a_test_key(tmp_path: Path) -
     key.write(tmp_path / "key")
     settings = load_settings(key_file=tmp_path / "key")
     without = write_town(tmp_path / "without", ('key = "insecure-test:1"', ""))
-    assert configured_key(without, settings) == key
-    assert configured_key(write_town(tmp_path / "with"), settings) is None
-    assert configured_key(without, load_settings()) is None
-    assert configured_key(without, load_settings(key_command=f"cat '{tmp_path / 'key'}'")) == key
+    assert configured_source(without, settings).read() == key
+    assert configured_source(write_town(tmp_path / "with"), settings) == KeySource()
+    assert configured_source(without, load_settings()) == KeySource()
+    assert configured_source(without, load_settings(key_command=f"cat '{tmp_path / 'key'}'")).read() == key
 
 
 def test_the_page_lists_every_setting_with_its_text_and_default() -> None:

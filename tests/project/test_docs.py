@@ -216,7 +216,7 @@ def test_own_data(tmp_path: Path) -> None:
     ages, sexes = ("0-17", "18-64", "65+"), ("female", "male")
     rows = [f"{blocks[i % 11]},{ages[i % 3]},{sexes[i * i % 2]}" for i in range(500)]
     (tmp_path / "persons.csv").write_text("block,age,sex\n" + "\n".join(rows) + "\n")
-    request = Request(spec, tmp_path / "releases", data=None, workers=1, key_file=None)
+    request = Request(spec, tmp_path / "releases", data=None, workers=1)
     run_release(check_request(request), Silent())
     assert (tmp_path / "releases" / "little-state" / "public" / "manifest.json").exists()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from flows.confidential.custody import KeySource
 from flows.execution.progress import Progress, Silent
 from flows.execution.steps import Perform, perform_here
 from flows.runs.request import CheckedRequest, Request, check_request
@@ -124,7 +125,7 @@ def write_town(folder: Path, *changes: tuple[str, str], seed: int = 5, spec: str
 def request_of(
     spec: Path, out: Path, *, workers: int = 1, data: Path | None = None, key_file: Path | None = None
 ) -> CheckedRequest:
-    return check_request(Request(spec=spec, out=out, data=data, workers=workers, key_file=key_file))
+    return check_request(Request(spec=spec, out=out, data=data, workers=workers, key=KeySource(key_file)))
 
 
 def run(

@@ -77,7 +77,7 @@ def test_a_worker_that_is_killed_in_the_middle_does_not_show(
 ) -> None:
     engine = Engine("dask", cluster.scheduler_address)
     reaper = Reaper(cluster)
-    root = run_release(check_request(Request(town_spec, tmp_path, None, 1, None, engine=engine)), reaper)
+    root = run_release(check_request(Request(town_spec, tmp_path, None, 1, engine=engine)), reaper)
     assert reaper.killed
     assert public_bytes(root) == undisturbed
 
@@ -103,7 +103,7 @@ def test_a_scheduler_that_is_not_there(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
     engine = Engine("dask", "tcp://127.0.0.1:1")
     with pytest.raises(InputError, match="no Dask scheduler answers there"):
-        run_release(check_request(Request(spec, tmp_path, None, 1, None, engine=engine)), Silent())
+        run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
 
 
 def test_a_scratch_folder_that_workers_cannot_read(cluster: LocalCluster, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_scratch_folder_that_workers_cannot_read(cluster: LocalCluster, tmp_pa
     # Each process has a memory of its own.
     engine = Engine("dask", cluster.scheduler_address, "memory://scratch")
     with pytest.raises(InputError, match="cannot read what is written there"):
-        run_release(check_request(Request(spec, tmp_path, None, 1, None, engine=engine)), Silent())
+        run_release(check_request(Request(spec, tmp_path, None, 1, engine=engine)), Silent())
 
 
 def test_a_file_that_was_changed_on_the_way_is_not_opened(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""Where a run sees the records: in a process of its own, or in this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+from flows.confidential.accuracy import write_accuracy
+from flows.confidential.custody import Keyholder
+from flows.confidential.process import MeasuringProcess, compare_apart
+from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
+from flows.execution.job import Job
+from flows.publishing.inputs import Facilities, Polygons
+from flows.runs.request import CheckedRequest
+from pipeline.model.memory_table import MemoryTable
+
+
+class Measured(Protocol):
+    """Whoever holds records, key and ledger for a run."""
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+        """The steps of the run that see the records."""
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`."""
+
+
+class MeasuredHere:
+    """This process holds them: for records that are in its memory already, and for audits of made-up records."""
+
+    def __init__(self, checked: CheckedRequest) -> None:
+        self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+        return self._holder.identity()
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+        """See `Measured.steps`."""
+        return ConfidentialSteps(job, self._holder.key(job.run), facilities, polygons)
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`."""
+        write_accuracy(job)
+
+
+class MeasuredApart:
+    """A process of its own holds them."""
+
+    def __init__(self, process: MeasuringProcess) -> None:
+        self._process = process
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+        return self._process.identity()
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+        """See `Measured.steps`."""
+        return self._process.steps(job, facilities, polygons)
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`."""
+        compare_apart(job)
+
+
+@contextmanager
+def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
+    """A process of its own for the block; this one where records or areas are tables in its memory.
+
+    The key is read at once, so that a mistake is found before anything else begins.
+
+    Raises:
+        InputError: there is no key where the request says that it is.
+    """
+    sources = [universe.require_input().file for universe in checked.universes]
+    if any(isinstance(source, MemoryTable) for source in [*sources, checked.spec.geography.file]):
+        here = MeasuredHere(checked)
+        here.identity()
+        yield here
+        return
+    with MeasuringProcess(checked.request.key, checked.spec.privacy.key) as process:
+        process.identity()
+        yield MeasuredApart(process)

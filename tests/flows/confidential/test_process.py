@@ -1,0 +1,245 @@
+"""Records and key are in the measuring process alone: the memory of what estimates is searched for them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from releases.small import QUICK, public_bytes, request_of, run, write_town
+
+from flows.confidential.custody import KeySource
+from flows.confidential.errors import described, restored
+from flows.confidential.process import MeasuringProcess
+from flows.execution.progress import Silent
+from flows.execution.steps import Step
+from flows.execution.workers import WorkerError
+from flows.runs.measured import MeasuredApart, MeasuredHere, measured_apart
+from flows.runs.run import run_release
+from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RefusedError, SpinewiseError
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.events import LedgerError
+from pipeline.release.layout import RunDirectory
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the memory of a process is searched through /proc")
+
+#: Stands in every row of the records, in a column that nothing uses, so that whoever reads the file has seen it.
+MARK = "nobody-else-writes-this-7f3a"
+
+#: Runs a release as the argument says, and searches its own memory when the first estimate begins.
+SEARCHING = """
+import sys
+from pathlib import Path
+from flows.confidential.custody import KeySource
+from flows.execution.progress import Silent
+from flows.runs.measured import MeasuredHere, measured_apart
+from flows.runs.request import Request, check_request
+from flows.runs.run import run_release
+
+spec, out, key, how = sys.argv[1:]
+
+def text_of(name):  # never whole in the memory of this program before: it is written backwards, each byte one more
+    return bytes((byte - 1) % 256 for byte in reversed(Path(f"{name}-backwards").read_bytes()))
+
+def found(wanted):
+    count = 0
+    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+        for line in maps:
+            place, mode = line.split()[:2]
+            if not mode.startswith("rw"):
+                continue
+            start, end = (int(number, 16) for number in place.split("-"))
+            try:
+                memory.seek(start)
+                count += memory.read(end - start).count(wanted)
+            except (OSError, ValueError, OverflowError):
+                continue
+    return count
+
+class Searching(Silent):
+    done = False
+    def start(self, step):
+        if step.stage == "estimate" and not self.done:
+            self.done = True
+            # What is searched for is in memory itself; how often, shows a text that nobody else has.
+            for name in ("records", "key"):
+                print(name, found(text_of(name)) - found(text_of("nobody")))
+
+checked = check_request(Request(Path(spec), Path(out), None, 1, KeySource(Path(key))))
+if how == "here":
+    run_release(checked, Searching(), measured=MeasuredHere(checked))
+else:
+    with measured_apart(checked) as measured:
+        run_release(checked, Searching(), measured=measured)
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Path:
+    path = write_town(tmp_path / "town", *QUICK)
+    path.write_text(path.read_text().replace('key = "insecure-test:1"\n', ""))
+    return path
+
+
+def searched(spec: Path, how: str) -> dict[str, int]:
+    """How often records and key are in the memory of a run, beside the searching itself."""
+    folder = spec.parent
+    persons = folder / "persons.csv"
+    rows = persons.read_text().splitlines()
+    persons.write_text("\n".join([f"{rows[0]},note", *(f"{row},{MARK}" for row in rows[1:])]) + "\n")
+    MasterKey.generate().write(folder / "key")
+    secret = bytes.fromhex((folder / "key").read_text().split()[1])
+    for name, text in (("records", MARK.encode()), ("key", secret), ("nobody", secrets.token_bytes(len(secret)))):
+        (folder / f"{name}-backwards").write_bytes(bytes((byte + 1) % 256 for byte in reversed(text)))
+    command = [sys.executable, "-c", SEARCHING, str(spec), str(folder / "out"), str(folder / "key"), how]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "ARROW_DEFAULT_MEMORY_POOL": "system"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    return {name: int(count) for name, count in (line.split() for line in done.stdout.splitlines())}
+
+
+def test_the_memory_of_what_estimates_has_neither_records_nor_key(spec: Path) -> None:
+    assert searched(spec, "apart") == {"records": 0, "key": 0}
+
+
+def test_the_search_finds_them_where_they_are(spec: Path) -> None:
+    here = searched(spec, "here")
+    assert here["key"] > 0
+    assert here["records"] > 0
+
+
+def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
+    MasterKey.generate().write(tmp_path / "key")
+    here = run(spec, tmp_path / "here", key_file=tmp_path / "key")
+    checked = request_of(spec, tmp_path / "apart", key_file=tmp_path / "key")
+    with measured_apart(checked) as measured:
+        assert isinstance(measured, MeasuredApart)
+        apart = run_release(checked, Silent(), measured=measured)
+    assert public_bytes(apart) == public_bytes(here)
+    assert (apart / "restricted" / "accuracy.json").read_bytes() == (here / "restricted" / "accuracy.json").read_bytes()
+
+
+def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
+    """No process that has seen the records is there when the first estimate begins."""
+    working: dict[str, int] = {}
+
+    class Looking(Silent):
+        def start(self, step: Step) -> None:
+            others = [child for child in psutil.Process().children() if "spawn_main" in str(child.cmdline())]
+            working.setdefault(step.stage, len(others))
+
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured:
+        run_release(checked, Looking(), measured=measured)
+    assert (working["tabulate"], working["measure"], working["combine"], working["report"]) == (1, 1, 0, 0)
+
+
+def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> None:
+    persons = spec.parent / "persons.csv"
+    persons.write_text(persons.read_text() + "A0101,unheard-of,f,house\n")
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured, pytest.raises(RefusedError) as refused:
+        run_release(checked, Silent(), measured=measured)
+    assert refused.value.exit_status == 2
+    assert "unheard-of" not in str(refused.value)
+    assert "unheard-of" in refused.value.reason()
+
+
+def test_a_key_that_is_not_there_is_found_first(spec: Path, tmp_path: Path) -> None:
+    checked = request_of(spec, tmp_path / "out", key_file=tmp_path / "nowhere")
+    with pytest.raises(InputError, match="nowhere: cannot be opened"), measured_apart(checked):
+        pass
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_key_comes_by_descriptor(tmp_path: Path) -> None:
+    key = MasterKey.generate()
+    key.write(tmp_path / "key")
+    descriptor = os.open(tmp_path / "key", os.O_RDONLY)
+    with MeasuringProcess(KeySource(descriptor=descriptor), None) as process:
+        assert process.identity() == key.commitment()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)
+
+
+def test_a_process_that_is_killed_is_an_error_that_may_pass(spec: Path, tmp_path: Path) -> None:
+    class Killing(Silent):
+        def start(self, step: Step) -> None:
+            if step.stage == "measure":
+                for child in psutil.Process().children():
+                    child.kill()
+
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured, pytest.raises(WorkerError, match="run the same again"):
+        run_release(checked, Killing(), measured=measured)
+    assert not RunDirectory(tmp_path / "out" / "town").manifest.exists()
+    with measured_apart(checked) as measured:
+        resumed = run_release(checked, Silent(), measured=measured)
+    assert RunDirectory(resumed).manifest.exists()
+
+
+def test_it_ends_with_the_run(tmp_path: Path) -> None:
+    program = (
+        "import sys, time\nfrom flows.confidential.custody import KeySource\n"
+        "from flows.confidential.process import MeasuringProcess\n"
+        "process = MeasuringProcess(KeySource(), None); process.identity()\n"
+        "print(process._process.pid, flush=True); time.sleep(60)"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    starter = subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    number = int(starter.stdout.readline())
+    starter.kill()
+    starter.communicate()
+    limit = time.monotonic() + 10
+    while psutil.pid_exists(number) and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
+
+
+def test_tables_in_memory_stay_where_they_are(spec: Path, tmp_path: Path) -> None:
+    from pipeline.model.memory_table import records_place
+
+    checked = request_of(spec, tmp_path / "out")
+    own = checked.universes[0]
+    held = replace(own, input=replace(own.require_input(), file=records_place("")))
+    with measured_apart(replace(checked, universes=(held, *checked.universes[1:]))) as measured:
+        assert isinstance(measured, MeasuredHere)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text", "status"),
+    [
+        (InputError("a.csv: found 1"), InputError, "a.csv: found 1", 2),
+        (BudgetRefusedError("nothing is left"), BudgetRefusedError, "nothing is left", 3),
+        (LedgerError("is damaged"), LedgerError, "is damaged", 1),
+        (MemoryShortError("x"), SpinewiseError, "x: not enough memory", 1),
+    ],
+)
+def test_errors_cross(error: SpinewiseError, kind: type[SpinewiseError], text: str, status: int) -> None:
+    back = restored(described(error, None, "charge"))
+    assert type(back) is kind
+    assert isinstance(back, SpinewiseError)
+    assert str(back).startswith(text)
+    assert back.exit_status == status
+
+
+def test_a_full_disk_crosses_as_what_it_is() -> None:
+    back = restored(described(OSError(28, "No space left on device", "/x"), None, "measure"))
+    assert isinstance(back, OSError)
+    assert (back.errno, back.filename) == (28, "/x")
+
+
+def test_a_defect_says_nothing() -> None:
+    back = restored(described(ValueError("a true count: 17"), None, "check"))
+    assert str(back) == "check: ValueError, a defect of the program"
+
+
+def test_only_errors_of_this_software_are_made_again() -> None:
+    made = restored({"module": "subprocess", "name": "Popen", "text": "touch /tmp/x"})
+    assert type(made) is SpinewiseError
