@@ -119,7 +119,8 @@ def fit(path: Path) -> None:
         size = foretold(shape, workers)[1]
         passes = 1 + cost_model.REPLICATE * shape.replicates
         work = [size.geounits, size.measured, size.squares, size.cubes]
-        seconds.append([1.0, *(passes * term for term in work), size.published])
+        begun = float(workers if workers > 1 else 0)
+        seconds.append([1.0, begun, *(passes * term for term in work), size.published, size.n_checked, size.checked])
         core.append(used[shape.name]["core_seconds"])
         memory.append(
             [
@@ -135,7 +136,11 @@ def fit(path: Path) -> None:
         )
         peak.append(used[shape.name]["peak_mb"])
     for names, rows, values in (
-        ("START PER_GEOUNIT PER_NUMBER PER_SQUARE PER_CUBE PER_PUBLISHED", seconds, core),
+        (
+            "START WORKER_START PER_GEOUNIT PER_NUMBER PER_SQUARE PER_CUBE PER_PUBLISHED CHECK PER_CHECKED",
+            seconds,
+            core,
+        ),
         ("MAIN WORKER GEOUNIT MEASURED FILLED ABOVE MATRIX BATCH (MB)", memory, peak),
     ):
         real = np.array(values)

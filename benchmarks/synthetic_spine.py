@@ -15,6 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from flows.plan.size import EXPONENT, OFFSET
+
 #: Digits of a code that each level adds.
 _DIGITS = 5
 _LEVEL_NAMES = ("country", "region", "authority", "district", "ward", "msoa", "lsoa", "block")
@@ -39,7 +41,7 @@ class Shape:
     geounits: tuple[int, ...]
     attributes: tuple[int, ...]
     groups: int = 0
-    people: float = 100.0
+    people: float = 40.0
     replicates: int = 0
     selections: bool = False
     unbiased: bool = False
@@ -99,12 +101,15 @@ def write_population(folder: Path, shape: Shape, seed: int = 1) -> Path:
 
 
 def _shares(attributes: tuple[int, ...]) -> NDArray[np.float64]:
-    """Each cell's share of the people: even for one attribute, such as age; of several, a few values are common."""
-    shares = np.ones(1)
-    for size in attributes:
-        weights = np.ones(size) if len(attributes) == 1 else np.arange(1, size + 1) ** -1.5
-        shares = np.outer(shares, weights / weights.sum()).ravel()
-    return shares
+    """Each cell's share of the people: even for one attribute, such as age; of several, a few cells are common.
+
+    How few, is as in the 2020 census: see `flows.plan.size`.
+    """
+    cells = int(np.prod(attributes))
+    if len(attributes) == 1:
+        return np.full(cells, 1.0 / cells)
+    shares = (np.arange(1, cells + 1) + OFFSET) ** -EXPONENT
+    return np.random.default_rng([cells, 2]).permutation(shares / shares.sum())
 
 
 def spec_text(shape: Shape) -> str:

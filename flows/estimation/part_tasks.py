@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import scipy.sparse as sp
 
 from flows.estimation.measurement_files import MeasurementSource
+from flows.estimation.part_results import below_arrays, below_result, top_arrays, top_result
+from flows.execution.batch_store import Arrays
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray
 from postprocess.downward.level import SolverReport
@@ -43,6 +46,14 @@ class PartTask:
         """The task with all values, so that it can be done where the release's files are not available."""
         return replace(self, part=self.problem(), files=None)
 
+    def arrays_of(self, result: Any) -> Arrays:
+        """The result of the task as arrays, on the machine that worked on it."""
+        return top_arrays(result)
+
+    def result_of(self, arrays: Arrays) -> Any:
+        """The result again; WorkerError where the arrays are not those of this part."""
+        return top_result(arrays, self.part, self.basis)
+
     def _read(self, files: tuple[tuple[MeasurementSource, ...], ...]) -> tuple[tuple[Measured, ...], ...]:
         spine = self.part.spine
         return tuple(
@@ -64,6 +75,14 @@ class BelowTask(PartTask):
     counts: sp.csr_array
     checked: tuple[BoolArray, ...]
     passes: tuple[Pass, ...]
+
+    def arrays_of(self, result: Any) -> Arrays:
+        """See `PartTask.arrays_of`."""
+        return below_arrays(result)
+
+    def result_of(self, arrays: Arrays) -> Any:
+        """See `PartTask.result_of`."""
+        return below_result(arrays, self.part)
 
 
 def estimate_top(task: PartTask) -> LevelEstimate:

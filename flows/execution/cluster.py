@@ -2,18 +2,24 @@
 
 Only names travel through the scheduler. What a part needs, and what comes back, goes by files in a scratch folder that
 this process and every worker can reach: a path, or any address that fsspec knows (s3://..., gs://...). Both follow from
-public files alone. A worker that is lost loses its part, which another one takes over.
+public files alone. What comes back are arrays, read without pickle, of the types and shapes that the part has. A worker
+that is lost loses its part, which another one takes over.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import uuid
+import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+import numpy as np
+
+from flows.execution.batch_store import Arrays
 from flows.execution.workers import AHEAD, WorkerError, Workers, in_order
 from geography.errors import InputError
 from pipeline.release.software import software
@@ -37,11 +43,18 @@ class Portable(Protocol):
     def packed(self) -> object:
         """The same task with everything that it reads from files of this machine; it can be pickled."""
 
+    def arrays_of(self, result: Any) -> Arrays:
+        """The result of the task as arrays, on the machine that worked on it."""
+
+    def result_of(self, arrays: Arrays) -> Any:
+        """The result again; WorkerError where the arrays are not those of this task."""
+
 
 @dataclass(frozen=True)
 class _HandedPart:
     """Where the files of a part are, and what the scheduler promises."""
 
+    task: Portable
     place: str
     future: Future
 
@@ -86,15 +99,15 @@ class ClusterWorkers(Workers):
     def _submit(self, client: Client, function: Callable[[Task], Result], task: Task) -> _HandedPart:
         assert isinstance(task, Portable)
         place = f"{self._scratch}/{uuid.uuid4().hex}"
-        digest = _write(f"{place}.task", task.packed())
+        digest = _write(f"{place}.task", _pickled(task.packed()))
         call = f"{function.__module__}:{function.__qualname__}"
         future = client.submit(work_on, call, place, digest, pure=False, key=f"spinewise-{place}")
-        return _HandedPart(place, future)
+        return _HandedPart(task, place, future)
 
     def _result(self, handed: _HandedPart) -> Any:
-        result = _read(f"{handed.place}.result", self._digest_of(handed.future))
+        data = _read(f"{handed.place}.result", self._digest_of(handed.future))
         _remove(f"{handed.place}.task", f"{handed.place}.result")
-        return result
+        return handed.task.result_of(_arrays_in(data))
 
     def _digest_of(self, future: Future) -> str:
         from distributed import KilledWorker
@@ -134,31 +147,53 @@ def work_on(call: str, place: str, digest: str) -> str:
 
     module, name = call.split(":")
     function = getattr(import_module(module), name)
+    task = _unpickled(_read(f"{place}.task", digest))
     with threadpool_limits(1):
-        return _write(f"{place}.result", function(_read(f"{place}.task", digest)))
+        arrays = task.arrays_of(function(task))
+    body = io.BytesIO()
+    np.savez(body, allow_pickle=False, **arrays)
+    return _write(f"{place}.result", body.getvalue())
 
 
-def _write(url: str, content: object) -> str:
-    """Write an object; the SHA-256 of its bytes."""
-    import fsspec
+def _pickled(task: object) -> bytes:
     from distributed.protocol import pickle
 
-    data = pickle.dumps(content)
+    return bytes(pickle.dumps(task))
+
+
+def _unpickled(data: bytes) -> Any:
+    from distributed.protocol import pickle
+
+    return pickle.loads(data)
+
+
+def _arrays_in(data: bytes) -> Arrays:
+    """The arrays of a result; nothing in it is executed."""
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise WorkerError(f"a worker of the cluster sent a result that is not arrays ({error})") from None
+
+
+def _write(url: str, data: bytes) -> str:
+    """Write bytes; their SHA-256."""
+    import fsspec
+
     with fsspec.open(url, "wb", auto_mkdir=True) as file:
         file.write(data)
     return hashlib.sha256(data).hexdigest()
 
 
-def _read(url: str, digest: str) -> Any:
-    """The object that was written with this hash; it is not opened before the hash is found right."""
+def _read(url: str, digest: str) -> bytes:
+    """The bytes that were written with this hash; nobody sees others."""
     import fsspec
-    from distributed.protocol import pickle
 
     with fsspec.open(url, "rb") as file:
-        data = file.read()
+        data = bytes(file.read())
     if hashlib.sha256(data).hexdigest() != digest:
         raise OSError(f"{url} is not what was written there")
-    return pickle.loads(data)
+    return data
 
 
 def _remove(*urls: str) -> None:
@@ -209,7 +244,7 @@ def _check_scratch(client: Client, scratch: str) -> None:
     """Raises InputError where a worker cannot read what is written to the scratch folder."""
     place = f"{scratch}/hello.task"
     try:
-        digest = _write(place, "hello")
+        digest = _write(place, b"hello")
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"--scratch {scratch}: cannot be written to ({error})") from None
     for address, seen in client.run(_can_read, place, digest).items():
@@ -223,6 +258,6 @@ def _check_scratch(client: Client, scratch: str) -> None:
 
 def _can_read(place: str, digest: str) -> bool:
     try:
-        return bool(_read(place, digest) == "hello")
+        return bool(_read(place, digest) == b"hello")
     except (OSError, ImportError):
         return False

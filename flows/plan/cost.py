@@ -30,8 +30,8 @@ from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 START, ENGINE, WORKER_START = 5.0, 8.0, 2.5
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 1.3e-4, 1.0e-7, 2.0e-7, 3.4e-7, 1.0e-9
-#: Seconds that cvxpy takes per square in the families that it solves again.
-PER_CHECKED = 1.8e-6
+#: Seconds that cvxpy takes for each family that it solves again, and per square of these.
+CHECK, PER_CHECKED = 0.15, 1.8e-6
 #: A simulated run, in passes.
 REPLICATE = 0.5
 #: Part of a pass that only one process works on.
@@ -107,7 +107,7 @@ def cost_of(
     replicates = spec.publish.replicates if spec.publish.margins else 0
     passes = sum(pass_seconds(size) for size in sizes)
     start = START + (ENGINE if engine else 0.0)
-    start += sum(PER_PUBLISHED * size.published + PER_CHECKED * size.checked for size in sizes)
+    start += sum(PER_PUBLISHED * size.published + CHECK * size.n_checked + PER_CHECKED * size.checked for size in sizes)
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
     cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     if cut is not None and not replicates and not spec.publish.unbiased:

@@ -12,13 +12,15 @@ from flows.estimation.constraints import marginal_of
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis
-from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS
+from postprocess.downward.level import CHECKED_LEAST, CHECKED_NUMBERS, CHECKED_SHARE
 from postprocess.downward.tasks import BATCH_CELLS, BATCH_OPERATIONS, ITERATIONS
 from postprocess.linear.alike import ChildGroups
 
-#: Records in a leaf, and the least number of cells that an area's records fill if a schema has several attributes. A
-#: plan does not know them, so typical values are assumed.
-RECORDS, FILLED = 40.0, 50.0
+#: Records in a leaf, and how many of an area's records have the r-th most common cell if a schema has several
+#: attributes: a share proportional to (r + OFFSET) ** -EXPONENT. A plan does not know them, so typical values are
+#: assumed: with these, areas of the 2020 census fill as many of the 2,016 cells of P.L. 94-171 as they do, within a
+#: sixth (33 in a block group, 183 in a county, 383 in a state of a million).
+RECORDS, OFFSET, EXPONENT = 40.0, 1.0, 2.7
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class Size:
         final: numbers of the covariances after both passes, of two levels at a time.
         squares: squares of the cells of each geounit's family that are not empty, added up; few cells count less.
         checked: of these, those of the families that cvxpy solves again.
+        n_checked: the number of these families.
         cubes: operations on the matrices.
         batch: cells of the largest batch of families.
         published: numbers in tables.
@@ -50,6 +53,7 @@ class Size:
     final: int
     squares: float
     checked: float
+    n_checked: float
     cubes: float
     batch: float
     published: int
@@ -69,6 +73,7 @@ class Size:
             min(n * cells, BATCH_CELLS, max(1.0, BATCH_OPERATIONS / (k * k * (ITERATIONS + 4 * k))) * k)
             for n, k in zip(counts, in_family, strict=True)
         ]
+        checked, n_checked = _checked(counts, in_family, squares)
         return cls(
             geounits=sum(counts),
             cells=cells,
@@ -82,7 +87,8 @@ class Size:
             matrices=sum(upward) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
             squares=sum(squares),
-            checked=_checked(counts, in_family, squares),
+            checked=checked,
+            n_checked=n_checked,
             cubes=float(sum(upward) * block * basis.n_asymmetric) + float(cells) ** 3,
             batch=max(at_once),
             published=sum(
@@ -95,18 +101,22 @@ class Size:
 
 
 def _filled(shape: Sequence[int], leaves: float) -> float:
-    """Cells that are assumed not to be empty in an area of `leaves` leaves: all, or the root of the records."""
-    cells = float(math.prod(shape))
-    several = sum(size > 1 for size in shape) > 1
-    return min(cells, max(FILLED, math.sqrt(RECORDS * leaves))) if several else cells
+    """Cells that are assumed not to be empty in an area of `leaves` leaves."""
+    cells = math.prod(shape)
+    if sum(size > 1 for size in shape) < 2:
+        return float(cells)
+    shares = (np.arange(1, cells + 1) + OFFSET) ** -EXPONENT
+    return float(-np.expm1(-RECORDS * leaves * shares / shares.sum()).sum())
 
 
-def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> float:
-    """The part of the squares in the sample that cvxpy solves again: not those of large families."""
+def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequence[float]) -> tuple[float, float]:
+    """What cvxpy solves again, of families that are not too large for it: their squares, and their number."""
     parents = sum(counts[:-1])
-    of_each = zip(squares[1:], in_family[1:], counts[1:], counts[:-1], strict=True)
-    small = sum(square for square, k, below, above in of_each if below / above * k * k < CHECKED_NUMBERS)
-    return small * min(1.0, CHECKED_LEAST / max(1, parents))
+    share = min(1.0, max(CHECKED_LEAST, CHECKED_SHARE * parents) / max(1, parents))
+    small = [
+        level for level, k in enumerate(in_family[1:], 1) if counts[level] / counts[level - 1] * k * k < CHECKED_NUMBERS
+    ]
+    return share * sum(squares[level] for level in small), share * sum(counts[level - 1] for level in small)
 
 
 def _basis(universe: Universe) -> Basis:

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from releases.again import computed_again
 from releases.small import public_bytes
 
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.execution.batch_store import Batches
-from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
-from flows.publishing.files import input_files
 from flows.publishing.steps import perform_public_steps
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
-from pipeline.release.spine import read_public_spine
-from pipeline.spec.release_spec import ReleaseSpec
 
 #: Leaf cells: every tract of the town is a part of its own; two or three share one.
 CUTS = [(1, 1), (1, 250)]
-
-
-@contextmanager
-def computed_again(published: Path, root: Path, most: int, part: int, workers: int = 1) -> Iterator[Job]:
-    """A job on the public inputs of a release, whose spine is cut."""
-    source, again = RunDirectory(published), RunDirectory(root)
-    spec = ReleaseSpec.from_public_dict(read_manifest(source.manifest).spec)
-    spine = read_public_spine(source.spine, spec.geography.level_names)
-    again.staging.mkdir(parents=True)
-    with Workers(workers) as pool:
-        job = Job(again, spec, spec.universes(), spine, pool, Silent(), Batches(again, "test"), most, part)
-        for path in input_files(job):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source.root / path.relative_to(again.root), path)
-        yield job
 
 
 @pytest.mark.parametrize(("most", "part"), CUTS)

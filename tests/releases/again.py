@@ -1,0 +1,33 @@
+"""The public steps of a finished release, computed again with its spine cut into parts."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.execution.batch_store import Batches
+from flows.execution.job import Job
+from flows.execution.progress import Silent
+from flows.execution.workers import Workers
+from flows.publishing.files import input_files
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.spine import read_public_spine
+from pipeline.spec.release_spec import ReleaseSpec
+
+
+@contextmanager
+def computed_again(published: Path, root: Path, most: int, part: int, workers: int = 1) -> Iterator[Job]:
+    """A job on the public inputs of a release, whose spine is cut."""
+    source, again = RunDirectory(published), RunDirectory(root)
+    spec = ReleaseSpec.from_public_dict(read_manifest(source.manifest).spec)
+    spine = read_public_spine(source.spine, spec.geography.level_names)
+    again.staging.mkdir(parents=True)
+    with Workers(workers) as pool:
+        job = Job(again, spec, spec.universes(), spine, pool, Silent(), Batches(again, "test"), most, part)
+        for path in input_files(job):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source.root / path.relative_to(again.root), path)
+        yield job
