@@ -13,25 +13,50 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from bench_release import DATA, EXAMPLES
+from bench_release import spec_text as release_text
 from measured_run import measured_run
-from scipy.optimize import nnls
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
 from synthetic_spine import Shape, leaf_codes, spec_text, write_population
 
 from flows.plan import cost as cost_model
-from flows.plan.cost import Cost, cost_of
+from flows.plan.cost import cost_of, sizes_of
 from flows.plan.size import Size
+from geography.spine import Spine
 from pipeline.inputs.geography import read_spine
-from pipeline.spec.release_spec import load_spec
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: The factor that foretold and used may be apart.
 ALLOWED = 1.5
 
+#: Constants of the model that the runs determine.
+SECONDS = (
+    "START",
+    "WORKER_START",
+    "PER_GEOUNIT",
+    "PER_SQUARE",
+    "PER_CUBE",
+    "CHECK",
+    "PER_CHECKED",
+    "REPLICATE",
+    "PER_SIMULATED",
+    "PER_USE",
+    "PER_COUNTED",
+    "SIMULATED",
+)
+MEMORY = (
+    *("MAIN_MB", "WORKER_MB", "GEOUNIT_BYTES", "MEASURED_BYTES", "FILLED_BYTES", "ABOVE_BYTES", "MATRIX_BYTES"),
+    *("BATCH_BYTES", "SQUARE_BYTES", "COUNTING"),
+)
 #: Runs that the model is fitted on, and their numbers of workers.
 FIT = (
     (Shape("two-cells", (1, 100), (2,)), 1),
@@ -64,88 +89,129 @@ TEST = (
 )
 
 
+#: Real releases, where their records are there: spec of examples/, simulated runs; all with two workers.
+REAL_FIT = (("ri_pl94", 0), ("ri_pl94", 20))
+REAL_TEST = (("ri_2010", 0), ("ri_2010", 20))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run to be measured.
+
+    Attributes:
+        name: of the run; `about`: its geounits and cells.
+        spec: its text, with files relative to the folder that it is written to.
+        shape: of what is made up; None for real records.
+        workers: number of processes.
+        test: whether the model is tested on it, and not fitted.
+    """
+
+    name: str
+    about: str
+    spec: str
+    shape: Shape | None
+    workers: int
+    test: bool
+
+    def spec_in(self, folder: Path, *, population: bool) -> Path:
+        """The spec file, with the leaves beside it and, if wanted, the records."""
+        if self.shape is not None and population:
+            return write_population(folder, self.shape)
+        if self.shape is not None:
+            codes = leaf_codes(self.shape.geounits, np.random.default_rng([1, 1]))
+            pq.write_table(pa.table({"leaf": pa.array(codes, pa.string())}), folder / "leaves.parquet")
+        path = folder / "release.toml"
+        path.write_text(self.spec, encoding="utf-8")
+        return path
+
+
+def runs() -> list[Run]:
+    """All runs: made-up ones of both grids by turns, then the real ones."""
+    made = [
+        Run(shape.name, f"{shape.geounits} x {shape.cells}", spec_text(shape), shape, workers, test=test)
+        for pair in zip_longest(((run, False) for run in FIT), ((run, True) for run in TEST))
+        for (shape, workers), test in (each for each in pair if each is not None)
+    ]
+    real = []
+    for names, test in ((REAL_FIT, False), (REAL_TEST, True)):
+        for name, replicates in names if DATA.is_dir() else ():
+            text = release_text(name, key=1, estimator="full", margins=replicates > 0)
+            real.append(Run(f"{name}-{replicates}", f"examples/{EXAMPLES[name]}", text, None, 2, test=test))
+    return made + real
+
+
 def measure(path: Path, only: list[str]) -> None:
     """Run what the file does not have; one line of JSON a run."""
     done = {json.loads(line)["name"] for line in path.read_text().splitlines()} if path.exists() else set()
-    for shape, workers in [pair for both in zip_longest(FIT, TEST) for pair in both if pair is not None]:
-        if shape.name in done or (only and shape.name not in only):
+    for run in runs():
+        if run.name in done or (only and run.name not in only):
             continue
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            used = measured_run(write_population(folder, shape), folder / "out", workers, most_mb=4000)
-        row = {"name": shape.name, "workers": workers} | vars(used)
+            used = measured_run(run.spec_in(folder, population=True), folder / "out", run.workers, most_mb=8000)
+        row = {"name": run.name, "workers": run.workers} | vars(used)
         with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         print(row, flush=True)
 
 
-def foretold(shape: Shape, workers: int) -> tuple[Cost, Size]:
-    """What the model says of a run without an engine, and the size that it says it by."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        codes = leaf_codes(shape.geounits, np.random.default_rng([1, 1]))
-        pq.write_table(pa.table({"leaf": pa.array(codes, pa.string())}), folder / "leaves.parquet")
-        (folder / "release.toml").write_text(spec_text(shape), encoding="utf-8")
-        spec = load_spec(folder / "release.toml")
-        spine = read_spine(spec.geography)
-        return cost_of(spec, spine, workers, engine=False), Size.of(spec.universes()[0], spine)
-
-
 def compare(path: Path) -> float:
-    """Print foretold and used of every run; the largest factor between them in a run of the second grid."""
+    """Print predicted and used of every run; the largest factor between them in a run of the second grid."""
     used = {row["name"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
     worst = 1.0
-    for grid, runs in (("fit", FIT), ("test", TEST)):
-        for shape, workers in runs:
-            if shape.name not in used:
-                continue
-            cost, _ = foretold(shape, workers)
-            row = used[shape.name]
-            pairs = ((cost.core_seconds, row["core_seconds"]), (cost.peak_mb, row["peak_mb"]))
-            factors = [max(predicted / real, real / predicted) for predicted, real in pairs]
-            worst = max(worst, *factors) if grid == "test" else worst
-            numbers = ", ".join(f"{predicted:.1f} / {real:.1f}" for predicted, real in pairs)
-            print(f"{grid} {shape.name} {shape.geounits} x {shape.cells}, {workers} workers: {numbers} (s, MB)")
+    for run in sorted(runs(), key=lambda each: each.test):
+        if run.name not in used:
+            continue
+        spec, spine, sizes = _stated(run)
+        cost = cost_of(spec, spine, run.workers, sizes=sizes, engine=False)
+        row = used[run.name]
+        pairs = ((cost.core_seconds, row["core_seconds"]), (cost.peak_mb, row["peak_mb"]))
+        factors = [max(predicted / real, real / predicted) for predicted, real in pairs]
+        worst = max(worst, *factors) if run.test else worst
+        numbers = ", ".join(f"{predicted:.1f} / {real:.1f}" for predicted, real in pairs)
+        grid = "test" if run.test else "fit"
+        print(f"{grid} {run.name} {run.about}, {run.workers} workers: {numbers} (s, MB), {max(factors):.2f}")
     return worst
 
 
 def fit(path: Path) -> None:
-    """Print the constants that make the largest relative errors over the first grid small, none of them negative."""
+    """Print the constants that make the relative errors over the first grid small, from the present ones on."""
     used = {row["name"]: row for row in map(json.loads, path.read_text(encoding="utf-8").splitlines())}
-    seconds, memory, core, peak = [], [], [], []
-    for shape, workers in FIT:
-        if shape.name not in used:
-            continue
-        size = foretold(shape, workers)[1]
-        passes = 1 + cost_model.REPLICATE * shape.replicates
-        work = [size.geounits, size.measured, size.squares, size.cubes]
-        begun = float(workers if workers > 1 else 0)
-        seconds.append([1.0, begun, *(passes * term for term in work), size.published, size.n_checked, size.checked])
-        core.append(used[shape.name]["core_seconds"])
-        memory.append(
-            [
-                1.0,
-                workers - 1.0,
-                size.geounits,
-                size.measured,
-                size.filled,
-                size.above,
-                size.matrices,
-                workers * size.batch,
-            ]
-        )
-        peak.append(used[shape.name]["peak_mb"])
-    for names, rows, values in (
-        (
-            "START WORKER_START PER_GEOUNIT PER_NUMBER PER_SQUARE PER_CUBE PER_PUBLISHED CHECK PER_CHECKED",
-            seconds,
-            core,
-        ),
-        ("MAIN WORKER GEOUNIT MEASURED FILLED ABOVE MATRIX BATCH (MB)", memory, peak),
-    ):
-        real = np.array(values)
-        constants = nnls(np.array(rows) / real[:, None], np.ones(len(real)))[0]
-        print(names, " ".join(f"{term:.3g}" for term in constants))
+    fitted = [run for run in runs() if run.name in used and not run.test]
+    stated = [_stated(run) for run in fitted]
+
+    def errors(names: Sequence[str], logarithms: NDArray[np.float64], figure: str) -> NDArray[np.float64]:
+        for name, value in zip(names, np.exp(logarithms), strict=True):
+            setattr(cost_model, name, float(value))
+        ratios = []
+        for run, (spec, spine, sizes) in zip(fitted, stated, strict=True):
+            cost = cost_of(spec, spine, run.workers, sizes=sizes, engine=False)
+            ratios.append(getattr(cost, figure) / used[run.name][figure])
+        return np.log(ratios)
+
+    for figure, names in (("core_seconds", SECONDS), ("peak_mb", MEMORY)):
+        begin = np.log([getattr(cost_model, name) for name in names])
+
+        def residuals(
+            logarithms: NDArray[np.float64],
+            names: Sequence[str] = names,
+            figure: str = figure,
+            begin: NDArray[np.float64] = begin,
+        ) -> NDArray[np.float64]:
+            # What the runs do not determine stays near where it was.
+            return np.concatenate([errors(names, logarithms, figure), 0.03 * (logarithms - begin)])
+
+        best = least_squares(residuals, begin, loss="soft_l1", f_scale=0.1).x
+        errors(names, best, figure)
+        print(figure, ", ".join(f"{name} = {getattr(cost_model, name):.2g}" for name in names))
+
+
+def _stated(run: Run) -> tuple[ReleaseSpec, Spine, tuple[Size, ...]]:
+    """Spec, spine and sizes of a run."""
+    with tempfile.TemporaryDirectory() as place:
+        spec = load_spec(run.spec_in(Path(place), population=False))
+        spine = read_spine(spec.geography)
+        return spec, spine, sizes_of(spec, spine)
 
 
 def main() -> None:
@@ -159,7 +225,7 @@ def main() -> None:
     if arguments.measure is not None:
         measure(arguments.measure, arguments.only)
     if arguments.fit is not None:
-        fit(arguments.fit)
+        fit(arguments.fit)  # what is tested below, are these constants
     if arguments.test is not None and (worst := compare(arguments.test)) > ALLOWED:
         raise SystemExit(f"the model is off by a factor of {worst:.2f}; {ALLOWED} is allowed")
 

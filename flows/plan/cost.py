@@ -3,7 +3,8 @@
 Seconds of one core, of the calibrating machine, by the sizes of the work (`Size`):
 
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
-    run  = START + PER_PUBLISHED published + what cvxpy checks + pass + REPLICATE pass for each simulated run
+    run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
+           + (REPLICATE pass + SIMULATED + PER_SIMULATED geounits + PER_COUNTED published) for each simulated run
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
@@ -27,25 +28,27 @@ from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ERROR_CLASSES,
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 
 #: Seconds of one core: an empty run, the engine that records it, and the start of a worker.
-START, ENGINE, WORKER_START = 5.0, 8.0, 2.5
+START, ENGINE, WORKER_START = 4.3, 8.0, 1.3
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
-PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 1.3e-4, 1.0e-7, 2.0e-7, 3.4e-7, 1.0e-9
+PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 6.3e-5, 1.0e-7, 2.0e-7, 4.0e-7, 5.7e-11
+#: Seconds for each query of a level whose privacy losses are composed.
+PER_USE = 0.13
 #: Seconds that cvxpy takes for each family that it solves again, and per square of these.
-CHECK, PER_CHECKED = 0.15, 1.8e-6
-#: A simulated run, in passes.
-REPLICATE = 0.5
+CHECK, PER_CHECKED = 0.016, 4.0e-7
+#: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
+REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.52, 4.4e-5, 1.7e-7
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
-MAIN_MB, ENGINE_MB, WORKER_MB = 200.0, 250.0, 130.0
+MAIN_MB, ENGINE_MB, WORKER_MB = 260.0, 250.0, 53.0
 #: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
 #: matrices, cell of the largest batch, and per square of the number of cells.
-GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 400.0, 6.0, 120.0
-ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 40.0, 150.0, 100.0, 54.0
+GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 380.0
+ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 92.0, 140.0, 50.0, 7.7
 #: Of a spine that is cut into subtrees: bytes per geounit of the whole, and the factor of the second upward pass.
 CUT_GEOUNIT_BYTES, CUT_AGAIN = 2200.0, 1.2
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
-COUNTING = 10
+COUNTING = 1.3
 #: Leaf cells from which on workers are used from the start.
 SMALL = 200_000
 
@@ -73,7 +76,7 @@ class Cost:
     def data(self) -> dict[str, Any]:
         """JSON-able."""
         return vars(self) | {
-            "accuracy": "memory within a factor of 1.5 and core seconds within 3 of nine calibrating runs"
+            "accuracy": "within a factor of 1.5 of the measured runs, for records that fill as many cells as a census does"
         }
 
 
@@ -107,7 +110,10 @@ def cost_of(
     replicates = spec.publish.replicates if spec.publish.margins else 0
     passes = sum(pass_seconds(size) for size in sizes)
     start = START + (ENGINE if engine else 0.0)
-    start += sum(PER_PUBLISHED * size.published + CHECK * size.n_checked + PER_CHECKED * size.checked for size in sizes)
+    start += sum(
+        PER_PUBLISHED * size.published + PER_USE * size.uses + CHECK * size.n_checked + PER_CHECKED * size.checked
+        for size in sizes
+    )
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
     cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     if cut is not None and not replicates and not spec.publish.unbiased:
@@ -118,7 +124,8 @@ def cost_of(
         peak += workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(start + begun + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
-    simulated = REPLICATE * passes
+    simulated = REPLICATE * passes + SIMULATED
+    simulated += sum(PER_SIMULATED * size.geounits + PER_COUNTED * size.published for size in sizes)
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
     used = workers if replicates or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0

@@ -32,6 +32,7 @@ class Size:
         cells: of the schema.
         filled: cells of a geounit that are assumed not to be empty, added up over all levels.
         measured: noisy answers.
+        uses: queries measured, added up over all levels.
         above: cells of the geounits above the leaves, dense.
         matrices: numbers of the matrices of the upward pass: one for alike geounits.
         final: numbers of the covariances after both passes, of two levels at a time.
@@ -48,6 +49,7 @@ class Size:
     cells: int
     filled: float
     measured: int
+    uses: int
     above: int
     matrices: int
     final: int
@@ -83,6 +85,7 @@ class Size:
                 for n, strategy in zip(counts, universe.strategy.levels, strict=True)
                 for measured in strategy.queries
             ),
+            uses=sum(len(level.queries) for level in universe.strategy.levels),
             above=sum(counts[:-1]) * cells,
             matrices=sum(upward) * block,
             final=max(a + b for a, b in zip(final, [0, *final], strict=False)) * block,
