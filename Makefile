@@ -51,10 +51,10 @@ release: $(STAMP) example/release.toml
 	$(BIN)/spinewise run example/release.toml --out releases
 
 test: $(STAMP)
-	$(PYTEST) -m "not slow"
+	$(PYTEST) -m "not slow" --durations=15
 
 test-slow: $(STAMP)
-	$(PYTEST) -m slow
+	$(PYTEST) -m slow --durations=40
 
 test-all: $(STAMP)
 	$(PYTEST)

@@ -66,6 +66,7 @@ def test_the_example_verifies_with_restricted_out_of_reach(example: Path, tmp_pa
     assert "'public/histograms/tract.parquet' was changed" in shown.stderr
 
 
+@pytest.mark.slow
 def test_nothing_confidential_reaches_the_engine(tmp_path: Path) -> None:
     """Counts, values and row numbers of the records, and the key, are in no file of Prefect, run or refused.
 

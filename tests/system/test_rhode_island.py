@@ -61,6 +61,7 @@ def test_every_level_is_whole_and_adds_up(full: Path) -> None:
         assert abs(persons - COUNTIES[str(code)]) < 30
 
 
+@pytest.mark.slow
 def test_the_2020_method_is_as_accurate_as_in_the_prototype(shared_data: Path, full: Path, tmp_path: Path) -> None:
     runs = [errors(released(shared_data, tmp_path / str(key), "topdown", key)) for key in (1, 2, 3)]
     found = np.mean(runs, axis=0)

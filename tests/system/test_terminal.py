@@ -168,6 +168,7 @@ def test_at_any_time(
     assert not psutil.wait_procs(below, timeout=3)[1], "processes are left"
 
 
+@pytest.mark.slow
 def test_the_same_command_resumes(begin: Callable[..., Terminal], tmp_path: Path) -> None:
     """A run that was stopped ends well by the same command, and verifies."""
     spec = write_town(tmp_path)

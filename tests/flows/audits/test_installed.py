@@ -46,10 +46,12 @@ def told_apart(tmp_path: Path, runs: int, *, whole: bool) -> dict[str, list[bool
     }
 
 
+@pytest.mark.slow
 def test_the_measuring_stage_stays_under_its_claim(tmp_path: Path) -> None:
     assert not any(told_apart(tmp_path, 200, whole=False)["measurements"])
 
 
+@pytest.mark.slow
 def test_half_the_noise_is_caught_at_the_measurements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     half_the_noise(monkeypatch)
     assert any(told_apart(tmp_path, 200, whole=False)["measurements"])

@@ -58,6 +58,7 @@ def by_subtrees(problem: Problem, cut: Cut) -> tuple[list[np.ndarray], list[Solv
     return [*found, *(np.concatenate(level) for level in below)], [*reports, *told]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
