@@ -10,7 +10,12 @@ import typer
 from flows.commands.options import LedgerOption
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flows.audits.receipts import KnownLedger
+    from pipeline.privacy.ledger.events import Event
     from pipeline.privacy.ledger.ledger import Ledger
+    from pipeline.release.manifest import Manifest
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
 
@@ -33,6 +38,14 @@ app = typer.Typer(
 
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
 SomeDataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this dataset.")]
+ExactOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WHAT",
+        help="What may be exact: LEVEL:QUERY (an invariant), zeros (structural zeros), bounds:NAME; repeatable.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
@@ -43,13 +56,17 @@ def open_dataset(
     rho: Annotated[str | None, typer.Option(help='Total budget for zCDP, exact: "2.56" or "542/339".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="Total budget for pure differential privacy, exact.")] = None,
     neighbours: Annotated[str, typer.Option(help="change-one or add-remove.")] = "change-one",
+    exact: ExactOption = None,
     ledger: LedgerOption = None,
 ) -> None:
     """Give a dataset its budget, once and for all. The ledger is made if there is none.
 
+    Without --exact no number of it may be published exactly, and a run with invariants is refused.
+
     Example:
 
         spinewise ledger open census-2030 --rho 4 --population "residents of Little State on 1 April 2030"
+            --exact state:total
     """
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact
@@ -65,8 +82,31 @@ def open_dataset(
         raise InputError(f"--{unit}: {error}") from None
     with _opened(ledger, create=True) as opened:
         framework = "zcdp" if rho is not None else "pure"
-        opened.open_dataset(dataset, population=population, framework=framework, budget=budget, neighbours=neighbours)
+        opened.open_dataset(
+            dataset,
+            population=population,
+            framework=framework,
+            budget=budget,
+            neighbours=neighbours,
+            exact=exact or (),
+        )
         typer.echo(f"{dataset}: open with {unit} = {amount_text(budget)} in {opened.place}")
+
+
+@app.command()
+def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOption = None) -> None:
+    """Declare that more of a dataset may be published exactly, which no budget covers; an event like any other.
+
+    Each --exact stands for one meaning: the same query of the same level over other areas, or of other values, needs
+    another. A closed dataset can be allowed nothing.
+
+    Example:
+
+        spinewise ledger allow census-2030 --exact county:total
+    """
+    with _opened(ledger) as opened:
+        opened.allow_exact(dataset, *(exact or ()))
+        typer.echo(f"{dataset}: may be exact: {', '.join(map(str, opened.dataset(dataset).allowed))}")
 
 
 @app.command()
@@ -122,6 +162,9 @@ def events(dataset: SomeDataset = None, json: JsonOption = False, ledger: Ledger
             "open": f"{event.population}: {event.framework}, {event.neighbours}, budget {event.budget}",
             "charge": f"{event.cost} for {event.mechanism} {event.scale} on {event.query} at {event.level} "
             f"({event.count} numbers), {event.release}, run {event.run[:12]}",
+            "allow": f"{_subject(event)} may be exact",
+            "exact": f"{_subject(event)} exactly ({event.count} numbers), {event.release}, run {event.run[:12]}",
+            "key": f"of {event.release}, run {event.run[:12]}",
             "commit": f"{event.release}, run {event.run[:12]}",
             "close": "",
         }.get(event.kind, "")
@@ -158,6 +201,15 @@ def export(
 
 @app.command()
 def verify(
+    context: typer.Context,
+    releases: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RELEASE]...",
+            help="Compare with the receipts of these: manifests, releases, or folders of releases, from anywhere.",
+            show_default=False,
+        ),
+    ] = None,
     runs: Annotated[
         Path | None, typer.Option(help="A run's directory, or the folder of several: compare with their notes.")
     ] = None,
@@ -166,27 +218,45 @@ def verify(
 ) -> None:
     """Check the chain of hashes, every cost and every total; ends with status 1 if anything is wrong.
 
+    Receipts show a ledger that was put back, or continued in two copies, and exact numbers that it did not allow; what
+    they state is added up for each dataset. Where there is no ledger here, they are compared with each other.
+
     Example:
 
         spinewise ledger verify --runs releases
-    """
-    from flows.console import error_console
-    from pipeline.privacy.ledger.notes import read_notes
-    from pipeline.privacy.ledger.report import check_export
 
+        spinewise ledger verify published/2030-*/manifest.json
+    """
+    from flows.audits.receipts import KnownLedger, find_manifests
+    from flows.console import error_console
+    from pipeline.errors import InputError
+    from pipeline.privacy.ledger.notes import read_notes
+    from pipeline.privacy.ledger.report import check_export, read_export
+
+    manifests = find_manifests(releases or ())
     if file is not None:
         count, problems = check_export(file)
+        problems += _compared(manifests, KnownLedger(*read_export(file)))
         _judge(str(file), f"{count} events", problems)
         return
-    with _opened(ledger) as opened:
+    try:
+        opened = _opened(ledger)
+    except InputError:
+        source = context.get_parameter_source("ledger")
+        if not manifests or (source is not None and source.name == "COMMANDLINE"):
+            raise
+        _judge("what these releases state", f"{len(manifests)} manifests, no ledger", _compared(manifests, None))
+        return
+    with opened:
         notes = read_notes(runs) if runs is not None else {}
         if runs is not None and not notes:
             error_console().print(
                 f"Warning: --runs {runs}: found no run with notes of its charges below it; nothing was compared"
             )
-        problems = list(opened.verify(notes.values()))
+        events = opened.events()
+        problems = list(opened.verify(notes.values())) + _compared(manifests, KnownLedger(opened.id, events))
         compared = f", and the notes of {len(notes)} runs" if runs is not None else ""
-        _judge(f"ledger {opened.place}", f"{len(opened.events())} events{compared}", problems)
+        _judge(f"ledger {opened.place}", f"{len(events)} events{compared}", problems)
 
 
 @app.command("close")
@@ -213,7 +283,33 @@ def _opened(url: str | None, *, create: bool = False) -> Ledger:
     from flows.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
 
-    return Ledger.open(load_settings(ledger=url).ledger, create=create)
+    settings = load_settings(ledger=url)
+    return Ledger.open(settings.ledger, create=create, state=settings.state)
+
+
+def _subject(event: Event) -> str:
+    """What an event allows or discloses; damaged events are shown, too."""
+    try:
+        return str(event.subject() if event.kind == "allow" else event.exact().subject)
+    except ValueError:
+        return "?"
+
+
+def _compared(manifests: Mapping[Path, Manifest], ledger: KnownLedger | None) -> list[str]:
+    """Tell what the receipts add up to; returns what is wrong with them, a sentence each."""
+    from flows.audits.receipts import compare_receipts
+    from pipeline.privacy.ledger.ledger import amount_text
+
+    found = compare_receipts(manifests, ledger)
+    for one in found.spending:
+        exact = f"; exact: {', '.join(one.exact)}" if one.exact else ""
+        typer.echo(
+            f"{one.dataset} (ledger {one.ledger[:12]}): {one.unit} = {amount_text(one.cost, up=True)} in "
+            f"{one.releases} published charges{exact}"
+        )
+    for release in found.uncharged:
+        typer.echo(f"not charged, and in no sum: {release}")
+    return list(found.problems)
 
 
 def _judge(what: str, extent: str, problems: list[str]) -> None:
@@ -241,6 +337,7 @@ def _told(report: dict[str, object]) -> list[str]:
         f"  budget  {unit} = {amount('budget')}",
         f"  spent   {unit} = {amount('spent', up=True)}{epsilon if unit == 'rho' else ''}",
         f"  left    {unit} = {amount('left')}",
+        f"  exact   {_listed(report['allowed']) or 'nothing may be'}",
     ]
     runs = report["runs"]
     assert isinstance(runs, list)
@@ -248,7 +345,14 @@ def _told(report: dict[str, object]) -> list[str]:
         state = "drawn" if run["committed"] else "charged, not reported drawn"
         cost = amount_text(Fraction(run["cost"]), up=True)
         lines.append(f"  run {run['run'][:12]}  {run['time']}  {run['release']}: {unit} = {cost}, {state}")
+        if run["exact"]:
+            lines.append(f"    published exactly: {_listed(run['exact'])}")
     return lines
+
+
+def _listed(names: object) -> str:
+    assert isinstance(names, list)
+    return ", ".join(names)
 
 
 def _echo_json(content: object) -> None:

@@ -30,10 +30,12 @@ from flows.execution.spawn import WorkerContext
 from flows.execution.threads import limit_threads
 from flows.execution.workers import WorkerError, Workers
 from flows.publishing.inputs import Facilities, Polygons
+from flows.publishing.manifest import KeyStatement
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Status
+from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: The longest answer, in bytes.
@@ -124,7 +126,7 @@ class MeasuringProcess:
     def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> DistantSteps:
         """The steps of a run, to be performed there. The key is read, or drawn, now."""
         public = self.ask("begin", _Work.of(job, facilities))
-        return DistantSteps(self, job, facilities, polygons, str(public["key"]), insecure=bool(public["insecure"]))
+        return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
 
     def ask(self, what: str, *details: object, job: Job | None = None) -> Mapping[str, Any]:
         """What the process answers.
@@ -162,10 +164,11 @@ class MeasuringProcess:
         self._process.kill()
         self._process.join()
 
-    def end(self) -> None:
-        """Wait until the process has ended by itself: everything is measured."""
-        self.ask("end")
+    def end(self) -> Mapping[str, Any]:
+        """Wait until the process has ended by itself: everything is measured. What may be said of it in public."""
+        public = self.ask("end")
         self._process.join()
+        return public
 
     def __enter__(self) -> Self:
         return self
@@ -189,14 +192,13 @@ class DistantSteps(MeasuringSteps):
         job: Job,
         facilities: Facilities,
         polygons: Polygons,
-        commitment: str,
         *,
         insecure: bool,
     ) -> None:
         super().__init__(job, facilities, polygons)
         self._process = process
-        self._commitment = commitment
         self._insecure = insecure
+        self._statement = KeyStatement()
 
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
         """See `MeasuringSteps.perform`."""
@@ -204,11 +206,11 @@ class DistantSteps(MeasuringSteps):
 
     def record(self) -> None:
         """See `MeasuringSteps.record`."""
-        self.fingerprints.update(self._process.ask("record")["fingerprints"])
+        self._process.ask("record")
 
-    def key_commitment(self) -> str:
-        """See `MeasuringSteps.key_commitment`."""
-        return self._commitment
+    def statement(self) -> KeyStatement:
+        """See `MeasuringSteps.statement`."""
+        return self._statement
 
     @property
     def insecure(self) -> bool:
@@ -217,7 +219,10 @@ class DistantSteps(MeasuringSteps):
 
     def end(self) -> None:
         """See `MeasuringSteps.end`."""
-        self._process.end()
+        public = self._process.end()
+        stated = public["statement"]
+        self._statement = KeyStatement(stated["salt"], stated["commitment"], stated["fingerprints"])
+        self.job.receipts[:] = [Receipt.model_validate_json(receipt) for receipt in public["receipts"]]
 
 
 class _Reported(Silent):
@@ -253,7 +258,7 @@ class _Server:
         self.run = job.run
         key = self._holder.key(job.run)
         self._steps = ConfidentialSteps(job, key, work.facilities)
-        return {"key": key.commitment(), "insecure": key.insecure}
+        return {"insecure": key.insecure}
 
     def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:
         self.steps.perform(task, universe, place)
@@ -261,7 +266,7 @@ class _Server:
 
     def record(self) -> Mapping[str, object]:
         self.steps.record()
-        return {"fingerprints": self.steps.fingerprints}
+        return {}
 
     def compare(self, work: _Work) -> Mapping[str, object]:
         job = work.job(_Reported(self._there))
@@ -270,7 +275,9 @@ class _Server:
         return {}
 
     def end(self) -> Mapping[str, object]:
-        return {}
+        stated = self.steps.statement()
+        statement = {"salt": stated.salt, "commitment": stated.commitment, "fingerprints": dict(stated.fingerprints)}
+        return {"statement": statement, "receipts": [receipt.model_dump_json() for receipt in self.steps.job.receipts]}
 
 
 def _serve(

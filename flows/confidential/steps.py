@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from functools import partial
 
 from flows.confidential.charge import charge_run
+from flows.confidential.key_statement import key_statement, release_salt
 from flows.confidential.measure import check_universe, measure_level, tabulate_universe
 from flows.confidential.refusals import shielded
 from flows.confidential.select import select_versions
@@ -13,6 +14,7 @@ from flows.execution.job import Job
 from flows.execution.steps import Step
 from flows.publishing.files import answer_paths, public_input_files, selected_path
 from flows.publishing.inputs import Facilities, Polygons, write_public_inputs
+from flows.publishing.manifest import KeyStatement
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -21,17 +23,12 @@ from pipeline.storage.files import write_bytes
 
 
 class MeasuringSteps(ABC):
-    """The steps up to the noisy measurements, by name; what performs those that see the records is a subclass.
-
-    Attributes:
-        fingerprints: of each universe's records, keyed; present once they are counted.
-    """
+    """The steps up to the noisy measurements, by name; what performs those that see the records is a subclass."""
 
     def __init__(self, job: Job, facilities: Facilities, polygons: Polygons | None = None) -> None:
         self.job = job
         self.facilities = facilities
         self.polygons = dict(polygons or {})
-        self.fingerprints: dict[str, str] = {}
 
     @abstractmethod
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
@@ -44,8 +41,8 @@ class MeasuringSteps(ABC):
         """
 
     @abstractmethod
-    def key_commitment(self) -> str:
-        """What pins the run's key down, and may be published."""
+    def statement(self) -> KeyStatement:
+        """What is said in public of key and records, once all is measured."""
 
     @property
     @abstractmethod
@@ -58,7 +55,7 @@ class MeasuringSteps(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Everything is measured: a process that did it for this one ends."""
+        """Everything is measured: a process that did it for this one ends. The job has its receipts."""
 
     def counting(self) -> list[Step]:
         """Count and check the records; nothing is published by these steps, and nothing is spent."""
@@ -111,18 +108,22 @@ class ConfidentialSteps(MeasuringSteps):
     """The steps performed in this process. What they learn is kept here, never returned to an engine.
 
     Attributes:
+        fingerprints: of each universe's records, keyed; present once they are counted.
         warnings: what is odd about the records; confidential.
     """
 
     def __init__(self, job: Job, key: MasterKey, facilities: Facilities, polygons: Polygons | None = None) -> None:
         super().__init__(job, facilities, polygons)
         self.key = key
+        self.fingerprints: dict[str, str] = {}
         self.warnings: list[str] = []
 
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
         """See `MeasuringSteps.perform`."""
         if task in ("charge", "close charge"):
-            charge_run(self.job, self.key, self.fingerprints, drawn=task == "close charge")
+            drawn = task == "close charge"
+            receipts = charge_run(self.job, self.key, self.fingerprints, self.facilities, drawn=drawn)
+            self.job.receipts[:] = receipts
             return
         of = next(each for each in self.job.universes if each.name == universe)
         if task == "tabulate":
@@ -136,9 +137,9 @@ class ConfidentialSteps(MeasuringSteps):
         else:
             raise ValueError(f"{task!r} is not a task")
 
-    def key_commitment(self) -> str:
-        """See `MeasuringSteps.key_commitment`."""
-        return self.key.commitment()
+    def statement(self) -> KeyStatement:
+        """See `MeasuringSteps.statement`."""
+        return key_statement(self.key, release_salt(self.key, self.job.spec), self.fingerprints)
 
     @property
     def insecure(self) -> bool:

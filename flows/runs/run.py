@@ -108,9 +108,7 @@ class ReleaseRun:
 
     def finish(self) -> None:
         """Write the manifest: the release is complete."""
-        measuring = self._measuring
-        manifest = manifest_of(self.job, self._notes, measuring.key_commitment(), measuring.fingerprints)
-        write_manifest(self.job.run, manifest)
+        write_manifest(self.job.run, manifest_of(self.job, self._notes, self._measuring.statement()))
         Batches(self.job.run).forget()
 
     def _perform_steps(self, steps: Sequence[Step]) -> None:
@@ -173,8 +171,9 @@ def release_run(
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         measuring = measured.steps(job, public.facilities, public.polygons)
-        job = replace(job, status=status(insecure_key=measuring.insecure, purpose=public.spec.purpose))
-        yield ReleaseRun(job, measuring, measured.compare, perform)
+        charged = any(universe.dataset for universe in public.universes)
+        stated = status(insecure_key=measuring.insecure, charged=charged, purpose=public.spec.purpose)
+        yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform)
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:
