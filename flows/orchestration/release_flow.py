@@ -43,7 +43,7 @@ key_of_run: ContextVar[MasterKey | None] = ContextVar("key_of_run", default=None
     on_failure=[on_failure],
     on_crashed=[on_crash],
 )
-def release(
+def release(  # noqa: PLR0913 - a flow has its parameters
     spec: Path,
     out: Path | None = None,
     data: Path | None = None,
@@ -52,6 +52,7 @@ def release(
     engine: EngineName = "local",
     scheduler: str | None = None,
     scratch: str | None = None,
+    i_know: bool = False,
 ) -> str:
     """Run the release that a spec states, or resume it; returns the path of its directory.
 
@@ -64,6 +65,7 @@ def release(
         engine: Who works on the parts of a large spine: this machine, or a Dask cluster.
         scheduler: Address of the Dask scheduler.
         scratch: Folder that this process and all Dask workers can reach; the run's own by default.
+        i_know: Run although delta, the budget or the invariants are beyond the usual limits.
     """
     settings = load_settings(out=out, workers=workers)
     key = key_of_run.get()
@@ -77,6 +79,7 @@ def release(
         key_file=key_file,
         key=key,
         engine=Engine(engine, scheduler, scratch),
+        i_know=i_know,
     )
     checked = check_request(request)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from flows.runs.given_records import require_given, with_given
-from pipeline.errors import InputError
+from pipeline.errors import InputError, SpecError
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.limits import beyond_limits
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
@@ -58,6 +59,7 @@ class Request:
         key_file: of the master key; None if the run keeps its own.
         key: the master key itself, where the operator supplies it in another way.
         engine: what works on the parts of a large spine.
+        i_know: run although something is beyond `pipeline.privacy.limits`.
     """
 
     spec: Path
@@ -67,6 +69,7 @@ class Request:
     key_file: Path | None
     key: MasterKey | None = field(default=None, repr=False)
     engine: Engine = Engine()
+    i_know: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +114,8 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         for check in universe_checks(universe):
             check()
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    if not request.i_know and spec.privacy.key is None:
+        check_limits(universes, spec.source)
     if request.key is not None or request.key_file is not None:
         if spec.privacy.key is not None:
             second_key = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"
@@ -152,6 +157,17 @@ def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None
             f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
             "not a release and cannot be charged to a ledger: remove one of the two"
         )
+
+
+def check_limits(universes: Sequence[Universe], source: str) -> None:
+    """Refuse what is beyond `pipeline.privacy.limits`; a run with a test key can never be official and is not checked.
+
+    Raises:
+        SpecError: a line for each.
+    """
+    if found := beyond_limits(universes):
+        lines = [f"{source}: {one}; if it is meant, run with --i-know (in Python: i_know=True)" for one in found]
+        raise SpecError("\n".join(lines))
 
 
 def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
-from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Status
 from pipeline.release.privacy_statement import PrivacyStatement
@@ -26,6 +26,7 @@ class ReportSources:
     Attributes:
         run: whose public/ holds tables and polygons.
         statements, accounts: of each universe, in their order.
+        joint: what one person's change costs over all universes.
         notes: step -> what its solvers report, as the manifest has it.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
@@ -38,6 +39,7 @@ class ReportSources:
     spine: Spine
     statements: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...]
+    joint: Statement
     notes: Mapping[str, Mapping[str, object]]
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
 
