@@ -14,6 +14,7 @@ from flows.execution.progress import Counted, shown_time
 from flows.execution.steps import Step
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
+from pipeline.privacy.accounting.statement_models import promise
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest, status
 
@@ -151,6 +152,12 @@ def tell_problems(what: str, problems: Iterable[str]) -> None:
     console.print(what)
     for problem in problems:
         console.print(f"  {problem}")
+
+
+def promise_of(run: RunDirectory) -> str:
+    """The release's one epsilon, and what it is about."""
+    manifest = read_manifest(run.manifest)
+    return promise(manifest.joint, manifest.privacy[0].delta)
 
 
 def remarks_of_end(run: RunDirectory) -> list[str]:

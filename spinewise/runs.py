@@ -25,7 +25,7 @@ from spinewise.specs import Spec, as_spec, with_areas
 from spinewise.verification import RerunResult
 
 
-def run(
+def run(  # noqa: PLR0913 - options, by keyword
     spec: Spec | Path | str,
     records: object = None,
     areas: object = None,
@@ -34,6 +34,7 @@ def run(
     workers: int | None = None,
     key_file: Path | str | None = None,
     ledger: str | None = None,
+    i_know: bool = False,
     progress: bool = True,
 ) -> Release:
     """Make a release, and open it; the same call again resumes a run that was interrupted.
@@ -51,6 +52,7 @@ def run(
         workers: number of processes; by default that of the settings, or all cores.
         key_file: file with the master key; by default that of the settings, or the run draws and keeps its own.
         ledger: where the budget is charged, if the spec names a dataset; by default that of the settings.
+        i_know: run although delta, the budget or the invariants are beyond the usual limits; the release says so.
         progress: show a bar in a terminal or a notebook.
 
     Returns:
@@ -70,7 +72,7 @@ def run(
     key = configured_source(resolved, settings) if key_file is None else KeySource(_path(key_file))
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
-    request = Request(Path(resolved.source), settings.out, folder, count, key)
+    request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know)
     checked = check_stated(request, resolved, tables)
     if ledger is not None:
         check_ledger_is_used(checked.universes, asked_for=True)

@@ -20,6 +20,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
+from pipeline.privacy.limits import beyond_limits
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
@@ -142,6 +143,9 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
         _check_statements(universe, spec_file, result)
     with result.noted("spec", f"{spec_file}: "):
         check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    result.remarks += [
+        f"{spec_file}: {one}; a run refuses it without --i-know" for one in beyond_limits(spec.universes())
+    ]
     spine: Spine | None = None
     with result.noted("geography"):
         spine = read_spine(spec.geography)

@@ -59,6 +59,13 @@ def run(
     no_prefect: Annotated[
         bool, typer.Option("--no-prefect", help="Without the engine: faster to start, and recorded on no server.")
     ] = False,
+    i_know: Annotated[
+        bool,
+        typer.Option(
+            "--i-know",
+            help="Run although delta, the budget or the invariants are beyond the usual limits; the release says so.",
+        ),
+    ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     json: JsonOption = False,
@@ -76,7 +83,7 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source
-    from flows.console import remarks_of_end
+    from flows.console import promise_of, remarks_of_end
     from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
     from flows.orchestration.server import temporary_server
@@ -94,7 +101,7 @@ def run(
     given = KeySource(key_file, key_fd, key_command)
     key = given if given != KeySource() else configured_source(spec, settings)
     count = settings.workers or default_workers()
-    request = Request(spec, settings.out, data, count, key, Engine(engine, scheduler, scratch))
+    request = Request(spec, settings.out, data, count, key, Engine(engine, scheduler, scratch), i_know)
     checked = check_request(request)  # before an engine is started
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
@@ -107,10 +114,12 @@ def run(
     else:
         _run_with_prefect(checked, settings.timeout, output.progress())
     remarks = remarks_of_end(checked.run)
-    for remark in remarks:
+    for remark in (*remarks, promise := promise_of(checked.run)):
         output.remark(remark)
     root = checked.run.root
-    output.result(str(root), {"release": checked.spec.name, "directory": str(root), "remarks": remarks})
+    output.result(
+        str(root), {"release": checked.spec.name, "directory": str(root), "remarks": remarks, "promise": promise}
+    )
 
 
 def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: Progress) -> None:
@@ -134,6 +143,7 @@ def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: 
                 engine=cast("EngineName", request.engine.name),
                 scheduler=request.engine.scheduler,
                 scratch=request.engine.scratch,
+                i_know=request.i_know,
             )
         except TimeoutError:
             raise timed_out(checked.run.root, timeout) from None

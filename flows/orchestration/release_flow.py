@@ -45,7 +45,7 @@ measured_of_run: ContextVar[Measured | None] = ContextVar("measured_of_run", def
     on_failure=[on_failure],
     on_crashed=[on_crash],
 )
-def release(
+def release(  # noqa: PLR0913 - a flow has its parameters
     spec: Path,
     out: Path | None = None,
     data: Path | None = None,
@@ -54,6 +54,7 @@ def release(
     engine: EngineName = "local",
     scheduler: str | None = None,
     scratch: str | None = None,
+    i_know: bool = False,
 ) -> str:
     """Run the release that a spec states, or resume it; returns the path of its directory.
 
@@ -66,6 +67,7 @@ def release(
         engine: Who works on the parts of a large spine: this machine, or a Dask cluster.
         scheduler: Address of the Dask scheduler.
         scratch: Folder that this process and all Dask workers can reach; the run's own by default.
+        i_know: Run although delta, the budget or the invariants are beyond the usual limits.
     """
     settings = load_settings(out=out, workers=workers)
     key = configured_source(spec, settings) if key_file is None else KeySource(key_file)
@@ -76,6 +78,7 @@ def release(
         workers=default_workers() if settings.workers is None else settings.workers,
         key=key,
         engine=Engine(engine, scheduler, scratch),
+        i_know=i_know,
     )
     checked = check_request(request)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())

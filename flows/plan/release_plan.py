@@ -16,6 +16,8 @@ from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
+from pipeline.privacy.accounting.statement_models import Statement, promise
+from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, privacy_statement
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
@@ -84,11 +86,19 @@ class Plan:
     spine: Spine
     universes: tuple[UniversePlan, ...]
     fitting: Fitting
+    joint: Statement
+
+    @property
+    def promise(self) -> str:
+        """The release's one epsilon, and what it is about."""
+        return promise(self.joint, self.universes[0].statement.delta)
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
         return {
             "release": self.spec.name,
+            "promise": self.promise,
+            "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
             "cost": self.fitting.requested.data(),
@@ -111,12 +121,17 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
     spec = as_spec(stated)
     spine = read_spine(spec.geography)
     plans = []
-    for universe in spec.universes():
+    stated_universes = spec.universes()
+    for universe in stated_universes:
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
         plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
     fit = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
-    return Plan(spec, spine, tuple(plans), fit)
+    from pipeline.privacy.accounting.joint import joint_statement
+    from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
+
+    joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
+    return Plan(spec, spine, tuple(plans), fit, joint)
 
 
 def plan_universe(expectation: Expectation) -> UniversePlan:

@@ -10,6 +10,7 @@ from flows.plan.cost import Cost
 from flows.plan.fitting import Fitting
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
 from flows.plan.write_spec import exact_text
+from pipeline.privacy.limits import beyond_limits
 
 
 def show_plan(plan: Plan, console: Console) -> None:
@@ -20,6 +21,9 @@ def show_plan(plan: Plan, console: Console) -> None:
         console.print()
         _show_universe(universe_plan, console)
     console.print()
+    console.print(f"In one number: {plan.promise}.", soft_wrap=True)
+    for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
+        console.print(f"Beyond the usual limits, refused without --i-know: {one}.", soft_wrap=True)
     console.print(REMARK)
     console.print(cost_line(plan.fitting.requested))
     console.print(way_line(plan.fitting))

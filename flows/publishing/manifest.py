@@ -12,7 +12,8 @@ from pydantic import JsonValue
 from flows.execution.job import Job
 from flows.execution.steps import Notes
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
+from pipeline.privacy.limits import beyond_limits
 from pipeline.release.manifest import Manifest, public_files
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import charging
@@ -27,6 +28,14 @@ def account_of(universe: Universe) -> PrivacyAccount:
     )
 
     return privacy_statements(universe)
+
+
+@lru_cache(maxsize=16)
+def joint_of(universes: tuple[Universe, ...]) -> Statement:
+    """What one person costs over all of them; its epsilon is the release's in report, manifest and messages."""
+    from pipeline.privacy.accounting.joint import joint_statement  # as above
+
+    return joint_statement(universes, [account_of(universe) for universe in universes])
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,8 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         public_seed=job.spec.postprocess.seed,
         privacy=tuple(privacy_statement(universe, made_elsewhere=not key.commitment) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
+        joint=joint_of(job.universes),
+        beyond_limits=beyond_limits(job.universes),
         key_salt=key.salt,
         key_commitment=key.commitment,
         input_fingerprints=dict(key.fingerprints),

@@ -11,10 +11,11 @@ from typing import Literal, get_args
 from flows.confidential.custody import KeySource
 from flows.runs.given_records import require_given, with_given
 from flows.settings import load_settings, where_set
-from pipeline.errors import InputError
+from pipeline.errors import InputError, SpecError
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.limits import beyond_limits
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
@@ -59,6 +60,7 @@ class Request:
         workers: number of processes.
         key: where the master key is; nowhere if the run is to have its own.
         engine: what works on the parts of a large spine.
+        i_know: run although something is beyond `pipeline.privacy.limits`.
     """
 
     spec: Path
@@ -67,6 +69,7 @@ class Request:
     workers: int
     key: KeySource = field(default_factory=KeySource)
     engine: Engine = Engine()
+    i_know: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +114,8 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         for check in universe_checks(universe):
             check()
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    if not request.i_know and spec.privacy.key is None:
+        check_limits(universes, spec.source)
     if spec.privacy.key is None and not universes[0].dataset and load_settings().require_ledger:
         raise InputError(
             f"{spec.source}: privacy.dataset: missing; a run that is not charged to a dataset's budget is refused here "
@@ -154,6 +159,17 @@ def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None
             f"privacy.dataset: found {named[0].dataset!r} with an insecure-test key; a run with a test key is "
             "not a release and cannot be charged to a ledger: remove one of the two"
         )
+
+
+def check_limits(universes: Sequence[Universe], source: str) -> None:
+    """Refuse what is beyond `pipeline.privacy.limits`; a run with a test key can never be official and is not checked.
+
+    Raises:
+        SpecError: a line for each.
+    """
+    if found := beyond_limits(universes):
+        lines = [f"{source}: {one}; if it is meant, run with --i-know (in Python: i_know=True)" for one in found]
+        raise SpecError("\n".join(lines))
 
 
 def check_ledger_is_used(universes: Sequence[Universe], *, asked_for: bool) -> str:

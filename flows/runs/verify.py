@@ -13,10 +13,12 @@ from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
+from flows.publishing.manifest import account_of, joint_of
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.versions import version_differences
 from pipeline.errors import SpinewiseError
+from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest
@@ -102,6 +104,9 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "privacy": manifest.privacy == statements,
         "charging": manifest.charging in ("", charging(manifest.receipts)),
         "status": bool(manifest.receipts) or not manifest.charging or manifest.status != "official",
+        "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
+        "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
+        "joint": manifest.joint == joint_of(job.universes),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
     }
     problems += [

@@ -22,7 +22,7 @@ from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_va
 from pipeline.errors import SpinewiseError
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import BYPASSED, Event
+from pipeline.privacy.ledger.events import BYPASSED, Event, per_person
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.published import PublishedRelease
 from pipeline.records.tabulate import roll_up
@@ -289,11 +289,16 @@ def _ledger_problems(release: PublishedRelease, expected: Sequence[Expected], ch
     required: dict[tuple[object, ...], list[tuple[str, Fraction]]] = {}
     for entry in (entry for entry in expected if not entry.also):
         geounits = len(release.spine.level(entry.level)) if entry.measured is None else len(entry.measured)
-        query = entry.query.name + (BYPASSED if entry.universe.bypass else "")
+        query = (
+            entry.query.name
+            + (BYPASSED if entry.universe.bypass else "")
+            + per_person(entry.universe.records_per_person)
+        )
         group = (entry.level, query, entry.noise.mechanism, entry.noise.scale, entry.query.size * geounits)
         required.setdefault((entry.universe.neighbours, *group), []).append((entry.name, entry.cost))
     for other in chosen_of(release):
-        made_of = (other.level, other.query, other.mechanism, other.scale, other.count)
+        query = other.query + per_person(other.universe.records_per_person)
+        made_of = (other.level, query, other.mechanism, other.scale, other.count)
         required.setdefault((other.universe.neighbours, *made_of), []).append((other.name, other.cost))
     for event in (event for event in charged if event.kind == "charge"):
         key = (event.neighbours, event.level, event.query, event.mechanism, Fraction(event.scale), event.count)

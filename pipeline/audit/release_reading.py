@@ -109,7 +109,8 @@ def expected_measurements(
 
     A record that changes moves two answers of a query at a level by one each, and one that is added or removed moves
     one. So sigma^2 = D / (2 rho) with D = 2 or 1, and b = D / epsilon, rho or epsilon being the total times the level's
-    and the query's share; of the total without the shares of private choices, where there are some.
+    and the query's share; of the total without the shares of private choices, where there are some. Where a person has
+    k records, all of them may leave one answer for another: that is k^2 times the D of the Gaussian, k for the Laplace.
     """
     for universe in universes:
         masks = None
@@ -151,6 +152,7 @@ def _groups(number: int, masks: NDArray[np.int64]) -> list[tuple[int, NDArray[np
 
 def _noise(universe: Universe, cost: Fraction) -> NoiseSpec:
     moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
+    records = universe.records_per_person
     if universe.framework == "zcdp":
-        return NoiseSpec("discrete_gaussian", Fraction(moved, 2) / cost)
-    return NoiseSpec("discrete_laplace", moved / cost)
+        return NoiseSpec("discrete_gaussian", Fraction(moved * records * records, 2) / cost)
+    return NoiseSpec("discrete_laplace", moved * records / cost)

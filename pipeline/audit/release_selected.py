@@ -60,6 +60,7 @@ def chosen_of(release: PublishedRelease) -> Iterator[Chosen]:
     for universe in release.universes:
         moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
         zcdp = universe.framework == "zcdp"
+        moved *= universe.records_per_person ** (2 if zcdp else 1)
         for selection in universe.selections:
             epsilon, scale = selection.select.epsilon, selection.noise.scale
             n = len(release.spine.level(selection.level))

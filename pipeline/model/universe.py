@@ -19,7 +19,7 @@ from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import Strategy
-from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.budget import Framework, Neighbours, budget_of_one
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class Universe:
 
     Attributes:
         name: "" for the release's own, else the companion's.
-        budget: rho (framework "zcdp") or epsilon ("pure"), exact.
+        budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs.
         delta: of the (epsilon, delta) statement; 0 with framework "pure".
         invariants: (level, query) whose answers are released exactly.
         structural_zeros: `(n_cells,)`, True where a cell is impossible.
@@ -67,6 +67,8 @@ class Universe:
         preset: the preset that the strategy was made from, "" if none.
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
         stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
+        records_per_person: how many of these records one person's change alters at most; see `budget.budget_of_one`.
+        population: about how many records there are, where that is public; for the limit on delta alone.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
     """
 
@@ -87,16 +89,25 @@ class Universe:
     dataset: str = ""
     bypass: bool = False
     stated_selections: tuple[StatedSelection, ...] = ()
+    records_per_person: int = 1
+    population: int | None = None
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
         """The tables whose detail is chosen privately, with what the budget buys of them."""
-        return tuple(stated.bought(self.framework, self.budget, self.neighbours) for stated in self.stated_selections)
+        return tuple(
+            stated.bought(self.framework, self.record_budget, self.neighbours) for stated in self.stated_selections
+        )
+
+    @property
+    def record_budget(self) -> Fraction:
+        """What the change of one record costs, for which the noise is made; exact."""
+        return budget_of_one(self.framework, self.budget, self.records_per_person)
 
     @property
     def strategy_budget(self) -> Fraction:
-        """What the strategy's level shares are shares of: the budget without that of the selections, exact."""
-        return self.budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
+        """What the strategy's level shares are shares of: the record's budget without that of selections, exact."""
+        return self.record_budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -117,7 +128,8 @@ class Universe:
         """SHA-256 in hexadecimal over all that the distribution of the noise depends on.
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
-        and queries (names, groups and shares), whether geounits without siblings are bypassed, and the selections. The
+        and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, and how
+        many records one person's change alters. The
         order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
@@ -138,6 +150,8 @@ class Universe:
             content.append("bypass")
         if self.selections:
             content.append(["select", *(_selection_content(selection) for selection in self.selections)])
+        if self.records_per_person > 1:
+            content.append(["records per person", self.records_per_person])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -20,6 +20,7 @@ __all__ = [
     "Mechanism",
     "Neighbours",
     "NoiseSpec",
+    "budget_of_one",
     "noise_for",
 ]
 
@@ -137,6 +138,25 @@ def noise_for(
     if framework == "zcdp":
         return NoiseSpec("discrete_gaussian", sensitivity / (2 * part))
     return NoiseSpec("discrete_laplace", sensitivity / part)
+
+
+def budget_of_one(framework: Framework, budget: Fraction, records: int) -> Fraction:
+    """The budget for one record's change, where `records` of them that change together are to cost `budget`.
+
+    So many records move the answers of a query at a level by at most as many times what one moves, in L1 and in L2: all
+    may leave one answer and enter another. Noise made for this budget therefore has D = 2 records^2 (change-one) or
+    records^2 (add-remove), and s = 2 records or records (Bun and Steinke 2016, proposition 1.9, as an equality for the
+    Gaussian; Dwork and Roth 2014, theorem 2.2).
+
+    Raises:
+        InputError: `records` is below 1.
+
+    >>> budget_of_one("zcdp", Fraction(1), 2)
+    Fraction(1, 4)
+    """
+    if records < 1:
+        raise InputError(f"records per person: found {records}; at least 1 is needed")
+    return budget / records ** (2 if framework == "zcdp" else 1)
 
 
 def _exact(value: object, name: str) -> Fraction:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.errors import InputError
+from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.release import Release
 from pipeline.release.tables import MARGIN_SUFFIX
 
@@ -144,6 +145,7 @@ def _identity(release: Release) -> dict[str, Any]:
         "directory": str(release.run.root),
         "status": release.manifest.status,
         "budget": {one.universe: one.budget for one in release.manifest.privacy},
+        "promise": promise(release.manifest.joint, release.manifest.privacy[0].delta),
         "estimator": release.spec.postprocess.estimator,
     }
 

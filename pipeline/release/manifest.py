@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from pydantic import JsonValue, ValidationError
 
 from pipeline.errors import ReleaseError
-from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.receipts import Receipt
@@ -61,6 +61,8 @@ class Manifest(Stated):
         privacy: one statement for each universe.
         accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
             the distribution of privacy losses and by zCDP.
+        joint: what one person's change costs over all universes together: the epsilon that stands for the release.
+        beyond_limits: what of the budget or the invariants is beyond what is usual and was accepted by the operator.
         key_salt: of this release, hexadecimal, so that no other release with the same key or records has the same
             commitment and fingerprints; "" where the measurements were made elsewhere, or before there were salts.
         key_commitment: of the master key with the salt, hexadecimal; "" where the measurements were made elsewhere.
@@ -80,6 +82,8 @@ class Manifest(Stated):
     public_seed: int
     privacy: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...] = ()
+    joint: Statement | None = None
+    beyond_limits: tuple[str, ...] = ()
     key_salt: str = ""
     key_commitment: str
     input_fingerprints: dict[str, str]

@@ -9,6 +9,7 @@ from fractions import Fraction
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import MechanismName
+from pipeline.privacy.accounting.neighbours import Change, change_in_words, record_change, vacuous
 from pipeline.privacy.budget import Framework, Neighbours, noise_for
 from pipeline.release.stated import Stated
 
@@ -61,7 +62,8 @@ class PrivacyStatement(Stated):
     Attributes:
         budget: rho (zcdp) or epsilon (pure), as an exact fraction; `budget_decimal` is rounded up if it does not end.
         delta: "0" in the pure framework.
-        epsilon: that holds at `delta`, decimal, rounded up.
+        epsilon: that holds at `delta`, decimal, rounded up: the bound from rho alone. The account and the headline have
+            the smaller one, where the distribution of the noise gives it; "Infinity" where nothing is promised.
         conversion: how epsilon follows from the budget.
         words: the guarantee as text.
     """
@@ -100,8 +102,10 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
     """
     zcdp = universe.framework == "zcdp"
     delta = universe.delta if zcdp else Fraction(0)
-    spent = Fraction(zcdp_epsilon(universe.budget, delta)) if zcdp else universe.budget
-    epsilon = decimal_text(spent, digits=6 if zcdp else 12)
+    change = record_change(universe)
+    stated = _stated_budget(universe, change)
+    spent = Fraction(zcdp_epsilon(stated, delta)) if zcdp else stated
+    epsilon = "Infinity" if change is None else decimal_text(spent, digits=6 if zcdp else 12)
     return PrivacyStatement(
         universe=universe.name,
         framework=universe.framework,
@@ -111,7 +115,7 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         delta=decimal_text(delta),
         epsilon=epsilon,
         conversion=_CONVERSION if zcdp else "none: the budget is epsilon",
-        words=_in_words(universe, delta, epsilon)
+        words=_in_words(universe, delta)
         + (_SELECT if universe.selections else "")
         + (_BYPASS if universe.bypass else "")
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
@@ -133,7 +137,7 @@ def _noise(universe: Universe) -> Iterator[NoiseStatement]:
         select, noise, part = (
             selection.select,
             selection.noise,
-            selection.choice_part(framework, universe.budget, neighbours),
+            selection.choice_part(framework, universe.record_budget, neighbours),
         )
         yield _noise_statement(selection.level, select.stream_name, select.mechanism.name, select.epsilon, part)
         yield _noise_statement(
@@ -154,19 +158,26 @@ def _noise_statement(
     )
 
 
-def _in_words(universe: Universe, delta: Fraction, epsilon: str) -> str:
-    changes = {"change-one": "one record having other values", "add-remove": "one record being there or not"}
-    change = changes[universe.neighbours]
+def _in_words(universe: Universe, delta: Fraction) -> str:
+    change = record_change(universe)
+    if change is None:
+        return f"Nothing is promised: {vacuous(universe)}. The noise has its cost all the same."
+    budget = decimal_text(_stated_budget(universe, change))
     if universe.framework == "zcdp":
         guarantee = (
-            f"zero-concentrated differential privacy with rho = {decimal_text(universe.budget)}, and so (epsilon, "
-            f"delta)-differential privacy with epsilon = {epsilon} at delta = {decimal_text(delta)} (the bound that "
-            "follows from rho alone; the account may state a smaller one, which holds as well)"
+            f"zero-concentrated differential privacy with rho = {budget}, and so (epsilon, delta)-differential privacy "
+            f"for every delta; the account states epsilon at delta = {decimal_text(delta)}"
         )
     else:
-        guarantee = f"pure differential privacy with epsilon = {epsilon}"
+        guarantee = f"pure differential privacy with epsilon = {budget}"
+    subject = f"with respect to {change_in_words(universe, change)}"
+    if universe.records_per_person > 1 and change.records == 1:
+        subject = (
+            f"with respect to the change of one person, which alters at most {universe.records_per_person} records "
+            f"({change_in_words(universe, change)} is protected better)"
+        )
     sentences = (
-        f"All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. Everything "
+        f"All noisy measurements of this universe together satisfy {guarantee}, {subject}. Everything "
         "else that is published of it is computed from these measurements and from public inputs, which costs nothing."
     )
     if universe.invariants:
@@ -175,3 +186,8 @@ def _in_words(universe: Universe, delta: Fraction, epsilon: str) -> str:
             "agree on them."
         )
     return sentences
+
+
+def _stated_budget(universe: Universe, change: Change | None) -> Fraction:
+    """Of the change that the words are about: of one person, or of two records that swap."""
+    return universe.budget if change is None or change.records == 1 else change.records * universe.record_budget

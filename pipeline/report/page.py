@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from importlib import resources
@@ -15,9 +15,10 @@ from importlib import resources
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, headline
+from pipeline.privacy.limits import beyond_limits
 from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, UNCHARGED, Status
-from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.receipts import NOT_CHARGED
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
@@ -62,6 +63,9 @@ def report_page(sources: ReportSources) -> str:
         n_areas=sum(len(level) for level in sources.spine.levels),
         universes=universes,
         main=universes[0],
+        joint=sources.joint,
+        joint_budget=decimal_text(Fraction(sources.joint.budget)),
+        beyond=beyond_limits(sources.universes),
         companions=universes[1:],
         classes=CLASSES,
         size_labels=SIZE_LABELS,
@@ -109,19 +113,13 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number_text, "persons": persons_text, "percent": percent_text}
-    environment.filters["rounded_up"] = rounded_up
+    environment.filters["rounded_up"] = headline
     return environment
 
 
 def number_text(value: int) -> str:
     """ "1,234"."""
     return f"{value:,}"
-
-
-def rounded_up(value: str) -> str:
-    """An epsilon for people: four digits, rounded up."""
-    context = Context(prec=4, rounding=ROUND_CEILING)
-    return format(context.create_decimal(value), "f")
 
 
 def _banner(status: Status) -> str:

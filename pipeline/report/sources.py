@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
-from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Status
 from pipeline.release.privacy_statement import PrivacyStatement
@@ -27,6 +27,7 @@ class ReportSources:
     Attributes:
         run: whose public/ holds tables and polygons.
         statements, accounts: of each universe, in their order.
+        joint: what one person's change costs over all universes.
         notes: step -> what its solvers report, as the manifest has it.
         receipts: of the run's charges.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
@@ -40,6 +41,7 @@ class ReportSources:
     spine: Spine
     statements: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...]
+    joint: Statement
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]

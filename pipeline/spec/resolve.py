@@ -16,6 +16,8 @@ from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.selection import StatedSelection
 from pipeline.model.strategy import Strategy
 from pipeline.model.universe import Bound, Table, Universe
+from pipeline.privacy.accounting.neighbours import vacuous
+from pipeline.privacy.budget import budget_of_one
 from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
 from pipeline.spec.input_section import InputSpec
@@ -89,7 +91,7 @@ class UniverseResolver:
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
         privacy = context.privacy
-        return Universe(
+        universe = Universe(
             name=context.name,
             schema=schema,
             strategy=strategy,
@@ -101,8 +103,14 @@ class UniverseResolver:
             preset=sections.strategy.preset or sections.strategy.derived_from or "",
             dataset=context.own_privacy.dataset or "",
             bypass=context.bypass,
+            population=privacy.population,
+            records_per_person=sections.records_per_person,
             **stated_values,
         )
+        if universe.neighbours == "add-remove" and (reason := vacuous(universe)):
+            self.problems.add("invariants", f'{reason}; leave them out, or let privacy.neighbours be "change-one"')
+            return None
+        return universe
 
     def _stated(self, schema: Schema, strategy: Strategy | None, budget: Fraction | None) -> _Stated:
         """All that the schema and the levels are enough for; whatever of it does not fit is noted."""
@@ -113,7 +121,7 @@ class UniverseResolver:
             schema,
             level_names,
             privacy.framework,
-            budget,
+            None if budget is None else budget_of_one(privacy.framework, budget, sections.records_per_person),
             privacy.neighbours,
             problems.at("select"),
         )

@@ -34,7 +34,7 @@ def resolve_selections(
         schema: that the versions are queries of.
         level_names: of the spine, top first.
         framework: of the universe.
-        budget: the universe's; None where it is not known, which is noted already.
+        budget: what one of the universe's records costs; None where it is not known, which is noted already.
         neighbours: of the universe.
         problems: of the section `select`.
     """

@@ -52,6 +52,10 @@ class PrivacySection(Section):
     delta: Delta | None = Field(
         default=None, description='the delta of the (epsilon, delta) statement of framework zcdp; default "1e-10"'
     )
+    population: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None,
+        description="about how many records there are, if that is public: delta must be below 1 / population",
+    )
     neighbours: Literal["change-one", "add-remove"] = Field(
         default="change-one",
         description="what one person can change: one record's values, or whether the record is there",
@@ -364,6 +368,11 @@ class UniverseSections(Section):
         ),
     ] = Field(description="a preset's name, or a table of queries and level shares")
     invariants: Table[tuple[str, ...]] = Field(default={}, description="level -> queries that are kept exactly")
+    records_per_person: Annotated[StrictInt, Field(ge=1)] = Field(
+        default=1,
+        description="how many of these records a change of one person alters at most; 2 for households, one of which a "
+        "person leaves for another",
+    )
     structural_zeros: tuple[FilledTable[Values], ...] = Field(
         default=(), description="impossible combinations: attribute or recode -> value or values"
     )

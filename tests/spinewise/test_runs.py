@@ -162,7 +162,7 @@ def test_a_dataset_is_charged_once(
         assert "people: rho = 10 left of 10, 0 runs" in repr(ledger)
     spec = changed(privacy={"rho": "8", "dataset": "people"})
     for _ in range(2):
-        sw.run(spec, persons, blocks, out=tmp_path / "out", workers=1, ledger=str(place))
+        sw.run(spec, persons, blocks, out=tmp_path / "out", workers=1, ledger=str(place), i_know=True)
     with sw.open_ledger(place) as ledger:
         assert ledger.dataset("people").spent == 8
         assert "people: rho = 2 left of 10, 1 run" in repr(ledger)

@@ -61,8 +61,8 @@ _BUDGET = """
 What a release costs, in privacy loss: decide it before you look at any result. 1 is a start; more is more accurate.
 """
 _HOUSEHOLDS = """
-Households are a histogram of their own, measured in the same run with a budget of its own. A person's record and the
-household's are protected separately; together they cost both budgets.
+Households are a histogram of their own, measured in the same run with a budget of its own. A person who leaves one
+household for another changes two of them; the noise is made for that, so a person's change costs both budgets together.
 """
 
 
@@ -101,6 +101,9 @@ def table_spec(
     if households is not None:
         lines += [
             commented(_HOUSEHOLDS),
+            "[companions.households]",
+            assigned("records_per_person", "2", "a person who moves changes the household left and the one joined"),
+            "",
             "[companions.households.privacy]",
             assigned("rho", quoted("1")),
             "",

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
 from pipeline.privacy.budget import Framework, Neighbours
+
+
+def headline(epsilon: str) -> str:
+    """An epsilon as reports and commands show it: four digits, rounded up.
+
+    >>> headline("16.4802")
+    '16.49'
+    """
+    number = Decimal(epsilon)
+    return "infinite" if number.is_infinite() else format(Context(prec=4, rounding=ROUND_CEILING).plus(number), "f")
+
+
+def promise(statement: Statement | None, delta: str) -> str:
+    """A statement in a line, such as "epsilon = 16.49 at delta = 1e-10: the effect of ..."; "" without one."""
+    if statement is None:
+        return ""
+    about = statement.words.rsplit(": epsilon", 1)[0]
+    return f"epsilon = {headline(statement.epsilon)}{'' if delta == '0' else f' at delta = {delta}'}: {about}"
 
 
 class _Model(BaseModel):
@@ -23,15 +42,18 @@ class Statement(_Model):
         zcdp: the bound from rho; None in the pure framework.
         losses: the bound from the distribution of the privacy loss, two numbers moved in each query; None where it is
             not computed (pure framework, groups, and what `pld.pld_epsilon` leaves out).
+        records: how many records change together: 1, or 2 that swap where the invariants leave nothing less; the size
+            of a group; 0 where the invariants leave nothing to promise, epsilon is "Infinity" then.
         words: the guarantee as text.
     """
 
-    about: Literal["record", "attribute", "place", "group"]
+    about: Literal["record", "attribute", "place", "group", "person"]
     of: str
     budget: str
     epsilon: str
     zcdp: str | None
     losses: str | None
+    records: int = 1
     words: str
 
 

@@ -8,6 +8,9 @@ those measurements count whose answers that difference can move:
 - the lowest-level geounit in which a record lies, the geounit of a higher level known: the levels below that level;
 - a group of g records: all of them, with g^2 times the rho or g times the epsilon.
 
+Invariants exclude some of these differences, and leave swaps of two records where one cannot change alone; `neighbours`
+works out which. What they leave nothing of is not stated.
+
 The difference of an attribute or a place moves two answers of each query by one, whatever the neighbours: it takes a
 record away from one answer and adds it to another. The 2020 certificates print the same statements, converted from rho
 at delta = 1e-10.
@@ -32,12 +35,21 @@ from pipeline.privacy.accounting.composition import (
 )
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian
+from pipeline.privacy.accounting.neighbours import (
+    SWAP,
+    Change,
+    attribute_changes,
+    change_in_words,
+    place_changes,
+    record_change,
+    vacuous,
+)
 from pipeline.privacy.accounting.pld import Use, one_number_epsilon, pld_epsilon
 from pipeline.privacy.accounting.statement_models import Comparison, PrivacyAccount, Statement
 from pipeline.privacy.accounting.uses import Measurement, UniverseLike, choices_of, measurements_of
 from pipeline.privacy.budget import MOVED, Framework
 
-__all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements"]
+__all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements", "statement_of"]
 
 GROUP_SIZES = (2, 3, 4, 5)
 _WIDE = Context(prec=400)
@@ -74,37 +86,59 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
     account = _Account(universe.framework, universe.delta)
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
     moved = MOVED[universe.neighbours]
-    lowest = universe.strategy.levels[-1].level
-    change = "one record having other values" if moved == _MOVES else "one record being there or not"
+    levels = {level: place_changes(universe, level) for level in spending.places}
     return PrivacyAccount(
         universe=universe.name,
         framework=universe.framework,
         neighbours=universe.neighbours,
         delta=str(account.delta),
-        record=account.statement("record", "", spending.record, f"the effect of {change}"),
+        record=_of_record(universe, account, spending.record),
         attributes=tuple(
-            account.statement(
-                "attribute", name, spent, f"what can be learnt about one record's {name}, the rest of it being known"
-            )
+            account.statement("attribute", name, spent, _attribute_words(name, change), change.records)
             for name, spent in spending.attributes.items()
+            for change in attribute_changes(universe, name)
         ),
         places=tuple(
             account.statement(
-                "place",
-                level,
-                spent,
-                f"what can be learnt about the {lowest} in which one record lies, its {level} being known",
+                "place", level, spent, _place_words(universe.strategy.levels[-1].level, level, change), change.records
             )
             for level, spent in spending.places.items()
+            for change in levels[level]
         ),
         groups=tuple(
             account.group(
-                universe.budget, size, f"what can be learnt about {size} records together, such as a household"
+                universe.record_budget, size, f"what can be learnt about {size} records together, such as a household"
             )
             for size in group_sizes
         ),
         comparison=None if spending.measured is None else account.comparison([m.use for m in spending.measured], moved),
     )
+
+
+def _of_record(universe: UniverseLike, account: _Account, spent: _Spent) -> Statement:
+    """About the smallest change of records that the invariants leave; about nothing where they leave none."""
+    change = record_change(universe)
+    if change is None:
+        return account.nothing(universe.record_budget, f"nothing is promised: {vacuous(universe)}")
+    return account.statement("record", "", spent, f"the effect of {change_in_words(universe, change)}", change.records)
+
+
+def _attribute_words(name: str, change: Change) -> str:
+    limits = f" ({change.limits})" if change.limits else ""
+    if change.records == SWAP:
+        of = f" of {change.limits}" if change.limits else ""
+        return f"what can be learnt about which of two records{of} has which {name}, the rest of them being known"
+    return f"what can be learnt about one record's {name}, the rest of it being known{limits}"
+
+
+def _place_words(lowest: str, level: str, change: Change) -> str:
+    if change.records == SWAP:
+        of = f" of {change.limits}" if change.limits else ""
+        return (
+            f"what can be learnt about which of two records{of} lies in which {lowest}, their {level} and both places "
+            "being known"
+        )
+    return f"what can be learnt about the {lowest} in which one record lies, its {level} being known"
 
 
 def _measuring(universe: UniverseLike) -> _Spending:
@@ -149,7 +183,7 @@ def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
         for i, name in enumerate(universe.schema.names)
     }
     return _Spending(
-        record=universe.budget,
+        record=universe.record_budget,
         attributes={
             name: per_share * _most_on_queries(shares, parts)
             + account.cost((m.use, _MOVES) for m in chosen if name in m.attributes)
@@ -191,15 +225,25 @@ class _Account:
         self.delta = delta if self.zcdp else Fraction(0)
 
     def statement(
-        self, about: Literal["record", "attribute", "place"], of: str, spent: _Spent, sentence: str
+        self, about: Literal["record", "attribute", "place"], of: str, spent: _Spent, sentence: str, records: int
     ) -> Statement:
-        """Of uses by the distribution of losses and by rho; of an amount by that alone."""
-        uses = None if isinstance(spent, Fraction) else spent
-        budget = spent if isinstance(spent, Fraction) else self.cost(spent)
+        """Of uses by the distribution of losses and by rho; of an amount by that alone.
+
+        A swap of two records moves twice as many numbers by one each as a change of one, see `neighbours`.
+        """
+        uses = None if isinstance(spent, Fraction) else [(use, moved * records) for use, moved in spent]
+        budget = spent * records if isinstance(spent, Fraction) else self.cost(uses or ())
         if not self.zcdp:
-            return self._made(about, of, budget, None, None, sentence)
+            return self._made(about, of, budget, (None, None), sentence, records)
         losses = None if uses is None else pld_epsilon(uses, self.delta)
-        return self._made(about, of, budget, zcdp_epsilon(budget, self.delta), losses, sentence)
+        return self._made(about, of, budget, (zcdp_epsilon(budget, self.delta), losses), sentence, records)
+
+    def nothing(self, budget: Fraction, sentence: str) -> Statement:
+        """That nothing is promised about any record, whatever the noise costs."""
+        return Statement(
+            about="record", of="", budget=str(budget), epsilon="Infinity", zcdp=None, losses=None, records=0,
+            words=sentence,
+        )  # fmt: skip
 
     def cost(self, uses: Iterable[tuple[Use, int]]) -> Fraction:
         """The cost, rho or epsilon, of uses on so many numbers (or geounits) that move."""
@@ -211,7 +255,7 @@ class _Account:
         """From rho alone: which of the group's possible shifts has the worst distribution of losses is not known."""
         enlarged = group_budget(self.framework, budget, size)
         zcdp = zcdp_epsilon(enlarged, self.delta) if self.zcdp else None
-        return self._made("group", str(size), enlarged, zcdp, None, sentence)
+        return self._made("group", str(size), enlarged, (zcdp, None), sentence, size)
 
     def comparison(self, uses: Sequence[Use], moved: int) -> Comparison | None:
         if not self.zcdp:
@@ -234,22 +278,45 @@ class _Account:
         about: Literal["record", "attribute", "place", "group"],
         of: str,
         budget: Fraction,
-        zcdp: float | None,
-        losses: float | None,
+        bounds: tuple[float | None, float | None],
         sentence: str,
+        records: int,
     ) -> Statement:
-        bounds = [bound for bound in (zcdp, losses) if bound is not None]
-        epsilon = _up(min(bounds) if bounds else budget)
-        at = f" at delta = {_short(self.delta)}" if self.zcdp else ""
-        return Statement(
-            about=about,
-            of=of,
-            budget=str(budget),
-            epsilon=epsilon,
-            zcdp=None if zcdp is None else _up(zcdp),
-            losses=None if losses is None else _up(losses),
-            words=f"{sentence}: epsilon = {epsilon}{at}",
-        )
+        return statement_of((about, of), budget, bounds, self.delta, sentence, records)
+
+
+def statement_of(
+    about_of: tuple[Literal["record", "attribute", "place", "group", "person"], str],
+    budget: Fraction,
+    bounds: tuple[float | None, float | None],
+    delta: Fraction,
+    sentence: str,
+    records: int,
+) -> Statement:
+    """A statement: the least of the bounds, or the budget where there are none, rounded up.
+
+    Args:
+        about_of: what it is about, and which one of these.
+        budget: rho or epsilon.
+        bounds: the epsilon from rho, and from the distribution of losses.
+        delta: at which they hold; 0 in the pure framework.
+        sentence: what is bounded.
+        records: how many records change together.
+    """
+    zcdp, losses = bounds
+    found = [bound for bound in bounds if bound is not None]
+    epsilon = _up(min(found) if found else budget)
+    at = f" at delta = {_short(delta)}" if delta else ""
+    return Statement(
+        about=about_of[0],
+        of=about_of[1],
+        budget=str(budget),
+        epsilon=epsilon,
+        zcdp=None if zcdp is None else _up(zcdp),
+        losses=None if losses is None else _up(losses),
+        records=records,
+        words=f"{sentence}: epsilon = {epsilon}{at}",
+    )
 
 
 def _up(value: float | Fraction) -> str:

@@ -11,26 +11,36 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import Use
 from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.budget import Framework, Neighbours, noise_for
 
-__all__ = ["Measurement", "UniverseLike", "choices_of", "measurements_of"]
+__all__ = ["Measurement", "QueryLike", "UniverseLike", "choices_of", "measurements_of"]
 
 
-class _Query(Protocol):
+class QueryLike(Protocol):
+    """The part of a query that privacy depends on; see `pipeline.model.query.Query`."""
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """As the spec calls it."""
+
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The number of answers."""
+
     @property
-    def groups(self) -> tuple[Any, ...]: ...
+    def groups(self) -> tuple[Any, ...]:
+        """For each attribute the group of each value; zeros where it is summed out."""
 
 
 class _Measured(Protocol):
     @property
-    def query(self) -> _Query: ...
+    def query(self) -> QueryLike: ...
     @property
     def share(self) -> Fraction: ...
 
@@ -62,14 +72,20 @@ class _Selection(Protocol):
     @property
     def level(self) -> str: ...
     @property
-    def versions(self) -> Sequence[_Query]: ...
+    def versions(self) -> Sequence[QueryLike]: ...
     @property
     def noise(self) -> _Noise: ...
+
+
+class _Attribute(Protocol):
+    @property
+    def values(self) -> tuple[str, ...]: ...
 
 
 class _Schema(Protocol):
     @property
     def names(self) -> tuple[str, ...]: ...
+    def attribute(self, name: str) -> _Attribute: ...
 
 
 class UniverseLike(Protocol):
@@ -96,8 +112,16 @@ class UniverseLike(Protocol):
         """The whole budget, rho or epsilon, exact."""
 
     @property
+    def record_budget(self) -> Fraction:
+        """What one record's change costs, exact: the budget is for all records that one person alters."""
+
+    @property
+    def records_per_person(self) -> int:
+        """How many records one person's change alters at most."""
+
+    @property
     def strategy_budget(self) -> Fraction:
-        """The budget without that of the selections, exact."""
+        """The budget of a record without that of the selections, exact."""
 
     @property
     def selections(self) -> Sequence[_Selection]:
@@ -108,8 +132,20 @@ class UniverseLike(Protocol):
         """The delta of the (epsilon, delta) statement; 0 with framework "pure"."""
 
     @property
+    def population(self) -> int | None:
+        """About how many records there are, where that is public."""
+
+    @property
     def neighbours(self) -> Neighbours:
         """Which inputs are neighbours: "change-one" or "add-remove"."""
+
+    @property
+    def invariants(self) -> Sequence[tuple[str, QueryLike]]:
+        """Level and query of what is published exactly."""
+
+    @property
+    def structural_zeros(self) -> NDArray[np.bool_]:
+        """Which cells are impossible, `(n_cells,)`."""
 
     @property
     def bypass(self) -> bool:
@@ -167,6 +203,6 @@ def choices_of(universe: UniverseLike) -> tuple[Measurement, ...]:
     return tuple(measurements)
 
 
-def _attributes(universe: UniverseLike, query: _Query) -> frozenset[str]:
+def _attributes(universe: UniverseLike, query: QueryLike) -> frozenset[str]:
     groupings = zip(universe.schema.names, query.groups, strict=True)
     return frozenset(name for name, groups in groupings if any(g != groups[0] for g in groups))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import BYPASSED, Group
+from pipeline.privacy.ledger.events import BYPASSED, Group, per_person
 
 
 def charge_for(
@@ -43,10 +43,11 @@ def charge_for(
         spine_fingerprint=spine_fingerprint,
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
+    several = per_person(universe.records_per_person)
     groups = tuple(
         Group(
             m.level,
-            m.query + (BYPASSED if universe.bypass else ""),
+            m.query + (BYPASSED if universe.bypass else "") + several,
             m.use.name,
             m.use.scale,
             m.size * level_sizes[m.level],
@@ -55,6 +56,7 @@ def charge_for(
     )
     sizes = level_sizes if choosing is None else choosing
     groups += tuple(
-        Group(m.level, m.query, m.use.name, m.use.scale, m.size * sizes[m.level]) for m in choices_of(universe)
+        Group(m.level, m.query + several, m.use.name, m.use.scale, m.size * sizes[m.level])
+        for m in choices_of(universe)
     )
     return Charge(dataset, run, release, universe.neighbours, groups)

@@ -10,10 +10,11 @@ does.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, Final
 
 from pipeline.errors import InputError, SpinewiseError
 from pipeline.privacy.accounting.mechanisms import mechanism
@@ -33,11 +34,17 @@ __all__ = [
     "cost_of",
     "exact_event",
     "exact_text",
+    "is_for_several",
     "key_uses",
+    "per_person",
     "replay",
     "same_groups",
     "sealed",
 ]
+
+#: Ends the query of a charge for records of which one person alters several.
+_PER_PERSON: Final = " ({} records a person)"
+_SEVERAL: Final = re.compile(r" \(([2-9]|[1-9][0-9]+) records a person\)$", re.ASCII)
 
 
 @dataclass
@@ -82,8 +89,21 @@ class DatasetState:
         return "rho" if self.framework == "zcdp" else "epsilon"
 
 
+def per_person(records: int) -> str:
+    """What the query of a charge ends with, where one person's change alters so many of the records; "" for one."""
+    return "" if records == 1 else _PER_PERSON.format(records)
+
+
+def is_for_several(query: str) -> bool:
+    """Whether a charge is for a change of several records of one person."""
+    return _SEVERAL.search(query) is not None
+
+
 def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     """What a dataset with this framework and these neighbours is charged for the group, rho or epsilon, exact.
+
+    Where one person's change alters k records (`per_person`), what it costs them all: k^2 times the rho of one, or k
+    times the epsilon.
 
     Raises:
         InputError: the mechanism has no cost in the framework.
@@ -96,7 +116,9 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
             f"{group.mechanism} noise ({group.query} at {group.level}) cannot be charged to a budget of epsilon: it "
             'has no pure guarantee; open the dataset with a budget of rho, or measure with framework "pure"'
         )
-    return cost
+    several = _SEVERAL.search(group.query)
+    records = 1 if several is None else int(several[1])
+    return cost * records ** (2 if framework == "zcdp" else 1)
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:

@@ -17,7 +17,7 @@ from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.disclosures import Exact
-from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, replay
+from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, is_for_several, replay
 
 __all__ = ["check_export", "dataset_report", "export_text", "named", "read_export", "spent_epsilon"]
 
@@ -38,7 +38,7 @@ def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
     moved = MOVED[state.neighbours]
     groups = [event.group() for charges in state.runs.values() for event in charges]
     bound = zcdp_epsilon(state.spent, delta)
-    if any(group.query.endswith(BYPASSED) for group in groups):
+    if any(BYPASSED in group.query or is_for_several(group.query) for group in groups):
         return bound
     losses = pld_epsilon([(mechanism(group.mechanism, group.scale), moved) for group in groups], delta)
     return bound if losses is None else min(bound, losses)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -54,7 +55,8 @@ def test_table(town: Path) -> None:
     """Every level and query, the promise, the remark on what is left out, and the cost; without records."""
     shown = " ".join(invoke(town).split())
     assert "Plan of town: county 2, tract 6, block" in shown
-    assert "rho = 2, and so (epsilon, delta)-differential privacy with epsilon = " in shown
+    assert "rho = 2, and so (epsilon, delta)-differential privacy for every delta" in shown
+    assert re.search(r"In one number: epsilon = [0-9.]+ at delta = 1e-10: the effect of one person's change", shown)
     assert "Exact, without protection: total of every county." in shown
     assert "Companion units." in shown
     assert "Where counts are small" in shown

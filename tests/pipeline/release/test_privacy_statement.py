@@ -86,9 +86,14 @@ def test_epsilon_is_rounded_up_and_says_how_it_was_found() -> None:
 
 def test_the_words_say_what_is_compared_and_what_is_not_protected() -> None:
     assert "one record having other values" in _statement().words
-    assert "one record being there or not" in _statement(neighbours="add-remove").words
+    assert "one record being there or not" in _statement(neighbours="add-remove", invariants=()).words
+    nothing = _statement(neighbours="add-remove")
+    assert nothing.words.startswith("Nothing is promised")
+    assert nothing.epsilon == "Infinity"
     assert "rho = 2.56" in _statement().words
-    assert f"epsilon = {_statement().epsilon} at delta = 1e-10" in _statement().words
+    assert "the same state, which the invariants fix" in _statement().words
+    assert _statement().epsilon not in _statement().words  # the larger bound; the headline is the account's
+    assert "the account states epsilon at delta = 1e-10" in _statement().words
     assert "invariants are published exactly and are not protected" in _statement().words
     assert "invariants" not in _statement(invariants=()).words
     assert "delta" not in _statement(framework="pure").words

@@ -20,12 +20,14 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 #: Every key that a spec can have.
 WHOLE = """
 name = "whole-1"
+records_per_person = 3
 structural_zeros = [ { age = "0-17", grown = ["yes"] }, { kind = "ship", sex = ["f"] } ]
 [privacy]
 framework = "zcdp"
 rho = "5/2"
 delta = "1e-9"
-neighbours = "add-remove"
+population = 1000
+neighbours = "change-one"
 key = "insecure-test:7"
 [geography]
 file = "areas/blocks.csv"
@@ -114,7 +116,7 @@ def whole() -> ReleaseSpec:
 
 def test_every_key_is_understood(whole: ReleaseSpec) -> None:
     main, units = whole.universes()
-    assert (main.name, main.framework, main.budget, main.neighbours) == ("", "zcdp", Fraction(5, 2), "add-remove")
+    assert (main.name, main.framework, main.budget, main.neighbours) == ("", "zcdp", Fraction(5, 2), "change-one")
     assert main.delta == units.delta == Fraction(1, 10**9)
     assert names(main) == {"state": ["total", "sex * age"], "block": ["detailed"]}
     assert [level.share for level in main.strategy.levels] == [Fraction(1, 5), Fraction(4, 5)]

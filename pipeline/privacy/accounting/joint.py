@@ -1,0 +1,74 @@
+"""What the change of one person costs over all universes of a release together.
+
+Universes are measured with independent noise, so their costs add up. The noise of a universe is made so that all the
+records which one person alters there cost its whole budget (`budget.budget_of_one`): one person costs the sum of the
+budgets. Where the invariants on the persons leave no change of one but only two who swap, two persons change: twice the
+budget for the swap itself, and for a companion, of which they alter twice as many records as they like, four times its
+rho, or twice its epsilon.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from pipeline.privacy.accounting.composition import group_budget
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.pld import pld_epsilon
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
+from pipeline.privacy.accounting.statements import statement_of
+from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
+from pipeline.privacy.budget import MOVED
+
+__all__ = ["joint_statement"]
+
+
+def joint_statement(universes: Sequence[UniverseLike], accounts: Sequence[PrivacyAccount]) -> Statement:
+    """About one person in all universes: the release's headline.
+
+    Args:
+        universes: the release's own first, then its companions.
+        accounts: of each universe.
+    """
+    main, *others = universes
+    record = accounts[0].record
+    if record.records == 0:
+        return record.model_copy(update={"about": "person"})
+    if not others and main.records_per_person == 1:
+        return record.model_copy(update={"about": "person"})
+    if record.records == 1:
+        budget = sum((one.budget for one in universes), Fraction(0))
+    else:
+        swapping = record.records * main.budget if main.records_per_person == 1 else _two(main)
+        budget = swapping + sum((_two(one) for one in others), Fraction(0))
+    zcdp, losses = None, None
+    if main.framework == "zcdp":
+        zcdp = zcdp_epsilon(budget, main.delta)
+        if record.records == 1 and all(one.records_per_person == 1 and not one.bypass for one in universes):
+            uses = [m.use for one in universes for m in measurements_of(one) + choices_of(one)]
+            losses = pld_epsilon([(use, MOVED[main.neighbours]) for use in uses], main.delta)
+    delta = main.delta if main.framework == "zcdp" else Fraction(0)
+    return statement_of(
+        ("person", ""), budget, (zcdp, losses), delta, _words(universes, record.records), record.records
+    )
+
+
+def _two(universe: UniverseLike) -> Fraction:
+    """What any two persons cost."""
+    return group_budget(universe.framework, universe.budget, 2)
+
+
+def _words(universes: Sequence[UniverseLike], persons: int) -> str:
+    main, *others = universes
+    if persons == 1:
+        who = "one person's change" if main.neighbours == "change-one" else "one person's being there or not"
+    else:
+        who = "two persons' swapping places or values (none can change alone, an invariant would move)"
+    each = "" if persons == 1 else " each"
+    alters = ", ".join(
+        f"{one.records_per_person} record{'s' if one.records_per_person > 1 else ''} of {one.name or 'its own'}"
+        for one in universes
+        if one.name or one.records_per_person > 1
+    )
+    together = "everything measured together" if others else "all of it"
+    return f"the effect of {who}, which alters at most {alters}{each}, on {together}"

@@ -1,0 +1,57 @@
+"""Budgets so large, or promises so empty, that a run wants to be told that they are meant.
+
+A delta is the probability with which a promise may fail altogether. From 1 / (number of records) on, publishing one
+record drawn at random, whole, would satisfy it; above 1e-5 it is large for any population. The number of records is
+confidential unless it is public: only a declared `population` is used, never the records.
+
+rho above 5 is about twice what the 2020 redistricting data of the US spent on persons and housing units together (2.56
+and 0.07): epsilon is then above 25 at delta = 1e-10. Pure epsilon above 10 lets the odds of a guess grow 22,000-fold. A
+larger budget may be right, and is never an accident.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+from pipeline.privacy.accounting.neighbours import vacuous
+from pipeline.privacy.accounting.uses import UniverseLike
+
+__all__ = ["LARGEST_DELTA", "LARGEST_EPSILON", "LARGEST_RHO", "beyond_limits"]
+
+LARGEST_DELTA: Final = Fraction(1, 100_000)
+LARGEST_RHO: Final = Fraction(5)
+LARGEST_EPSILON: Final = Fraction(10)
+
+
+def beyond_limits(universes: Sequence[UniverseLike]) -> tuple[str, ...]:
+    """What is beyond the limits, a sentence each without its full stop, beginning with its key in the spec.
+
+    Args:
+        universes: the release's own first, then its companions.
+    """
+    main = universes[0]
+    found = []
+    if main.delta > LARGEST_DELTA:
+        found.append(f"privacy.delta: found {_text(main.delta)}; at most {_text(LARGEST_DELTA)} is usual")
+    if main.population is not None and main.delta * main.population >= 1:
+        found.append(
+            f"privacy.delta: found {_text(main.delta)}; it must be less than 1 / {main.population:,}, the population: "
+            "a release that shows a record drawn at random would satisfy it"
+        )
+    zcdp = main.framework == "zcdp"
+    name, largest = ("rho", LARGEST_RHO) if zcdp else ("epsilon", LARGEST_EPSILON)
+    spent = sum((one.budget for one in universes), Fraction(0))
+    if spent > largest:
+        together = " over all universes" if len(universes) > 1 else ""
+        found.append(f"privacy.{name}: found {_text(spent)}{together}; at most {_text(largest)} is usual")
+    for one in universes:
+        if reason := vacuous(one):
+            prefix = f"companions.{one.name}." if one.name else ""
+            found.append(f"{prefix}invariants: {reason}")
+    return tuple(found)
+
+
+def _text(value: Fraction) -> str:
+    return f"{float(value):.6g}"

@@ -1,0 +1,57 @@
+"""One epsilon stands for a release wherever it is named; another number is never shown beside it as if it were it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from releases.small import SPEC, write_town
+from typer.testing import CliRunner
+
+from flows.cli import app
+from pipeline.privacy.accounting.statement_models import headline
+from pipeline.release.manifest import Manifest, read_manifest
+
+CHANGES = (
+    ('key = "insecure-test:1"', 'dataset = "town"'),
+    ("replicates = 3", "replicates = 1"),
+    ("[tables]", '[postprocess]\nsolver = "batched"\n\n[tables]'),
+)
+
+
+def told(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, dict[str, str]]:
+    """What each place says of one release; a universe without companions, so that the ledger counts the same."""
+    folder = tmp_path_factory.mktemp("told")
+    spec = write_town(folder, *CHANGES, spec=SPEC.split("[companions.units]", maxsplit=1)[0])
+    ledger = str(folder / "ledger.db")
+    told("ledger", "open", "town", "--population", "people", "--rho", "2", "--ledger", ledger)
+    ran = told("run", str(spec), "--out", str(folder / "out"), "--ledger", ledger, "--no-prefect")
+    root = folder / "out" / "town"
+    return read_manifest(root / "public" / "manifest.json"), {
+        "run": ran,
+        "plan": told("plan", str(spec)),
+        "ledger": told("ledger", "show", "--ledger", ledger),
+        "compare": told("compare", str(root), str(root)),
+        "report": (root / "public" / "report.html").read_text(),
+    }
+
+
+@pytest.mark.parametrize("place", ["run", "plan", "ledger", "compare", "report"])
+def test_every_place_says_the_same_epsilon(said: tuple[Manifest, dict[str, str]], place: str) -> None:
+    manifest, texts = said
+    assert manifest.joint is not None
+    expected = headline(manifest.joint.epsilon)
+    larger = headline(manifest.privacy[0].epsilon)
+    assert float(expected) < float(larger)
+    text = re.sub(r"\s+", " ", texts[place])
+    assert re.search(rf"(?:epsilon =?|ε =) ?{re.escape(expected)}(?![0-9])", text), text[-600:]
+    assert larger not in text
+    assert manifest.privacy[0].epsilon not in text
+    assert manifest.joint.epsilon not in text or place == "report"
