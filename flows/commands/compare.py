@@ -18,15 +18,17 @@ def add_to(app: typer.Typer) -> None:
 
 def compare(
     first: Annotated[Path, typer.Argument(help="The directory of a release.", metavar="FIRST", show_default=False)],
-    second: Annotated[Path, typer.Argument(help="The directory of another.", metavar="SECOND", show_default=False)],
-    html: Annotated[Path | None, typer.Option(help="Write it as one HTML page, too.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    second: Annotated[
+        Path, typer.Argument(help="The directory of another release.", metavar="SECOND", show_default=False)
+    ],
+    html: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page to this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two releases: of another estimator, another budget, another year.
+    """Compare two releases, such as those of two estimators, budgets or years.
 
-    Tells what differs in spec and software, and for every table and level that both publish how large the differences
-    are, beside the margins of error of the two. Areas that only one of them has are counted and left out. Only what is
-    public is read.
+    Lists what differs in spec and software. For every table and level that both publish, shows how large the
+    differences are, beside the margins of error of both. Areas that only one release has are counted, but not compared.
+    Reads only public files.
 
     Example:
 
@@ -46,7 +48,7 @@ def compare(
         return
     _show(found)
     if html is not None:
-        typer.echo(f"The page is written: {html}")
+        typer.echo(f"Page written to {html}")
 
 
 def _show(found: Comparison) -> None:

@@ -33,28 +33,26 @@ def query(
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="TERM=VALUE", help="Only this value; several values joined by a comma. Can be repeated."),
+        typer.Option(metavar="TERM=VALUE", help="Count only these values, separated by commas; repeatable."),
     ] = None,
-    at: Annotated[str | None, typer.Option(metavar="LEVEL", help="For every geounit of this level.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="LEVEL", help="Every geounit of this level.")] = None,
     area: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=CODES", help="For an area of one's own: geocodes joined by a comma. Can be repeated."
-        ),
+        typer.Option(metavar="NAME=CODES", help="An area of your own: geocodes separated by commas; repeatable."),
     ] = None,
     areas: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="For the areas of a CSV file with the columns area and geocode.")
+        Path | None, typer.Option(metavar="FILE", help="The areas of a CSV file with the columns area and geocode.")
     ] = None,
-    table: Annotated[str | None, typer.Option(help="A published table, as it is; with --at.")] = None,
-    companion: Annotated[str, typer.Option(help="Of this companion, not of the release's own.")] = "",
-    rows: Annotated[int, typer.Option(min=1, help="Rows shown at most; --csv and --json have all.")] = 50,
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    table: Annotated[str | None, typer.Option(help="A published table, unchanged; requires --at.")] = None,
+    companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
+    rows: Annotated[int, typer.Option(min=1, help="The most rows to show; --csv and --json print all.")] = 50,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print numbers of a release with their margins of error: half the width of an interval that covers 90 %.
 
-    A margin of a sum takes account of how the errors of its parts go together; it is not the sum of margins. Areas need
-    not be on the spine. Only what is public of the release is read. Without a query, it lists what there is.
+    The margin of a sum takes into account how the errors of its parts are correlated; it is not the sum of their
+    margins. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
 
     Example:
 
@@ -92,7 +90,7 @@ def query(
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """What is asked of a release, and in which form it is printed; see the options of the command."""
+    """What to query, and how to print it; see the options of the command."""
 
     question: str | None
     where: tuple[str, ...]
@@ -106,7 +104,7 @@ class QueryOptions:
 
     @property
     def is_text(self) -> bool:
-        """Whether a person reads it; then numbers that are certain are marked."""
+        """Whether the output is for people; then numbers that are certain are marked."""
         return not self.csv and not self.json
 
 
@@ -124,7 +122,7 @@ def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.Da
 
 
 def _what_there_is(directory: Path, opened: Release) -> str:
-    """The release in a few lines, and commands that can be tried as they stand."""
+    """The release in a few lines, and commands to try."""
     begin = f"spinewise query {shlex.quote(str(directory))}"
     level = opened.levels[min(1, len(opened.levels) - 1)]
     attribute = shlex.quote(opened.schema.attributes[0].name)
@@ -136,7 +134,7 @@ def _what_there_is(directory: Path, opened: Release) -> str:
 
 
 def _check(options: QueryOptions) -> None:
-    """Refuse options that do not fit together."""
+    """Refuse options that contradict each other."""
     from pipeline.errors import InputError
 
     question, table = options.question, options.table
@@ -147,7 +145,7 @@ def _check(options: QueryOptions) -> None:
     if table is not None and question is not None:
         raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
     if table is not None and (options.at is None or options.where or options.area or options.areas):
-        raise InputError("--table is shown as it was published: it needs --at LEVEL, and nothing else")
+        raise InputError("--table shows a table as it was published: it requires --at LEVEL, and no other choice")
     if question is None and table is None and (places or options.where):
         raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
     if question is not None and len(places) != 1:
@@ -231,8 +229,8 @@ def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, opti
         console.width = 1000
     console.print(shown)
     if len(found) > options.rows:
-        console.print(f"and {len(found) - options.rows:,} more; --csv has all")
-    console.print("± covers the error in 90 % of cases; ± 0 does, too: only what is called exact is certain.")
+        console.print(f"and {len(found) - options.rows:,} more; --csv prints all")
+    console.print("± covers the error in 90 % of cases, also where it is ± 0; only numbers marked exact are certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 

@@ -153,7 +153,7 @@ def test_picture(town: Path, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plan{suffix}"
     aims = ["--target", "tract: sex <= 4"] if suffix == ".svg" else []
     done = CliRunner().invoke(app, ["plan", str(town), "--chart", str(path), *aims])
-    assert done.stderr == f"The picture is written: {path}\n"
+    assert done.stderr == f"Chart written to {path}\n"
     content = path.read_bytes()
     if suffix == ".png":
         assert content.startswith(b"\x89PNG")

@@ -64,7 +64,7 @@ def test_areas(town: Path, tmp_path: Path) -> None:
     file = tmp_path / "areas.csv"
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
     assert invoke(town, "sex", "--areas", file, "--csv") == found
-    assert "more; --csv has all" in invoke(town, "sex", "--at", "block", "--rows", "3")
+    assert "more; --csv prints all" in invoke(town, "sex", "--at", "block", "--rows", "3")
 
 
 @pytest.mark.parametrize(
