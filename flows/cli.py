@@ -115,7 +115,7 @@ def main() -> None:
     end_on_interrupt()
     status = _status()
     if (problem := flush_output()) is not None:
-        status = _told(problem, status or 1)
+        status = _report(problem, status or 1)
     sys.exit(status)
 
 
@@ -139,11 +139,11 @@ def _status() -> int:
     except Exception as error:
         if (fault := fault_of(error)) is None:
             raise
-        return _told(*fault)
+        return _report(*fault)
     return 0
 
 
-def _told(problem: str, status: int) -> int:
+def _report(problem: str, status: int) -> int:
     with suppress(OSError):
         sys.stderr.write(f"Error: {problem}\n")
         sys.stderr.flush()

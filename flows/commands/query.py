@@ -155,15 +155,15 @@ def _check(options: QueryOptions) -> None:
 def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
     from pipeline.errors import InputError
 
-    found: dict[str, list[str]] = {}
+    conditions: dict[str, list[str]] = {}
     for text in where:
         term, equals, values = text.partition("=")
         if not equals or not term.strip() or not values.strip():
             raise InputError(f"--where: found {text!r}; TERM=VALUE is needed, such as race=black")
-        if term.strip() in found:
+        if term.strip() in conditions:
             raise InputError(f"--where: {term.strip()!r} stands twice; join its values by a comma")
-        found[term.strip()] = [value.strip() for value in values.split(",")]
-    return found
+        conditions[term.strip()] = [value.strip() for value in values.split(",")]
+    return conditions
 
 
 def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
@@ -171,15 +171,15 @@ def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
 
     if file is not None:
         return _areas_of_file(file)
-    found: dict[str, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for number, text in enumerate(area):
         name, equals, codes = text.partition("=")
         if not equals:
             name, codes = f"area {number + 1}" if len(area) > 1 else "area", text
-        if name.strip() in found:
+        if name.strip() in named:
             raise InputError(f"--area: {name.strip()!r} stands twice; each area needs a name of its own")
-        found[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
-    return found
+        named[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
+    return named
 
 
 def _areas_of_file(file: Path) -> dict[str, list[str]]:
@@ -199,37 +199,39 @@ def _areas_of_file(file: Path) -> dict[str, list[str]]:
     return {str(name): part["geocode"].tolist() for name, part in frame.groupby("area", sort=False)}
 
 
-def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
+def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
     if options.csv:
-        typer.echo(found.to_csv(lineterminator="\n"), nl=False)
+        typer.echo(numbers.to_csv(lineterminator="\n"), nl=False)
         return
     if options.json:
-        typer.echo(found.reset_index().to_json(orient="records", indent=2, force_ascii=False))
+        typer.echo(numbers.reset_index().to_json(orient="records", indent=2, force_ascii=False))
         return
     from rich.console import Console
     from rich.table import Table
 
     from pipeline.release.tables import MARGIN_SUFFIX
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column(str(found.index.name), no_wrap=True)
-    labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(str(numbers.index.name), no_wrap=True)
+    labels = [name for name in numbers.columns if not name.endswith(MARGIN_SUFFIX)]
     for label in labels:
-        shown.add_column(label, justify="right")
+        table.add_column(label, justify="right")
     certain = (
         [(False,) * len(labels)] * options.rows
         if exact is None
         else exact[labels].head(options.rows).to_numpy().tolist()
     )
-    for (code, row), sure in zip(found.head(options.rows).iterrows(), certain, strict=False):
+    for (code, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False):
         cells = zip(labels, sure, strict=True)
-        shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), one) for label, one in cells))
+        table.add_row(
+            str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), is_certain) for label, is_certain in cells)
+        )
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
-    console.print(shown)
-    if len(found) > options.rows:
-        console.print(f"and {len(found) - options.rows:,} more; --csv prints all")
+    console.print(table)
+    if len(numbers) > options.rows:
+        console.print(f"and {len(numbers) - options.rows:,} more; --csv prints all")
     console.print("± covers the error in 90 % of cases, also where it is ± 0; only numbers marked exact are certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)

@@ -70,7 +70,7 @@ def rerun(
 
     tokens = progress_of_run.set(make_progress()), key_of_rerun.set(key)
     try:
-        found = rerun_flow(
+        outcome = rerun_flow(
             release=release,
             data=data,
             spec=spec,
@@ -79,13 +79,13 @@ def rerun(
     finally:
         progress_of_run.reset(tokens[0])
         key_of_rerun.reset(tokens[1])
-    for remark in found.remarks:
+    for remark in outcome.remarks:
         error_console().print(f"Note: {remark}")
-    if found.same:
-        typer.echo(f"{release}: rerun; all {found.files} public files are the same")
+    if outcome.same:
+        typer.echo(f"{release}: rerun; all {outcome.files} public files are the same")
         return
-    shown = [str(difference) for difference in found.differences[:20]]
-    if found.differences[20:]:
-        shown.append(f"and {len(found.differences) - 20} more")
-    tell_problems(f"{release}: {len(found.differences)} of {found.files} public files differ, first", shown)
+    lines = [str(difference) for difference in outcome.differences[:20]]
+    if outcome.differences[20:]:
+        lines.append(f"and {len(outcome.differences) - 20} more")
+    tell_problems(f"{release}: {len(outcome.differences)} of {outcome.files} public files differ, first", lines)
     raise typer.Exit(1)

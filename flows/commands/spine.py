@@ -40,9 +40,9 @@ def spine(
             raise InputError(f"--out {out}: found the ending {out.suffix!r}; .csv and .parquet are allowed")
         if out.exists():
             raise InputError(f"--out {out}: exists already; name a new file")
-    found, lines = describe_spine(load_spec(spec))
+    described, lines = describe_spine(load_spec(spec))
     for line in lines:
         typer.echo(line)
     if out is not None:
         write = write_csv if out.suffix == ".csv" else write_plain_parquet
-        write(out, iter([found.to_table()]))
+        write(out, iter([described.to_table()]))

@@ -43,19 +43,19 @@ def validate(
     """
     from flows.checks.validation import validate as check
 
-    found = check(data, spec, people=people)
+    validation = check(data, spec, people=people)
     if json:
         import json as text
 
-        typer.echo(text.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+        typer.echo(text.dumps(validation.as_dict(), indent=1, ensure_ascii=False))
     else:
-        for finding in found.findings:
+        for finding in validation.findings:
             typer.echo(f"{finding.part}: {finding.text}")
-        for remark in found.remarks:
+        for remark in validation.remarks:
             typer.echo(f"remark: {remark}")
-        counted = f"{found.n_rows:,} rows, {found.n_counted:,} counted, {found.n_leaves:,} leaves"
-        n = len(found.findings)
-        verdict = "no problem found" if found.passed else f"{n:,} problem{'s' if n > 1 else ''}"
+        counted = f"{validation.n_rows:,} rows, {validation.n_counted:,} counted, {validation.n_leaves:,} leaves"
+        n = len(validation.findings)
+        verdict = "no problem found" if validation.passed else f"{n:,} problem{'s' if n > 1 else ''}"
         typer.echo(f"{data} for {spec}: {verdict} ({counted})")
-    if not found.passed:
+    if not validation.passed:
         raise typer.Exit(2)

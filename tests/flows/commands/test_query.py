@@ -73,7 +73,7 @@ def test_areas(town: Path, tmp_path: Path) -> None:
         (["sex"], "found no areas; one of --at, --area and --areas is needed"),
         (["sex", "--at", "tract", "--area", "A01"], "found --at and --area"),
         (["sex", "--table", "sex", "--at", "tract"], "one of the two is allowed"),
-        (["--table", "sex"], "it needs --at LEVEL"),
+        (["--table", "sex"], "it requires --at LEVEL"),
         (["--at", "tract"], "found --at and no query"),
         (["sex", "--at", "tract", "--where", "age"], "found 'age'; TERM=VALUE is needed"),
         (["sex", "--at", "tract", "--where", "age=old", "--where", "age=child"], "'age' stands twice"),
