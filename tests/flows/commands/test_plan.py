@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from project.documents import PROJECT
+from releases.command import printed
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
@@ -43,11 +44,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def invoke(*arguments: object) -> str:
-    done = CliRunner().invoke(app, ["plan", *map(str, arguments)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed("plan", *arguments)
 
 
 def test_table(town: Path) -> None:

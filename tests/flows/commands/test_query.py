@@ -9,19 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from releases.command import printed
 
-from flows.cli import app
 from geography.errors import SpinewiseError
 from pipeline.reading.release import open_release
 
 
 def invoke(*arguments: object) -> str:
-    done = CliRunner().invoke(app, ["query", *map(str, arguments)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed("query", *arguments)
 
 
 def test_what_there_is(town: Path) -> None:
