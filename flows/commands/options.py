@@ -40,7 +40,7 @@ KeyFileOption = Annotated[
     Path | None, typer.Option(help="File with the master key. [default: the run's own, restricted/key]")
 ]
 KeyDescriptorOption = Annotated[
-    int | None, typer.Option(min=0, help="Open file descriptor from which to read the master key.")
+    int | None, typer.Option(min=0, max=2**31 - 1, help="Open file descriptor from which to read the master key.")
 ]
 KeyCommandOption = Annotated[
     str | None,

@@ -158,3 +158,10 @@ def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.
         list(records.chunks())
     assert caught.value.exit_status == 1
     assert "corrupt" not in str(caught.value)
+
+
+def test_a_file_descriptor_that_no_process_can_have(tmp_path: Path) -> None:
+    done = command("run", str(write_town(tmp_path)), "--no-prefect", "--key-fd", "1000000000000")
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "--key-fd" in done.stderr

@@ -25,7 +25,7 @@ _WORDS = (
 _VALUES: Mapping[str, tuple[str, ...]] = {
     "people": ("-1", "0", "40", "x", "1.5"),
     "workers": ("-1", "0", "1", "x", "1e3"),
-    "key_fd": ("-1", "978", "x"),
+    "key_fd": ("-1", "978", "1000000000000", "x"),
     "key_command": ("", "false", "echo", "echo key", "/nothing", "'", "cat /dev/null"),
     "engine": ("local", "dask", "x"),
     "scheduler": ("", "x", "tcp://127.0.0.1:1"),
