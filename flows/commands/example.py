@@ -15,7 +15,7 @@ def add_to(app: typer.Typer) -> None:
 
 def example(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder.", metavar="DIR", show_default=False)],
-    people: Annotated[int, typer.Option(min=1, help="Number of persons.")] = 1_000_000,
+    people: Annotated[int, typer.Option(min=1, max=10**9, help="Number of persons.")] = 1_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives another state.")] = 2020,
 ) -> None:
     """Write a synthetic state (records, areas and a spec that is ready to run), and print the path of the spec.

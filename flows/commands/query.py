@@ -45,7 +45,9 @@ def query(
     ] = None,
     table: Annotated[str | None, typer.Option(help="A published table, unchanged; requires --at.")] = None,
     companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
-    rows: Annotated[int, typer.Option(min=1, help="The most rows to show; --csv and --json print all.")] = 50,
+    rows: Annotated[
+        int, typer.Option(min=1, max=10**9, help="The most rows to show; --csv and --json print all.")
+    ] = 50,
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -23,7 +23,8 @@ _WORDS = (
 )  # fmt: skip
 #: Options whose values must not be drawn at random: what they do costs the machine, or reads the tests' own files.
 _VALUES: Mapping[str, tuple[str, ...]] = {
-    "people": ("-1", "0", "40", "x", "1.5"),
+    "people": ("-1", "0", "40", "x", "1.5", "1" + "0" * 21),
+    "rows": ("-1", "0", "3", "x", "1" + "0" * 21),
     "workers": ("-1", "0", "1", "x", "1e3"),
     "key_fd": ("-1", "978", "1000000000000", "x"),
     "key_command": ("", "false", "echo", "echo key", "/nothing", "'", "cat /dev/null"),
