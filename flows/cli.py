@@ -37,18 +37,18 @@ from geography.errors import SpinewiseError
 
 _HELP = """From confidential census-style records to a protected release.
 
-Counts for every area of a hierarchy, differentially private, whole, not negative, and adding up exactly from every
-area to its parent, with the noisy measurements that they were computed from.
+The counts are differentially private, whole numbers and never negative, and the areas of every level add up exactly to
+their parents. The noisy measurements that the counts were computed from are published with them.
 
-Begin with an example:
+To begin with an example:
 
-    spinewise example demo                      a synthetic state, ready to run
+    spinewise example demo               a synthetic state, ready to run
 
-    spinewise run demo/release.toml             the release, in releases/example
+    spinewise run demo/release.toml      the release, in releases/example
 
-    spinewise verify releases/example           compute it again from its noisy measurements, and compare
+    spinewise verify releases/example    recompute it from its measurements
 
-Exit status: 0 done, 1 failure, 2 something given is wrong, 3 refused for lack of budget.
+Exit status: 0 success, 1 failure, 2 invalid input, 3 not enough budget, 130 interrupted.
 """
 
 app = typer.Typer(
@@ -115,12 +115,12 @@ def main() -> None:
     end_on_interrupt()
     status = _status()
     if (problem := flush_output()) is not None:
-        status = _told(problem, status or 1)
+        status = _report(problem, status or 1)
     sys.exit(status)
 
 
 def _status() -> int:
-    """Run the command line, and tell what goes wrong; the exit status. A defect of the program goes through."""
+    """Run the command line, report any error, and return the exit status. A defect of the program is raised."""
     try:
         app()
     except SystemExit as end:
@@ -139,11 +139,11 @@ def _status() -> int:
     except Exception as error:
         if (fault := fault_of(error)) is None:
             raise
-        return _told(*fault)
+        return _report(*fault)
     return 0
 
 
-def _told(problem: str, status: int) -> int:
+def _report(problem: str, status: int) -> int:
     with suppress(OSError):
         sys.stderr.write(f"Error: {problem}\n")
         sys.stderr.flush()

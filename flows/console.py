@@ -86,7 +86,7 @@ class Bar:
                 self._task,
                 total=self._count.total,
                 completed=self._count.done,
-                geounits=self._count.shown,
+                geounits=self._count.geounits_done,
                 memory=self._memory,
                 description=description,
             )
@@ -98,7 +98,7 @@ class Lines:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._count = Counted()
-        self._step_began = self._said = time.monotonic()
+        self._step_began = self._printed_at = time.monotonic()
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Take note of all steps, before the first."""
@@ -107,22 +107,22 @@ class Lines:
     def start(self, step: Step) -> None:
         """A step begins."""
         self._count.start(step)
-        self._step_began = self._said = time.monotonic()
+        self._step_began = self._printed_at = time.monotonic()
 
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
         self._count.advance(geounits)
         now = time.monotonic()
-        if self._count.step is not None and now - self._said >= _QUIET:
-            self._said = now
-            self._say(f"{self._count.step.name}: {self._count.shown}, {self._left()}, {shown_memory()}")
+        if self._count.step is not None and now - self._printed_at >= _QUIET:
+            self._printed_at = now
+            self._print(f"{self._count.step.name}: {self._count.geounits_done}, {self._left()}, {shown_memory()}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
         self._count.finish(skipped=skipped)
         geounits = f"{step.geounits:,} geounits, " if step.geounits > 1 else ""
         took = "done before" if skipped else f"{time.monotonic() - self._step_began:.1f} s, {shown_memory()}"
-        self._say(f"{step.name}: {geounits}{took}")
+        self._print(f"{step.name}: {geounits}{took}")
 
     def close(self) -> None:
         """Nothing more is reported."""
@@ -133,7 +133,7 @@ class Lines:
         left = self._count.seconds_left
         return "time left not known yet" if left is None else f"about {shown_time(left)} left"
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(text)
 
 

@@ -1,4 +1,4 @@
-"""What the machine and the shell do to a command, in one line each: files that cannot be read, no memory, no output."""
+"""Faults of the machine and the shell as messages of one line: unreadable files, no memory, no output."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def flush_output() -> str | None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        # Else Python tries again at its end, and says so.
+        # Otherwise Python tries again when it ends, and prints an error.
         with suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return None if error.errno == errno.EPIPE else f"cannot write the output: {error.strerror}"

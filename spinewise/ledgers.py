@@ -1,4 +1,4 @@
-"""The ledger of budgets, opened as the settings say."""
+"""The ledger of budgets, opened according to the settings."""
 
 from __future__ import annotations
 

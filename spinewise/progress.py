@@ -80,7 +80,7 @@ class NotebookBar:
 
     def _picture(self, name: str) -> str:
         left = self._count.seconds_left
-        facts = [name, self._count.shown, "" if left is None else f"about {shown_time(left)} left"]
+        facts = [name, self._count.geounits_done, "" if left is None else f"about {shown_time(left)} left"]
         text = html.escape(", ".join(fact for fact in facts if fact))
         share = self._count.share
         return f'<progress max="1" value="{share:.4f}" style="width:20em"></progress> {share:.0%} {text}'

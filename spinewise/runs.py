@@ -46,7 +46,7 @@ def run(  # noqa: PLR0913 - options, by keyword
         spec: the spec, or the path of its file.
         records: the confidential records: a pandas or polars DataFrame, an Arrow table, a file's or folder's path, or a
             dict of these, "" for the release's own and the names of companions for theirs; by default the files that
-            the spec names. The spec's `input` says how they are read.
+            the spec names. The spec's `input` defines how they are read.
         areas: the public list of areas, in memory or as a path; by default the file that the spec names.
         out: the folder in which the release's directory is made; by default that of the settings, `releases`.
         workers: number of processes; by default that of the settings, or all cores.
@@ -143,7 +143,7 @@ def estimate(
 
     Args:
         measurements: folder of noisy measurement files ([the layout](../formats.md)).
-        spec: says what was measured with which budget.
+        spec: states what was measured, and with which budget.
         areas: as in `run`.
         out: the folder in which the release's directory is made; by default that of the settings, `releases`.
         workers: number of processes.

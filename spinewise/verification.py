@@ -1,4 +1,4 @@
-"""Whether a release is what it says: from its public files alone, or again from its records."""
+"""Whether a release is what it claims to be: from its public files alone, or again from its records."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     Args:
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
         spec_file: the release spec.
-        people: how many persons the release's own records have to count; None if the user does not say.
+        people: how many persons the release's own records must count; None if the user has not stated it.
     """
     result = Validation()
     spec = _loaded(spec_file, result)
@@ -217,7 +217,7 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
 
 
 def _check_people(universe: Universe, counted: int, people: int, result: Validation) -> None:
-    """A finding if the release's records are not as many as the user says."""
+    """A finding if the number of the release's records is not the one that the user stated."""
     if counted == people:
         return
     difference = f"{abs(counted - people):,} {'more' if counted > people else 'fewer'}"
@@ -253,7 +253,7 @@ def _called(universe: Universe) -> str:
 
 
 def _note_impossible(universe: Universe, chunk: CellChunk, log: MistakeLog) -> None:
-    """Note records in cells that the spec says are impossible."""
+    """Note records in cells that are impossible by the spec."""
     if not universe.structural_zeros.any():
         return
     cells = chunk.keys % universe.schema.n_cells

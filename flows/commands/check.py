@@ -18,10 +18,11 @@ def check(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Check that a release keeps every constraint of its spec, by a program that shares nothing with its solver.
+    """Check that a release keeps every constraint of its spec, with code that shares nothing with the solver.
 
-    Counts are whole numbers from 0, every parent is the sum of its children in every cell, tables and microdata agree
-    with the histograms, and invariants, structural zeros and bounds hold exactly. Nothing under restricted/ is read.
+    Checks that counts are whole numbers and not negative, that every parent is the sum of its children in every cell,
+    that tables and microdata agree with the histograms, and that invariants, structural zeros and bounds hold exactly.
+    Reads nothing under restricted/.
 
     Example:
 

@@ -18,15 +18,17 @@ def add_to(app: typer.Typer) -> None:
 
 def compare(
     first: Annotated[Path, typer.Argument(help="The directory of a release.", metavar="FIRST", show_default=False)],
-    second: Annotated[Path, typer.Argument(help="The directory of another.", metavar="SECOND", show_default=False)],
-    html: Annotated[Path | None, typer.Option(help="Write it as one HTML page, too.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    second: Annotated[
+        Path, typer.Argument(help="The directory of another release.", metavar="SECOND", show_default=False)
+    ],
+    html: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page to this file.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Compare two releases: of another estimator, another budget, another year.
+    """Compare two releases, such as those of two estimators, budgets or years.
 
-    Tells what differs in spec and software, and for every table and level that both publish how large the differences
-    are, beside the margins of error of the two. Areas that only one of them has are counted and left out. Only what is
-    public is read.
+    Lists what differs in spec and software. For every table and level that both publish, shows how large the
+    differences are, beside the margins of error of both. Areas that only one release has are counted, but not compared.
+    Reads only public files.
 
     Example:
 
@@ -36,20 +38,20 @@ def compare(
     from pipeline.reading.compare_page import write_page
     from pipeline.reading.release import open_release
 
-    found = compare_releases(open_release(first), open_release(second))
+    comparison = compare_releases(open_release(first), open_release(second))
     if html is not None:
-        write_page(html, found)
+        write_page(html, comparison)
     if json:
         import json as library
 
-        typer.echo(library.dumps(found.data(), indent=2, ensure_ascii=False))
+        typer.echo(library.dumps(comparison.data(), indent=2, ensure_ascii=False))
         return
-    _show(found)
+    _show(comparison)
     if html is not None:
-        typer.echo(f"The page is written: {html}")
+        typer.echo(f"Page written to {html}")
 
 
-def _show(found: Comparison) -> None:
+def _show(comparison: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
@@ -58,17 +60,17 @@ def _show(found: Comparison) -> None:
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 140
-    console.print(f"First:  {found.first.run.root}\nSecond: {found.second.run.root}\n", soft_wrap=True)
-    for title, release in (("first", found.first), ("second", found.second)):
+    console.print(f"First:  {comparison.first.run.root}\nSecond: {comparison.second.run.root}\n", soft_wrap=True)
+    for title, release in (("first", comparison.first), ("second", comparison.second)):
         manifest = release.manifest
         console.print(f"The {title}: {promise(manifest.joint, manifest.privacy[0].delta)}", soft_wrap=True)
     console.print()
     stated = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("differs", "first", "second"):
         stated.add_column(title)
-    for one in found.statements:
-        stated.add_row(one.key, _text(one.first), _text(one.second))
-    if found.statements:
+    for statement in comparison.statements:
+        stated.add_row(statement.key, _text(statement.first), _text(statement.second))
+    if comparison.statements:
         console.print(stated)
     else:
         console.print("Spec and software are the same.")
@@ -87,7 +89,7 @@ def _show(found: Comparison) -> None:
     ):
         table.add_column(title, justify="right")
     before = ""
-    for row in found.tables:
+    for row in comparison.tables:
         name = f"{row.universe} {row.table}".strip()
         table.add_row(
             name if name != before else "",
@@ -102,15 +104,15 @@ def _show(found: Comparison) -> None:
         )
         before = name
     console.print(table)
-    for row in found.tables:
+    for row in comparison.tables:
         if row.only_first or row.only_second:
             name = f"{row.universe} {row.table}".strip()
             console.print(
                 f"{name} at {row.level}: {row.only_first:,} areas in the first only, {row.only_second:,} in the second"
             )
-    for text in found.left_out:
+    for text in comparison.left_out:
         console.print(f"Not compared: {text}")
-    console.print(f"\n{found.remark}")
+    console.print(f"\n{comparison.remark}")
 
 
 def _text(value: str | None) -> str:

@@ -1,4 +1,4 @@
-"""`spinewise estimate`: a release from noisy measurements that were made elsewhere."""
+"""`spinewise estimate`: a release from noisy measurements made with other software."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from flows.commands.options import WorkersOption
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("estimate", short_help="Compute a release from measurements made elsewhere.")(estimate)
+    app.command("estimate", short_help="Compute a release from other software's measurements.")(estimate)
 
 
 def estimate(
     measurements: Annotated[
         Path, typer.Argument(help="Folder of noisy measurement files.", metavar="NMF_DIR", show_default=False)
     ],
-    spec: Annotated[Path, typer.Argument(help="The spec that they were made by.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder in which the release's directory is made.")] = Path("releases"),
+    spec: Annotated[Path, typer.Argument(help="The spec by which they were made.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Folder in which to create the release's directory.")] = Path("releases"),
     workers: WorkersOption = None,
 ) -> None:
-    """Compute a release from noisy measurements that were made elsewhere, and print its directory.
+    """Compute a release from noisy measurements made with other software, and print its directory.
 
-    No records are read and no key is needed. The folder has a Parquet file (or a folder of them) for each level with
-    the columns geocode, query_name, query_shape, value and variance, as the Census Bureau published its measurements
-    of 2020, and as spinewise export --format nmf writes them; companions are in companions/NAME. Rows with variance 0
-    are the invariants. The spec says what was measured with which budget: every query of it has to be there for every
-    area, with the variance that the budget gives. The manifest says that the noise was drawn elsewhere.
+    Reads no records and needs no key. NMF_DIR has a Parquet file (or a folder of them) for each level, with the columns
+    geocode, query_name, query_shape, value and variance: the layout in which the Census Bureau published its
+    measurements of 2020, and which spinewise export --format nmf writes. Companions are in companions/NAME. Rows with
+    variance 0 are invariants. Every query of the spec must be present for every area, with the variance that follows
+    from the spec's budget. The manifest states that the noise was not drawn by Spinewise.
 
     Example:
 

@@ -10,15 +10,15 @@ import typer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("example", short_help="Write a synthetic state, ready to run.")(example)
+    app.command("example", short_help="Write a synthetic state that is ready to run.")(example)
 
 
 def example(
-    folder: Annotated[Path, typer.Argument(help="A folder that is new or empty.", metavar="DIR", show_default=False)],
-    people: Annotated[int, typer.Option(min=1, help="Number of persons.")] = 1_000_000,
-    seed: Annotated[int, typer.Option(min=0, help="Other seeds give other states.")] = 2020,
+    folder: Annotated[Path, typer.Argument(help="A new or empty folder.", metavar="DIR", show_default=False)],
+    people: Annotated[int, typer.Option(min=1, max=10**9, help="Number of persons.")] = 1_000_000,
+    seed: Annotated[int, typer.Option(min=0, help="Another seed gives another state.")] = 2020,
 ) -> None:
-    """Write a synthetic state: its records, its areas and a spec, ready to run. Prints the spec's path.
+    """Write a synthetic state (records, areas and a spec that is ready to run), and print the path of the spec.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""`spinewise export`: a release in the layouts that others read."""
+"""`spinewise export`: a release in the layouts of other software."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 
 class Layout(StrEnum):
-    """What can be asked for."""
+    """The layouts on offer."""
 
     pl94171 = "pl94171"
     mdf = "mdf"
@@ -30,21 +30,16 @@ def export(
         Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
     ],
     layout: Annotated[Layout, typer.Option("--format", help="The layout to write.", show_default=False)],
-    out: Annotated[Path, typer.Option(help="A folder that is new or empty.", show_default=False)],
-    table: Annotated[
-        list[str] | None, typer.Option(help="Only this table (csv, xlsx, parquet); may be repeated.")
-    ] = None,
-    level: Annotated[
-        list[str] | None, typer.Option(help="Only this level (csv, xlsx, parquet); may be repeated.")
-    ] = None,
+    out: Annotated[Path, typer.Option(help="A new or empty folder.", show_default=False)],
+    table: Annotated[list[str] | None, typer.Option(help="Only this table (csv, xlsx, parquet); repeatable.")] = None,
+    level: Annotated[list[str] | None, typer.Option(help="Only this level (csv, xlsx, parquet); repeatable.")] = None,
 ) -> None:
-    """Write a release in another layout, from its public files alone. Prints the folder.
+    """Write a release in another layout, from its public files alone, and print the folder.
 
-    pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, where the areas are
-    census areas, as the summary files with geographic header. mdf: the microdata detail file as CSV with the column
-    names of 2020. nmf: the noisy measurements in the layout that the Census Bureau published its own in; spinewise
-    estimate reads it back. csv, xlsx, parquet: the release's tables with their margins of error; csv has the microdata
-    too.
+    pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, if the areas are census
+    areas, as summary files with a geographic header. mdf: the microdata detail file as CSV, with the column names of
+    2020. nmf: the noisy measurements, in the layout of those that the Census Bureau published; spinewise estimate reads
+    it. csv, xlsx, parquet: the release's tables with their margins of error; csv also has the microdata.
 
     Example:
 

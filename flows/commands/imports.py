@@ -1,4 +1,4 @@
-"""`spinewise import ...`: from files as they come to a folder with a spec that runs."""
+"""`spinewise import ...`: from existing files to a folder with a spec that runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 import typer
 
 app = typer.Typer(
-    short_help="Make a release spec from files as they come.",
+    short_help="Write a release spec for existing files.",
     name="import",
-    help="""Make a release spec from files as they come: census summary files, tables, database queries.
+    help="""Write a release spec for existing files: census summary files, tables or database queries.
 
     Example:
 
@@ -21,7 +21,7 @@ app = typer.Typer(
 )
 
 Form = Literal["microdata", "long", "wide"]
-OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A folder that is new or empty.")]
+OutOption = Annotated[Path, typer.Option("--out", metavar="DIR", help="A new or empty folder.")]
 
 
 @app.command("pl94171")
@@ -31,18 +31,18 @@ def pl94171(
     ],
     out: OutOption,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Refuse every mismatch, not only those that make counting impossible.")
+        bool, typer.Option("--strict", help="Refuse any mismatch, not only those that make counting impossible.")
     ] = False,
 ) -> None:
-    """Import a redistricting summary file (PL 94-171) of the Census Bureau; prints the spec's path.
+    """Import a redistricting summary file (PL 94-171) of the Census Bureau, and print the spec's path.
 
-    PATH holds the geographic header and the segments: xxgeo2020.pl, xx000012020.pl to xx000032020.pl (fields between
-    pipes), or the two segments and the fixed-width header of 2010.
+    PATH contains the geographic header and the segments: xxgeo2020.pl and xx000012020.pl to xx000032020.pl (fields
+    separated by pipes), or the fixed-width header and the two segments of 2010.
 
-    DIR gets the list of blocks, the histograms of persons (voting age, Hispanic origin, race), of persons in group
-    quarters and of housing units, the places and American Indian areas that blocks belong to, and release.toml with the
-    2020 production strategy. All tables are checked against each other; what does not fit is reported, and listed in
-    mismatches.csv. Where tables of a block contradict each other, nothing is written.
+    Writes to DIR the list of blocks, the histograms of persons (voting age, Hispanic origin, race), of persons in group
+    quarters and of housing units, the places and American Indian areas of the blocks, and release.toml with the 2020
+    production strategy. All tables are checked against each other; mismatches are reported, and listed in
+    mismatches.csv. If the tables of a block contradict each other, nothing is written.
 
     Example:
 
@@ -58,7 +58,7 @@ def pl94171(
     for line in imported.messages:
         console.print(line)
     if imported.mismatches:
-        console.print(f"Warning: some tables do not fit each other; all of it is in {out / 'mismatches.csv'}")
+        console.print(f"Warning: some tables do not agree; all mismatches are in {out / 'mismatches.csv'}")
         for line in imported.mismatches:
             console.print(f"  {line}")
     typer.echo(imported.spec)
@@ -76,72 +76,81 @@ def table(
     ],
     out: OutOption,
     query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="The query that gives the records, for a database.")
+        str | None, typer.Option(metavar="SQL", help="For a database: the query that returns the records.")
     ] = None,
     people: Annotated[
-        int | None, typer.Option(metavar="N", min=0, help="How many people there are: the import has to count them.")
+        int | None, typer.Option(metavar="N", min=0, help="The number of people that the import must count.")
     ] = None,
     form: Annotated[
-        Form | None, typer.Option(help="What a row is: a record, a cell with its count, an area with counts.")
+        Form | None, typer.Option(help="What a row is: a record, a cell with its count, or an area with counts.")
     ] = None,
     count: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column of counts, where a row is a cell.")
+        str | None, typer.Option(metavar="COLUMN", help="The column of counts, if a row is a cell.")
     ] = None,
     counts: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="The columns of counts, where a row is an area: each a cell.")
+        str | None,
+        typer.Option(metavar="COLUMNS", help="The columns of counts, one for each cell, if a row is an area."),
     ] = None,
     attribute: Annotated[
-        str | None, typer.Option(metavar="COLUMNS", help="Columns to count by, whatever they look like.")
+        str | None,
+        typer.Option(metavar="COLUMNS", help="Columns that are attributes, whatever their values look like."),
     ] = None,
     ignore: Annotated[str | None, typer.Option(metavar="COLUMNS", help="Columns to leave out.")] = None,
     repeated: Annotated[
-        Literal["add"] | None, typer.Option(help="Add up rows of the same cell, instead of refusing them.")
+        Literal["add"] | None, typer.Option(help="Add up rows of the same cell instead of refusing them.")
     ] = None,
     geography: Annotated[
         str | None,
-        typer.Option(metavar="COLUMNS", help="The columns of the levels, top first: county,tract. Guessed by default."),
+        typer.Option(metavar="COLUMNS", help="The columns of the levels, top first: county,tract. [default: guessed]"),
     ] = None,
     levels: Annotated[
         str | None,
-        typer.Option(metavar="NAME=LENGTH,...", help="Levels by the first characters of the codes: state=2,county=5."),
+        typer.Option(metavar="NAME=LENGTH,...", help="Levels by length of their codes: state=2,county=5."),
     ] = None,
     areas: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The public list of all areas; or a table from leaf codes to levels above."),
+        typer.Option(
+            metavar="FILE", help="The public list of all areas, or a table from leaf codes to the levels above."
+        ),
     ] = None,
     geocode: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The records' column of leaf codes. Guessed by default.")
+        str | None, typer.Option(metavar="COLUMN", help="The records' column of leaf codes. [default: guessed]")
     ] = None,
     grid: Annotated[
         str | None,
-        typer.Option(metavar="CODES|X,Y:SIZE", help="A grid as geography: INSPIRE cells, or coordinates and a size."),
+        typer.Option(
+            metavar="CODES|X,Y:SIZE",
+            help="A grid as geography: a column of INSPIRE codes, or of coordinates with a size.",
+        ),
     ] = None,
     households: Annotated[
-        str | None, typer.Option(metavar="SOURCE", help="A table of households, where SOURCE is one of persons.")
+        str | None, typer.Option(metavar="SOURCE", help="A table of households, if SOURCE is a table of persons.")
     ] = None,
     households_query: Annotated[
-        str | None, typer.Option(metavar="SQL", help="The query that gives the households, for a database.")
+        str | None, typer.Option(metavar="SQL", help="For a database: the query that returns the households.")
     ] = None,
     key: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column that leads from persons to households.")
+        str | None, typer.Option(metavar="COLUMN", help="The column that links persons to households.")
     ] = None,
-    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook; by default its first.")] = None,
+    sheet: Annotated[str | None, typer.Option(help="The sheet of a workbook. [default: the first]")] = None,
     separator: Annotated[
-        str | None, typer.Option(help="Between the fields of a CSV file; tab for tabs. Guessed by default.")
+        str | None, typer.Option(help="Field separator of a CSV file; tab for tabs. [default: guessed]")
     ] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of a CSV file, such as cp1252. Guessed by default.")] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of a CSV file, such as cp1252. [default: guessed]")
+    ] = None,
     decimal: Annotated[
-        Literal[".", ","] | None, typer.Option(help="The decimal mark of a CSV file. Guessed by default.")
+        Literal[".", ","] | None, typer.Option(help="Decimal mark of a CSV file. [default: guessed]")
     ] = None,
-    name: Annotated[str | None, typer.Option(help="The release's name; by default that of the file.")] = None,
+    name: Annotated[str | None, typer.Option(help="The release's name. [default: that of the file]")] = None,
 ) -> None:
-    """Import a table: guess its spine and schema, and write a spec to edit; prints the spec's path.
+    """Import a table: guess its spine and schema, write a spec to be edited, and print the spec's path.
 
-    A row is a record, a cell with its count, or an area with its counts side by side. A table of persons with a key of
-    households, or two tables, give two histograms that are released together. DIR gets release.toml with comments, the
-    list of areas, and what was fetched or joined. Every guess is listed with its reason and the number of people
-    that follows, and is in the spec. Where a table can be read in two ways that differ in people, nothing is
-    written: the readings are listed, each with the option that chooses it (status 2).
+    A row is a record, a cell with its count, or an area with its counts side by side. A table of persons with a column
+    of household keys, or two tables, become two histograms that are released together. Writes to DIR release.toml with
+    comments, the list of areas, and the data that were fetched or joined. Every guess is listed with its reason and the
+    number of people that results, and is in the spec. If a table can be read in two ways that differ in the number of
+    people, nothing is written; the readings are listed, each with the option that chooses it (status 2).
 
     Example:
 

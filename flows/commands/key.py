@@ -1,4 +1,4 @@
-"""`spinewise key ...`: make a key, show its commitment, destroy it."""
+"""`spinewise key ...`: create a key, show its commitment, destroy it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-_HELP = """The master key of a release: make one, show its commitment, destroy it.
+_HELP = """The master key of a release: create one, show its commitment, destroy it.
 
 Example:
 
@@ -19,7 +19,7 @@ Example:
 keys = typer.Typer(
     name="key",
     help=_HELP,
-    short_help="Make, check and destroy master keys.",
+    short_help="Create, check and destroy master keys.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -36,7 +36,7 @@ def add_to(app: typer.Typer) -> None:
 
 @keys.command("new")
 def new(
-    file: Annotated[Path, typer.Argument(help="Where to write it; never over another file.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A new file for the key; nothing is overwritten.", show_default=False)],
 ) -> None:
     """Draw a key from the operating system's entropy and write it to a file with mode 0600, to be kept in a vault.
 
@@ -55,7 +55,7 @@ def new(
 
 @keys.command("show-commitment")
 def show_commitment(release: ReleaseArgument) -> None:
-    """Print the commitment that the manifest holds, and check it against the key where the run kept it.
+    """Print the commitment in the manifest, and check it against the key if the run kept one.
 
     Example:
 
@@ -74,12 +74,12 @@ def show_commitment(release: ReleaseArgument) -> None:
 @keys.command("destroy")
 def destroy(
     release: ReleaseArgument,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
     """Overwrite and remove the key that a run kept in restricted/.
 
-    Afterwards nobody can take the noise off again, and nobody can rerun the release; it can still be verified. Copies
-    of the key, in backups or a vault, have to be destroyed where they are.
+    Afterwards nobody can remove the noise, and nobody can rerun the release; it can still be verified. Copies of the
+    key, in backups or a vault, must be destroyed separately.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and what the three of them that steer the output do."""
+"""Options that several commands share; the effect of `--quiet`, `--verbose` and `--json`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ SpecArgument = Annotated[
 ReleaseArgument = Annotated[
     Path, typer.Argument(help="The directory of a release.", metavar="RELEASE_DIR", show_default=False)
 ]
-WorkersOption = Annotated[int | None, typer.Option(min=1, help="Number of processes; all cores by default.")]
+WorkersOption = Annotated[int | None, typer.Option(min=1, help="Number of processes. [default: all cores]")]
 DataOption = Annotated[
     Path | None,
     typer.Option(help="Records to use instead of the spec's: a file, or a folder with files of the same names."),
 ]
 OutOption = Annotated[
-    Path | None, typer.Option(help="Folder in which the release's directory is made. [default: releases]")
+    Path | None, typer.Option(help="Folder in which to create the release's directory. [default: releases]")
 ]
 LedgerOption = Annotated[
     str | None,
@@ -37,30 +37,30 @@ LedgerOption = Annotated[
     ),
 ]
 KeyFileOption = Annotated[
-    Path | None, typer.Option(help="File with the master key; by default it is the run's own, restricted/key.")
+    Path | None, typer.Option(help="File with the master key. [default: the run's own, restricted/key]")
 ]
 KeyDescriptorOption = Annotated[
-    int | None, typer.Option(min=0, help="Open file descriptor that the master key can be read from.")
+    int | None, typer.Option(min=0, max=2**31 - 1, help="Open file descriptor from which to read the master key.")
 ]
 KeyCommandOption = Annotated[
     str | None,
-    typer.Option(help="Command that prints the master key, such as one that queries a vault; run without a shell."),
+    typer.Option(help="Command that prints the master key, such as a query to a vault; run without a shell."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="The result and errors only: no progress, no remarks.")
+    bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, no remarks.")
 ]
 VerboseOption = Annotated[
-    bool, typer.Option("--verbose", "-v", help="A line for each step with its time and memory, and what is logged.")
+    bool, typer.Option("--verbose", "-v", help="Print a line for each step, with its time and memory, and the log.")
 ]
 
 
 @dataclass(frozen=True)
 class Output:
-    """How much a command tells, and in which form. Results go to stdout, everything else to stderr.
+    """How much a command prints, and in which form. Results go to stdout, everything else to stderr.
 
     Raises:
-        InputError: it is to tell less and more.
+        InputError: both quiet and verbose output are requested.
     """
 
     quiet: bool = False
@@ -76,7 +76,7 @@ class Output:
             logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")
 
     def progress(self) -> Progress:
-        """Takes note of how far the command is."""
+        """Shows the progress of the command, as the options request."""
         from flows.console import Lines, error_console, make_progress
         from flows.execution.progress import Silent
 
@@ -85,14 +85,14 @@ class Output:
         return Lines(error_console()) if self.verbose else make_progress()
 
     def remark(self, text: str) -> None:
-        """What is worth knowing, and no error."""
+        """Print something worth knowing that is not an error."""
         from flows.console import error_console
 
         if not self.quiet:
             error_console().print(text)
 
     def result(self, text: str, content: object) -> None:
-        """The result, in words or as data.
+        """Print the result, as text or as JSON.
 
         Args:
             content: JSON.

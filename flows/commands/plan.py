@@ -1,4 +1,4 @@
-"""`spinewise plan`: what a release will promise, get wrong and cost; and the best division of its budget."""
+"""`spinewise plan`: the guarantee, the errors and the cost of a release; and the best division of its budget."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PLAIN_WIDTH = 120
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("plan", short_help="Tell the errors and the cost of a release before it is run.")(plan)
+    app.command("plan", short_help="Predict the errors and the cost of a release.")(plan)
 
 
 def plan(
@@ -31,46 +31,52 @@ def plan(
         str | None,
         typer.Option(
             metavar="TARGETS",
-            help='Errors not to be exceeded, "LEVEL: QUERY <= PERSONS; ...": finds the least budget and its division.',
+            help='Limits on errors, "LEVEL: QUERY <= PERSONS; ...": finds the smallest budget that keeps them.',
         ),
     ] = None,
     weights: Annotated[
         str | None,
         typer.Option(
             metavar="WEIGHTS",
-            help='With --rho: how much each error counts, "LEVEL: QUERY = WEIGHT; ..."; the sum will be least.',
+            help='With --rho: weights of errors, "LEVEL: QUERY = WEIGHT; ..."; minimises their weighted sum.',
         ),
     ] = None,
     rho: Annotated[
         str | None,
-        typer.Option(help='Divide this budget, exact: "2.56" or "542/339"; with --target the largest miss is least.'),
+        typer.Option(
+            help='The budget to divide, exact: "2.56" or "542/339"; with --target, minimises the largest excess.'
+        ),
     ] = None,
     least: Annotated[
-        float, typer.Option(min=0.0, help="Share of the budget that every query measured by the spec keeps.")
+        float, typer.Option(min=0.0, help="Share of the budget that every query of the spec gets at least.")
     ] = 0.001,
-    universe: Annotated[str, typer.Option(help="Divide the budget of this companion, not the release's own.")] = "",
-    estimator: Annotated[str | None, typer.Option(help="full or topdown; by default the spec's.")] = None,
+    universe: Annotated[
+        str, typer.Option(help="Divide the budget of this companion instead of the release's own.")
+    ] = "",
+    estimator: Annotated[str | None, typer.Option(help="full or topdown. [default: the spec's]")] = None,
     write: Annotated[
-        Path | None, typer.Option(help="Write a copy of the spec with the budget and division that were found.")
+        Path | None, typer.Option(help="Write a copy of the spec with the new budget and division to this file.")
     ] = None,
-    chart: Annotated[Path | None, typer.Option(help="Write a picture: .html, .svg or .png.")] = None,
+    chart: Annotated[
+        Path | None, typer.Option(help="Write a chart of the errors to this .html, .svg or .png file.")
+    ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes of the run whose cost is predicted; all cores by default.")
+        int | None, typer.Option(min=1, help="Number of processes of the planned run. [default: all cores]")
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="descent, or cvxpy: the whole programme stated in cvxpy, for small spines.")
+        str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
     ] = "descent",
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Report what a release will promise, how wrong its numbers will be, and what it will cost. Spends nothing.
+    """Predict the guarantee, the errors and the cost of a release before it is run. Spends no budget.
 
-    Reads the spec, the list of areas and public counts of facilities; no records. The error of a query is stated for
-    one number, and added up over its numbers in a geounit; both are means over the level, in persons.
+    Reads the spec, the list of areas and the public counts of facilities, but no records. Errors are in persons: the
+    mean error of one number, and the mean over the geounits of a level of the sum of errors in a geounit.
 
-    Targets are errors added up in a geounit, or of one number where "each" stands behind. A division that was found is
-    written in exact decimals. Every query that the spec measures is still measured.
+    A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
+    is written in exact decimals, and measures every query that the spec measures.
 
     Example:
 
@@ -118,7 +124,7 @@ def plan(
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What is asked for beside the plan itself; see the options of the command."""
+    """What is requested in addition to the plan; see the options of the command."""
 
     target: str | None
     weights: str | None
@@ -137,7 +143,7 @@ class PlanOptions:
 
 
 def _check(options: PlanOptions) -> None:
-    """Refuse what does not fit together, before anything is read."""
+    """Refuse options that contradict each other, before anything is read."""
     from pipeline.errors import InputError
 
     if options.target is not None and options.weights is not None:
@@ -209,9 +215,9 @@ def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Outpu
     show_plan(planned, console)
     if best is not None:
         show_best(best, console)
-    for path, what in ((options.write, "spec"), (options.chart, "picture")):
+    for path, what in ((options.write, "Spec"), (options.chart, "Chart")):
         if path is not None:
-            output.remark(f"The {what} is written: {path}")
+            output.remark(f"{what} written to {path}")
 
 
 def _echo_json(planned: Plan, best: Best | None) -> None:

@@ -33,28 +33,28 @@ def query(
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(metavar="TERM=VALUE", help="Only this value; several values joined by a comma. Can be repeated."),
+        typer.Option(metavar="TERM=VALUE", help="Count only these values, separated by commas; repeatable."),
     ] = None,
-    at: Annotated[str | None, typer.Option(metavar="LEVEL", help="For every geounit of this level.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="LEVEL", help="Every geounit of this level.")] = None,
     area: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=CODES", help="For an area of one's own: geocodes joined by a comma. Can be repeated."
-        ),
+        typer.Option(metavar="NAME=CODES", help="An area of your own: geocodes separated by commas; repeatable."),
     ] = None,
     areas: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="For the areas of a CSV file with the columns area and geocode.")
+        Path | None, typer.Option(metavar="FILE", help="The areas of a CSV file with the columns area and geocode.")
     ] = None,
-    table: Annotated[str | None, typer.Option(help="A published table, as it is; with --at.")] = None,
-    companion: Annotated[str, typer.Option(help="Of this companion, not of the release's own.")] = "",
-    rows: Annotated[int, typer.Option(min=1, help="Rows shown at most; --csv and --json have all.")] = 50,
-    csv: Annotated[bool, typer.Option("--csv", help="As CSV.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    table: Annotated[str | None, typer.Option(help="A published table, unchanged; requires --at.")] = None,
+    companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
+    rows: Annotated[
+        int, typer.Option(min=1, max=10**9, help="The most rows to show; --csv and --json print all.")
+    ] = 50,
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Print numbers of a release with their margins of error: half the width of an interval that covers 90 %.
 
-    A margin of a sum takes account of how the errors of its parts go together; it is not the sum of margins. Areas need
-    not be on the spine. Only what is public of the release is read. Without a query, it lists what there is.
+    The margin of a sum takes into account how the errors of its parts are correlated; it is not the sum of their
+    margins. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
 
     Example:
 
@@ -92,7 +92,7 @@ def query(
 
 @dataclass(frozen=True)
 class QueryOptions:
-    """What is asked of a release, and in which form it is printed; see the options of the command."""
+    """What to query, and how to print it; see the options of the command."""
 
     question: str | None
     where: tuple[str, ...]
@@ -106,7 +106,7 @@ class QueryOptions:
 
     @property
     def is_text(self) -> bool:
-        """Whether a person reads it; then numbers that are certain are marked."""
+        """Whether the output is for people; then numbers that are certain are marked."""
         return not self.csv and not self.json
 
 
@@ -124,7 +124,7 @@ def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.Da
 
 
 def _what_there_is(directory: Path, opened: Release) -> str:
-    """The release in a few lines, and commands that can be tried as they stand."""
+    """The release in a few lines, and commands to try."""
     begin = f"spinewise query {shlex.quote(str(directory))}"
     level = opened.levels[min(1, len(opened.levels) - 1)]
     attribute = shlex.quote(opened.schema.attributes[0].name)
@@ -136,7 +136,7 @@ def _what_there_is(directory: Path, opened: Release) -> str:
 
 
 def _check(options: QueryOptions) -> None:
-    """Refuse options that do not fit together."""
+    """Refuse options that contradict each other."""
     from pipeline.errors import InputError
 
     question, table = options.question, options.table
@@ -147,7 +147,7 @@ def _check(options: QueryOptions) -> None:
     if table is not None and question is not None:
         raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
     if table is not None and (options.at is None or options.where or options.area or options.areas):
-        raise InputError("--table is shown as it was published: it needs --at LEVEL, and nothing else")
+        raise InputError("--table shows a table as it was published: it requires --at LEVEL, and no other choice")
     if question is None and table is None and (places or options.where):
         raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
     if question is not None and len(places) != 1:
@@ -157,15 +157,15 @@ def _check(options: QueryOptions) -> None:
 def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
     from pipeline.errors import InputError
 
-    found: dict[str, list[str]] = {}
+    conditions: dict[str, list[str]] = {}
     for text in where:
         term, equals, values = text.partition("=")
         if not equals or not term.strip() or not values.strip():
             raise InputError(f"--where: found {text!r}; TERM=VALUE is needed, such as race=black")
-        if term.strip() in found:
+        if term.strip() in conditions:
             raise InputError(f"--where: {term.strip()!r} stands twice; join its values by a comma")
-        found[term.strip()] = [value.strip() for value in values.split(",")]
-    return found
+        conditions[term.strip()] = [value.strip() for value in values.split(",")]
+    return conditions
 
 
 def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
@@ -173,15 +173,15 @@ def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
 
     if file is not None:
         return _areas_of_file(file)
-    found: dict[str, list[str]] = {}
+    named: dict[str, list[str]] = {}
     for number, text in enumerate(area):
         name, equals, codes = text.partition("=")
         if not equals:
             name, codes = f"area {number + 1}" if len(area) > 1 else "area", text
-        if name.strip() in found:
+        if name.strip() in named:
             raise InputError(f"--area: {name.strip()!r} stands twice; each area needs a name of its own")
-        found[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
-    return found
+        named[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
+    return named
 
 
 def _areas_of_file(file: Path) -> dict[str, list[str]]:
@@ -201,38 +201,40 @@ def _areas_of_file(file: Path) -> dict[str, list[str]]:
     return {str(name): part["geocode"].tolist() for name, part in frame.groupby("area", sort=False)}
 
 
-def _show(opened: Release, found: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
+def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
     if options.csv:
-        typer.echo(found.to_csv(lineterminator="\n"), nl=False)
+        typer.echo(numbers.to_csv(lineterminator="\n"), nl=False)
         return
     if options.json:
-        typer.echo(found.reset_index().to_json(orient="records", indent=2, force_ascii=False))
+        typer.echo(numbers.reset_index().to_json(orient="records", indent=2, force_ascii=False))
         return
     from rich.console import Console
     from rich.table import Table
 
     from pipeline.release.tables import MARGIN_SUFFIX
 
-    shown = Table(box=None, pad_edge=False, header_style="bold")
-    shown.add_column(str(found.index.name), no_wrap=True)
-    labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX)]
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(str(numbers.index.name), no_wrap=True)
+    labels = [name for name in numbers.columns if not name.endswith(MARGIN_SUFFIX)]
     for label in labels:
-        shown.add_column(label, justify="right")
+        table.add_column(label, justify="right")
     certain = (
         [(False,) * len(labels)] * options.rows
         if exact is None
         else exact[labels].head(options.rows).to_numpy().tolist()
     )
-    for (code, row), sure in zip(found.head(options.rows).iterrows(), certain, strict=False):
+    for (code, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False):
         cells = zip(labels, sure, strict=True)
-        shown.add_row(str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), one) for label, one in cells))
+        table.add_row(
+            str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), is_certain) for label, is_certain in cells)
+        )
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
-    console.print(shown)
-    if len(found) > options.rows:
-        console.print(f"and {len(found) - options.rows:,} more; --csv has all")
-    console.print("± covers the error in 90 % of cases; ± 0 does, too: only what is called exact is certain.")
+    console.print(table)
+    if len(numbers) > options.rows:
+        console.print(f"and {len(numbers) - options.rows:,} more; --csv prints all")
+    console.print("± covers the error in 90 % of cases, also where it is ± 0; only numbers marked exact are certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 

@@ -1,4 +1,4 @@
-"""`spinewise rerun`: compute a release again from its records and its key, and compare."""
+"""`spinewise rerun`: recompute a release from its records and its key, and compare."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flows.commands.options import (
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("rerun", short_help="Compute a release again from its records and its key.")(rerun)
+    app.command("rerun", short_help="Recompute a release from its records and its key.")(rerun)
 
 
 def rerun(
@@ -26,23 +26,23 @@ def rerun(
     release: ReleaseArgument,
     data: Annotated[
         Path | None,
-        typer.Option(help="The records: a file, or a folder with files of the same names; by default where they were."),
+        typer.Option(help="The records: a file, or a folder with files of the same names. [default: where they were]"),
     ] = None,
     spec: Annotated[
         Path | None,
-        typer.Option(help="The release's spec, needed only where its restricted/ folder is not."),
+        typer.Option(help="The release's spec, needed only without its restricted/ folder."),
     ] = None,
     workers: WorkersOption = None,
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
 ) -> None:
-    """Compute every public file again from the records and the key, and compare all of them byte by byte.
+    """Recompute every public file from the records and the key, and compare them byte by byte.
 
-    The same noise is drawn as before, so it costs no budget; other records are refused before any is drawn. It is done
-    in restricted/, or, where that is not there or cannot be written, in a temporary folder (TMPDIR says where) that is
-    closed to others and holds true counts while it is there. Where other versions are installed than the release was
-    made with, they are named, and all is compared all the same.
+    Draws the same noise as before, so it costs no budget; other records are refused before any noise is drawn. Works in
+    restricted/ or, if that is missing or cannot be written, in a temporary folder (set TMPDIR to choose where); the
+    folder is closed to other users, contains true counts, and is removed at the end. If other versions are installed
+    than those that made the release, they are listed, and the files are compared nevertheless.
 
     Example:
 
@@ -70,7 +70,7 @@ def rerun(
 
     tokens = progress_of_run.set(make_progress()), key_of_rerun.set(key)
     try:
-        found = rerun_flow(
+        outcome = rerun_flow(
             release=release,
             data=data,
             spec=spec,
@@ -79,13 +79,13 @@ def rerun(
     finally:
         progress_of_run.reset(tokens[0])
         key_of_rerun.reset(tokens[1])
-    for remark in found.remarks:
+    for remark in outcome.remarks:
         error_console().print(f"Note: {remark}")
-    if found.same:
-        typer.echo(f"{release}: rerun; all {found.files} public files are the same")
+    if outcome.same:
+        typer.echo(f"{release}: rerun; all {outcome.files} public files are the same")
         return
-    shown = [str(difference) for difference in found.differences[:20]]
-    if found.differences[20:]:
-        shown.append(f"and {len(found.differences) - 20} more")
-    tell_problems(f"{release}: {len(found.differences)} of {found.files} public files differ, first", shown)
+    lines = [str(difference) for difference in outcome.differences[:20]]
+    if outcome.differences[20:]:
+        lines.append(f"and {len(outcome.differences) - 20} more")
+    tell_problems(f"{release}: {len(outcome.differences)} of {outcome.files} public files differ, first", lines)
     raise typer.Exit(1)

@@ -43,21 +43,21 @@ def run(
     key_command: KeyCommandOption = None,
     ledger: LedgerOption = None,
     engine: Annotated[
-        str, typer.Option(help="Who works on the parts of a large spine: local, or dask, a cluster.")
+        str, typer.Option(help="Where the parts of a large spine are computed: local, or dask (a cluster).")
     ] = "local",
     scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Of the Dask scheduler, such as tcp://10.0.0.5:8786.")
+        str | None, typer.Option(metavar="ADDRESS", help="Address of the Dask scheduler, such as tcp://10.0.0.5:8786.")
     ] = None,
     scratch: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Folder that this machine and all Dask workers can reach: a path, or s3://..., gs://...; "
-            "by default the release's own directory.",
+            help="Folder that this machine and all Dask workers can reach: a path, s3://... or gs://... "
+            "[default: the release's directory]",
         ),
     ] = None,
     no_prefect: Annotated[
-        bool, typer.Option("--no-prefect", help="Without the engine: faster to start, and recorded on no server.")
+        bool, typer.Option("--no-prefect", help="Run without Prefect: starts faster, and is recorded on no server.")
     ] = False,
     i_know: Annotated[
         bool,
@@ -72,9 +72,8 @@ def run(
 ) -> None:
     """Run a release, and print its directory.
 
-    The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command
-    resumes a run that was interrupted, and repeats a finished one to the same bytes; other records or another spec are
-    refused there.
+    The release is written to OUT/<name>: public/ may be published, restricted/ must not. The same command resumes an
+    interrupted run; it repeats a finished run with identical bytes, and refuses other records or another spec.
 
     Example:
 

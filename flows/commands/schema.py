@@ -11,13 +11,13 @@ def add_to(app: typer.Typer) -> None:
 
 
 def schema() -> None:
-    """Print the JSON Schema of the spec file, with which editors complete and check it.
+    """Print the JSON Schema of the spec file, with which editors can complete and check it.
 
     Example:
 
         spinewise schema > release.schema.json
 
-    and, as the first line of the spec, for editors that know Taplo:
+    As the first line of the spec, for editors that use Taplo:
 
         #:schema ./release.schema.json
     """

@@ -1,4 +1,4 @@
-"""`spinewise spine`: the geography that a spec gives."""
+"""`spinewise spine`: the geography that a spec describes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ def add_to(app: typer.Typer) -> None:
 def spine(
     spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", show_default=False)],
     out: Annotated[
-        Path | None, typer.Option(help="Also write the spine to this new file, .csv or .parquet: a column a level.")
+        Path | None,
+        typer.Option(help="Also write the spine to this new .csv or .parquet file, one column for each level."),
     ] = None,
 ) -> None:
-    """Show the spine that a release by this spec would have; reads public files only, and spends nothing.
+    """Show the spine that a release by this spec would have. Reads only public files, and spends no budget.
 
-    For each level: how many areas, how many children they have, how many have no siblings, and how many are measured
-    (geography.bypass measures an area without siblings once, at the level above). Where the spec regroups leaves for
-    areas off the spine, also how many areas have to be added and subtracted for those, before and after.
+    Shows for each level how many areas there are, how many children they have, how many have no siblings, and how many
+    are measured (geography.bypass measures an area without siblings once, at the level above). If the spec regroups
+    leaves for areas off the spine, also shows how many areas must be added and subtracted for those, before and after.
 
     Example:
 
@@ -39,9 +40,9 @@ def spine(
             raise InputError(f"--out {out}: found the ending {out.suffix!r}; .csv and .parquet are allowed")
         if out.exists():
             raise InputError(f"--out {out}: exists already; name a new file")
-    found, lines = describe_spine(load_spec(spec))
+    described, lines = describe_spine(load_spec(spec))
     for line in lines:
         typer.echo(line)
     if out is not None:
         write = write_csv if out.suffix == ".csv" else write_plain_parquet
-        write(out, iter([found.to_table()]))
+        write(out, iter([described.to_table()]))

@@ -1,4 +1,4 @@
-"""`spinewise validate`: everything that is wrong with records and spec, before anything is spent."""
+"""`spinewise validate`: report everything that is wrong with spec and records; spends no budget."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import typer
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("validate", short_help="Check spec and records before anything is spent.")(validate)
+    app.command("validate", short_help="Check spec and records without spending budget.")(validate)
 
 
 def validate(
     data: Annotated[
         Path,
         typer.Argument(
-            help="The records: a file, or a folder with files of the names in the spec.",
+            help="The records: a file, or a folder with files named as in the spec.",
             metavar="DATA",
             show_default=False,
         ),
@@ -25,17 +25,17 @@ def validate(
     spec: Annotated[Path, typer.Argument(help="The release spec, a TOML file.", metavar="SPEC", show_default=False)],
     people: Annotated[
         int | None,
-        typer.Option(metavar="N", min=0, help="How many persons the release has to count; companions do not matter."),
+        typer.Option(metavar="N", min=0, help="The number of persons to be counted, without companions."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check spec, geography, bounds and every record in one pass, and tell everything that is wrong.
+    """Check spec, geography, bounds and every record in one pass, and report everything that is wrong.
 
-    Each problem comes with the number of rows that have it, the first of them, what was found and what is allowed.
-    Nothing is written and no budget is spent. The records of companions are those that the spec names, unless DATA is a
-    folder. The report shows what is in the records: it is for those who may see them.
+    Each problem is listed with the number of rows that have it, the first of them, what was found and what is allowed.
+    Writes nothing and spends no budget. The records of companions are those that the spec names, unless DATA is a
+    folder. The output shows values of the records: only people who may see the records may see it.
 
-    The status is 0 if a run would accept all of it, else 2. Remarks are what a run accepts but warns of.
+    The exit status is 0 if a run would accept the input, else 2. Remarks do not stop a run.
 
     Example:
 
@@ -43,19 +43,19 @@ def validate(
     """
     from flows.checks.validation import validate as check
 
-    found = check(data, spec, people=people)
+    validation = check(data, spec, people=people)
     if json:
         import json as text
 
-        typer.echo(text.dumps(found.as_dict(), indent=1, ensure_ascii=False))
+        typer.echo(text.dumps(validation.as_dict(), indent=1, ensure_ascii=False))
     else:
-        for finding in found.findings:
+        for finding in validation.findings:
             typer.echo(f"{finding.part}: {finding.text}")
-        for remark in found.remarks:
+        for remark in validation.remarks:
             typer.echo(f"remark: {remark}")
-        counted = f"{found.n_rows:,} rows, {found.n_counted:,} counted, {found.n_leaves:,} leaves"
-        n = len(found.findings)
-        verdict = "no problem found" if found.passed else f"{n:,} problem{'s' if n > 1 else ''}"
+        counted = f"{validation.n_rows:,} rows, {validation.n_counted:,} counted, {validation.n_leaves:,} leaves"
+        n = len(validation.findings)
+        verdict = "no problem found" if validation.passed else f"{n:,} problem{'s' if n > 1 else ''}"
         typer.echo(f"{data} for {spec}: {verdict} ({counted})")
-    if not found.passed:
+    if not validation.passed:
         raise typer.Exit(2)

@@ -1,4 +1,4 @@
-"""`spinewise verify`: compute a release again from its measurements, and compare."""
+"""`spinewise verify`: recompute a release from its measurements, and compare."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgum
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("verify", short_help="Compute a release again from its measurements.")(verify)
+    app.command("verify", short_help="Recompute a release from its measurements.")(verify)
 
 
 def verify(
@@ -19,10 +19,10 @@ def verify(
     verbose: VerboseOption = False,
     json: JsonOption = False,
 ) -> None:
-    """Check a release from what is public of it, and compute it again from its noisy measurements.
+    """Check a release by its public files alone, and recompute it from its noisy measurements.
 
-    Every file must have the hash that the manifest states, and everything that follows from the measurements must come
-    out the same to the last byte. Nothing under restricted/ is read, so anyone with the public/ folder can do it.
+    Every file must have the hash that the manifest states, and everything that follows from the measurements must be
+    the same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
 
     Example:
 

@@ -12,7 +12,7 @@ Task = TypeVar("Task")
 Result = TypeVar("Result")
 
 
-def run_kept(  # noqa: PLR0913  # a task is told from its name, its result from arrays: four functions
+def run_kept(  # noqa: PLR0913  # two pairs of functions: between task and name, between result and arrays
     workers: Workers,
     batches: Batches,
     step: str,

@@ -1,4 +1,4 @@
-"""Ctrl-C: one line and status 130 within two seconds, whatever the run is doing, and workers that say nothing.
+"""Ctrl-C: one line and status 130 within two seconds, whatever the run is doing; workers print nothing.
 
 A terminal sends the signal to every process of the foreground group. Processes that work for a run are started with
 the signal blocked, which they inherit; the run itself ends them.
@@ -16,11 +16,11 @@ from types import FrameType
 
 #: Status of a program that was stopped by Ctrl-C.
 STATUS = 130
-#: Seconds that a run has to put things in order. After them it ends as if it were killed, which it can go on after.
+#: Seconds that a run has to put things in order. Then it ends as if killed; it can be resumed after that too.
 _PATIENCE = 0.8
 
 _ending = threading.Event()
-_said = threading.Lock()
+_announced = threading.Lock()
 _message = "stopped"
 
 
@@ -38,14 +38,14 @@ def without_interrupts() -> Iterator[None]:
 
 
 def stopping_loses_nothing() -> None:
-    """The same command resumes what this one does, and whoever stops it is told so."""
+    """Add to the message of an interrupt that the same command resumes the work."""
     global _message
     _message = "stopped; the same command resumes"
 
 
 def say_stopped() -> None:
-    """Say on stderr that the command was stopped; once, however often it is called."""
-    if _said.acquire(blocking=False):
+    """Print on stderr that the command was stopped; once, however often this is called."""
+    if _announced.acquire(blocking=False):
         with suppress(OSError):
             # Past sys.stderr, which a bar may hold. The bar may stand in this line, and the cursor may be hidden.
             text = f"\r\x1b[2K\x1b[?25h{_message}\n" if os.isatty(2) else f"{_message}\n"

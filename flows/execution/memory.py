@@ -37,7 +37,7 @@ def shown_memory() -> str:
 
 
 def memory_for_a_run(settings: Settings) -> int:
-    """Memory that a run may take, in bytes: what the setting says, else all that is free."""
+    """Memory that a run may take, in bytes: the setting, else all that is free."""
     return available_memory() if settings.memory is None else int(settings.memory * 1e9)
 
 

@@ -28,7 +28,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """Shows nothing."""
 
     def begin(self, steps: tuple[Step, ...]) -> None:
         """Take note of all steps, before the first."""
@@ -47,7 +47,7 @@ class Silent:
 
 
 class Together:
-    """Tells several."""
+    """Passes the progress on to several listeners."""
 
     def __init__(self, *listeners: Progress) -> None:
         self._listeners = listeners
@@ -129,7 +129,7 @@ class Counted:
         return (time.monotonic() - self._began) * max(0.0, self.total - self.done) / self.done
 
     @property
-    def shown(self) -> str:
+    def geounits_done(self) -> str:
         """ "12,000 of 25,181 geounits"; "" for a step that has none."""
         if self.step is None or self.step.geounits < 2:
             return ""

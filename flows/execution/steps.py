@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-#: What a step tells about itself for the manifest: public, JSON.
+#: What a step notes for the manifest: public, JSON.
 Notes = dict[str, object]
 
 
@@ -23,7 +23,7 @@ class Step:
         effort: how much work a geounit is, compared with other steps.
         files: what it writes under public/.
         prepares: files under public/ that need this step, when it writes none itself.
-        several: it does the work of several steps at once, and tells of each by its name.
+        several: it does the work of several steps at once; its notes are those of each, by the step's name.
     """
 
     stage: str

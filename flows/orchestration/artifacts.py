@@ -52,7 +52,7 @@ class ReleaseArtifacts:
         self._name = re.sub(r"[^a-z0-9]+", "-", checked.spec.name.lower()).strip("-") or "release"
         self._count = Counted()
         self._progress: UUID | None = None
-        self._told = 0.0
+        self._updated_at = 0.0
         self._began = self._step_began = time.monotonic()
         self._solver: list[Row] = []
         self._times: list[Row] = []
@@ -77,8 +77,8 @@ class ReleaseArtifacts:
     def advance(self, geounits: int) -> None:
         """So many more geounits of the step are done."""
         self._count.advance(geounits)
-        if self._count.step is not None and time.monotonic() - self._told >= _OFTEN:
-            self._update(f"{self._count.step.name}: {self._count.shown}")
+        if self._count.step is not None and time.monotonic() - self._updated_at >= _OFTEN:
+            self._update(f"{self._count.step.name}: {self._count.geounits_done}")
 
     def finish(self, step: Step, *, skipped: bool = False) -> None:
         """The step has ended; `skipped` if an earlier run had done it."""
@@ -100,12 +100,12 @@ class ReleaseArtifacts:
         self._table("times", self._times, "How long each step took, and the memory at its end.")
 
     def noting(self, perform: Perform) -> Perform:
-        """`perform`, and what the solvers of a step tell goes to the table of the solvers."""
+        """`perform`, which also adds the notes of a step's solvers to their table."""
 
         def performed(step: Step) -> Notes | None:
             notes = perform(step)
             if notes:
-                self._solver.append({"step": step.name, **{name: _shown(value) for name, value in notes.items()}})
+                self._solver.append({"step": step.name, **{name: _as_text(value) for name, value in notes.items()}})
             return notes
 
         return performed
@@ -125,7 +125,7 @@ class ReleaseArtifacts:
         self._make(create_markdown_artifact, page, f"{self._name}-release", "The release, and where it is.")
 
     def _update(self, text: str) -> None:
-        self._told = time.monotonic()
+        self._updated_at = time.monotonic()
         left = self._count.seconds_left
         rest = "" if left is None else f", about {shown_time(left)} left"
         text = f"{text}{rest}, memory {memory_now() / 1e6:.0f} MB"
@@ -186,7 +186,7 @@ def budget_rows(checked: CheckedRequest) -> list[Row]:
 
 
 def result_page(run: RunDirectory, name: str, status: str, files: int, size: int, took: str) -> str:
-    """Markdown that says where a release is and what to do with it."""
+    """Markdown that shows where a release is, and what to do with it."""
     page = run.report if run.report.is_file() else run.manifest
     what = "The report" if page == run.report else "The manifest"
     return (
@@ -198,7 +198,7 @@ def result_page(run: RunDirectory, name: str, status: str, files: int, size: int
     )
 
 
-def _shown(value: object) -> object:
+def _as_text(value: object) -> object:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {number}" for name, number in value.items())
     return value

@@ -96,15 +96,15 @@ def audit(
         workers: Number of processes; by default that of the worker's settings, or all cores.
     """
     workers = load_settings(workers=workers).workers
-    tell = listener.get() or _unheard
+    report = listener.get() or _unheard
     count = default_workers() if workers is None else workers
     with temporary_server_ends_with_us():
-        found = audit_installed(quick=quick, seed=seed, workers=count, report=tell)
-    html, _ = write_audit(found, out)
-    create_markdown_artifact(audit_page(found, html), "spinewise-audit", "What the audit found.")
-    if not found.passed:
-        raise AuditError(f"{len(found.failed)} of {len(found.findings)} checks failed; see {html.resolve()}")
-    return found
+        result = audit_installed(quick=quick, seed=seed, workers=count, report=report)
+    html, _ = write_audit(result, out)
+    create_markdown_artifact(audit_page(result, html), "spinewise-audit", "What the audit found.")
+    if not result.passed:
+        raise AuditError(f"{len(result.failed)} of {len(result.findings)} checks failed; see {html.resolve()}")
+    return result
 
 
 class AuditError(SpinewiseError):
@@ -113,11 +113,11 @@ class AuditError(SpinewiseError):
     exit_status = 1
 
 
-def audit_page(found: Audit, html: Path) -> str:
+def audit_page(result: Audit, html: Path) -> str:
     """Markdown with the verdict and what failed; an audit of what is installed sees nothing confidential."""
-    verdict = "passed" if found.passed else f"{len(found.failed)} of {len(found.findings)} checks FAILED"
-    lines = [f"# {found.title}", "", f"{verdict}; [the report]({html.resolve().as_uri()}): `{html.resolve()}`", ""]
-    lines += [f"- {one.group}: {one.check}, {one.subject}: {one.detail}" for one in found.failed]
+    verdict = "passed" if result.passed else f"{len(result.failed)} of {len(result.findings)} checks FAILED"
+    lines = [f"# {result.title}", "", f"{verdict}; [the report]({html.resolve().as_uri()}): `{html.resolve()}`", ""]
+    lines += [f"- {finding.group}: {finding.check}, {finding.subject}: {finding.detail}" for finding in result.failed]
     return "\n".join(lines) + "\n"
 
 

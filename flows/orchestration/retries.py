@@ -28,7 +28,7 @@ _RETRY = "retry:"
 
 
 def on_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """A run has failed for good: tell the operator."""
+    """Notify the operator that a run has failed for good."""
     tell_operator(flow.name, flow_run, state, load_settings())
 
 

@@ -28,7 +28,7 @@ if not sys.stdin.buffer.read():
         time.sleep(float(sys.argv[2]))
         os.kill(int(sys.argv[1]), signal.SIGKILL)
 """
-#: Seconds that a server has to remove its folder and end, when it is told to.
+#: Seconds that a server has to remove its folder and end after it was asked to.
 _PATIENCE = 2.0
 
 _private: ContextVar[bool] = ContextVar("_private", default=False)
@@ -39,7 +39,7 @@ class TemporaryServerError(SpinewiseError):
 
 
 def server_is_temporary() -> bool:
-    """Whether the server in use was started by `temporary_server`, so that nobody will look at what it is told."""
+    """Whether the server in use was started by `temporary_server`, so that nobody will look at its records."""
     return _private.get()
 
 
@@ -165,7 +165,7 @@ def _copy(listening: socket.socket, watched: int, pipe: int, folder: Path, passw
 
 
 def _close_all_but(*kept: int) -> None:
-    """Close what is open, so that whoever reads our output to its end, or waits for a lock, does not wait for us."""
+    """Close all files, so that nobody who reads our output to its end, or waits for a lock, waits for this process."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(nothing, standard)

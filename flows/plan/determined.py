@@ -54,7 +54,7 @@ class Determined:
         """Whether a query that refines this one is surely measured in every geounit of the level, or below each."""
         number = self.spine.index_of(level)
         levels = self.universe.strategy.levels
-        refined = [any(_refines(one.query, query) for one in measured.queries) for measured in levels]
+        refined = [any(_refines(own.query, query) for own in measured.queries) for measured in levels]
         if self.universe.bypass:  # which of several levels a geounit is measured at depends on the spine
             return all(there for there, measured in zip(refined, levels, strict=True) if measured.queries)
         return any(refined[number:] if self.estimator == "full" else refined[number : number + 1])
@@ -90,7 +90,9 @@ def published_tables(
         determined = Determined(universe, spine, facilities[universe.name], spec.postprocess.estimator)
         tables = [_kept_levels(determined, table, sections, sentences) for table in universe.tables]
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
-    changed = [one for one, before in zip(kept, universes, strict=True) if _levels(one) != _levels(before)]
+    changed = [
+        universe for universe, before in zip(kept, universes, strict=True) if _levels(universe) != _levels(before)
+    ]
     for universe in changed:
         spec = _with_tables(spec, universe)
     return spec, tuple(kept), tuple(sentences)

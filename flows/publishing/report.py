@@ -61,7 +61,7 @@ def _exact_answers(job: Job) -> Callable[[str, int, Query], tuple[NDArray[np.boo
 
     @cache
     def of_universe(name: str) -> Expectation:
-        universe = next(one for one in job.universes if one.name == name)
+        universe = next(candidate for candidate in job.universes if candidate.name == name)
         return Expectation.of_published(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
 
     def exact(universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:

@@ -34,7 +34,7 @@ def estimate_release(
 
     Args:
         measurements: folder in the layout of `pipeline.exchange.nmf`.
-        stated: the spec, or its file, that says what was measured with which budget; its records are not read.
+        stated: the spec, or its file, which states what was measured with which budget; its records are not read.
         out: the folder in which the release's directory is made.
         workers: number of processes.
         progress: receives how far the run is.
@@ -110,7 +110,7 @@ def _take_in(job: Job, folder: Path) -> None:
             measurements = LevelMeasurements(level.name, universe.schema, expected)
             for path in level_files(_place(folder, universe), level.name) if expected else ():
                 measurements.read(path)
-            for measured, values in measurements.found():
+            for measured, values in measurements.answers():
                 place = directory.invariant if measured.exact else directory.measurement
                 if measured.exact and (values < 0).any():
                     raise InputError(f"level {level.name!r}: an exact answer of {measured.query.name!r} is negative")

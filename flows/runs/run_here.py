@@ -1,4 +1,4 @@
-"""A run in this process, without an engine: steps are retried and the time is limited as the settings say."""
+"""A run in this process, without an engine: steps are retried and the time is limited according to the settings."""
 
 from __future__ import annotations
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
-__all__ = ["ALPHA", "Audit", "Finding", "certain", "statistical"]
+__all__ = ["ALPHA", "NOT_KNOWN", "Audit", "Finding", "certain", "statistical"]
 
+#: What stands for a number that could not be computed.
+NOT_KNOWN: Final = "not known"
 #: Probability at which a test may reject what is right; with a thousand tests, one audit in a thousand.
 ALPHA: Final = 1e-6
 
@@ -66,13 +69,19 @@ class Audit:
         return by_group
 
     def as_dict(self) -> dict[str, object]:
-        """The audit as JSON has it: title, result, what was audited, and every finding."""
+        """The audit as JSON has it: title, result, what was audited, and every finding; numbers not known are null."""
         return {
             "title": self.title,
             "passed": self.passed,
             "about": dict(self.about),
-            "findings": [asdict(finding) for finding in self.findings],
+            "findings": [_as_dict(finding) for finding in self.findings],
         }
+
+
+def _as_dict(finding: Finding) -> dict[str, object]:
+    numbers = {name: getattr(finding, name) for name in ("value", "limit")}
+    known = {name: value for name, value in numbers.items() if value is not None and math.isfinite(value)}
+    return asdict(finding) | {"value": None, "limit": None} | known
 
 
 def certain(group: str, check: str, subject: str, problems: Iterable[str], *, well: str = "") -> Finding:
@@ -93,7 +102,12 @@ def statistical(group: str, check: str, subject: str, p_value: float, arms: Mapp
         arms: deliberate fault -> p value of the same test with it, which must be below `ALPHA`: a test that cannot fail
             shows nothing.
     """
-    blind = [f"{arm} is not noticed (p = {p:.2g})" for arm, p in arms.items() if p >= ALPHA]
-    rejected = [f"rejected (p = {p_value:.2g})"] if p_value < ALPHA else []
+    # A p value that could not be computed is NaN: it neither accepts what is tested nor rejects a fault.
+    blind = [f"{arm} is not noticed (p = {_text(p)})" for arm, p in arms.items() if not p < ALPHA]
+    rejected = [] if p_value >= ALPHA else [f"rejected (p = {_text(p_value)})"]
     well = f"notices {', '.join(arms)}" if arms else ""
     return Finding(group, check, subject, not (rejected or blind), p_value, ALPHA, "; ".join(rejected + blind) or well)
+
+
+def _text(p_value: float) -> str:
+    return f"{p_value:.2g}" if math.isfinite(p_value) else NOT_KNOWN

@@ -25,7 +25,7 @@ class Counted:
 
     Attributes:
         outcomes: `(m,)`, from -largest to largest.
-        found: `(m,)`, how often each was drawn.
+        observed: `(m,)`, how often each was drawn.
         chances: `(m,)`, its probability.
     """
 
@@ -34,7 +34,7 @@ class Counted:
         self.spec = spec
         self.size = draws.size
         self.outcomes = np.arange(-largest, largest + 1)
-        self.found = np.bincount(draws + largest, minlength=2 * largest + 1)
+        self.observed = np.bincount(draws + largest, minlength=2 * largest + 1)
         self.chances = probabilities(spec, largest)
 
     def classes(self, least: float) -> NDArray[np.int64]:
@@ -49,12 +49,12 @@ class Counted:
 def pooled_chi_square(draws: Counted) -> float:
     """Pearson's test over runs of outcomes."""
     group = draws.classes(_POOLED)
-    return pooled_pearson(_sums(draws.found, group), _sums(draws.chances * draws.size, group))
+    return pooled_pearson(_sums(draws.observed, group), _sums(draws.chances * draws.size, group))
 
 
 def zero_mass(draws: Counted) -> float:
     """Exact binomial test of how often 0 was drawn."""
-    return _binomial(int(draws.found[draws.outcomes == 0][0]), draws.size, draws.chances[draws.outcomes == 0][0])
+    return _binomial(int(draws.observed[draws.outcomes == 0][0]), draws.size, draws.chances[draws.outcomes == 0][0])
 
 
 def log_ratio_slope(draws: Counted) -> float:
@@ -64,7 +64,7 @@ def log_ratio_slope(draws: Counted) -> float:
     outcomes.
     """
     group = draws.classes(_SLOPE_POOLED)
-    observed, expected = _sums(draws.found, group), _sums(draws.chances * draws.size, group)
+    observed, expected = _sums(draws.observed, group), _sums(draws.chances * draws.size, group)
     power = 2 if draws.spec.mechanism == "discrete_gaussian" else 1
     height = np.abs(draws.outcomes.astype(np.float64)) ** power
     heights = _sums(draws.chances * draws.size * height, group) / expected
@@ -80,7 +80,7 @@ def log_ratio_slope(draws: Counted) -> float:
 
 def kolmogorov_smirnov(draws: Counted) -> float:
     """The largest distance of the cumulative distributions; on whole numbers the p value is not too small."""
-    distance = np.abs(np.cumsum(draws.found) / draws.size - np.cumsum(draws.chances)).max()
+    distance = np.abs(np.cumsum(draws.observed) / draws.size - np.cumsum(draws.chances)).max()
     return float(special.kolmogorov(distance * draws.size**0.5))
 
 
@@ -90,7 +90,7 @@ def tails(draws: Counted) -> float:
     start = int(draws.outcomes[np.flatnonzero((2 * beyond >= _TAIL) & (draws.outcomes >= 1)).max(initial=0)])
     start = max(start, 1)
     outside = np.abs(draws.outcomes) >= start
-    return _binomial(int(draws.found[outside].sum()), draws.size, float(draws.chances[outside].sum()))
+    return _binomial(int(draws.observed[outside].sum()), draws.size, float(draws.chances[outside].sum()))
 
 
 def symmetry(draws: NDArray[np.int64]) -> float:

@@ -110,7 +110,7 @@ class _Audited:
         seed: int,
     ) -> None:
         truth = truth_of(release, universe, selection.level)
-        self.release, self.universe, self.one, self.found, self.name, self.seed = (
+        self.release, self.universe, self.selection, self.selected, self.name, self.seed = (
             release, universe, selection, selected, name, seed,
         )  # fmt: skip
         self.populations = np.asarray(truth.sum(axis=1), dtype=np.int64).reshape(-1)
@@ -124,7 +124,7 @@ class _Audited:
 
 
 def _tests(audited: _Audited, key: MasterKey | None) -> Iterator[Finding]:
-    selection, selected = audited.one, audited.found
+    selection, selected = audited.selection, audited.selected
     residuals = audited.residuals[audited.held]
     scores = normal_scores(residuals, selection.noise, audited.seed)
     p_value = min(1.0, 2 * min(spread_p_value(scores), zeros_p_value(residuals, selection.noise)))
@@ -168,7 +168,7 @@ def _choice_scores(
 
 def _drawn_problems(audited: _Audited, key: MasterKey) -> list[str]:
     """Whether choices and noise are those of this key, input and spec, each at its own place."""
-    release, universe, selection = audited.release, audited.universe, audited.one
+    release, universe, selection = audited.release, audited.universe, audited.selection
     context = (
         key.keyed_hash(f"input/{universe.name}", input_digests(release)[universe.name]),
         release.spine.fingerprint(),
@@ -178,7 +178,7 @@ def _drawn_problems(audited: _Audited, key: MasterKey) -> list[str]:
     chosen = selection.select.choose(
         key.stream_key(context, selection.level, f"select {selection.name}"), audited.populations
     )
-    if not np.array_equal(chosen, audited.found.chosen):
+    if not np.array_equal(chosen, audited.selected.chosen):
         problems.append(f"{audited.name}: the choices are not those of this key, input and spec")
     shape = audited.residuals.shape
     stream = key.stream_key(context, selection.level, f"selected {selection.name}")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from importlib import resources
 from pathlib import Path
 
-from pipeline.audit.findings import Audit
+from pipeline.audit.findings import NOT_KNOWN, Audit
 from pipeline.errors import InputError, ReleaseError
 from pipeline.storage.files import canonical_json, make_folder, write_bytes
 
@@ -43,4 +44,11 @@ def audit_html(audit: Audit) -> str:
 
     template = resources.files("pipeline.audit").joinpath("audit.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(audit=audit, groups=audit.groups())
+    return environment.from_string(template).render(audit=audit, groups=audit.groups(), number=_number)
+
+
+def _number(value: float | None) -> str:
+    """A value or limit to three digits; empty where a check has none."""
+    if value is None:
+        return ""
+    return f"{value:.3g}" if math.isfinite(value) else NOT_KNOWN

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.checker.counts import Counts, LevelFile
-from pipeline.checker.files import LARGEST, PublicFiles, shown, whole_numbers
+from pipeline.checker.files import LARGEST, PublicFiles, value_text, whole_numbers
 from pipeline.checker.findings import Check, Findings, surplus
 from pipeline.checker.spec import Answers, Bound
 from pipeline.checker.spine import PublicLevel
@@ -136,7 +136,7 @@ def _check_facilities(
         count, least, most = int(persons[row]), int(low[row]), int(high[row])
         by = f"{count - most:,} too many" if count > most else f"{least - count:,} too few"
         return (
-            f"{file.level.shown(geounits[row])}, {label!r} has {int(facilities[row]):,} facilities: found {count:,}, "
+            f"{file.level.label(geounits[row])}, {label!r} has {int(facilities[row]):,} facilities: found {count:,}, "
             f"required {least:,} to {most:,}, {by} (the bound {bound.name!r})"
         )
 
@@ -153,7 +153,8 @@ def _read_counts(
     counted.add(
         ~whole,
         lambda row: (
-            f"{_geounit(file, geounits, row)}, {label!r}: found {shown(column, row)}, whole numbers from 0 are required"
+            f"{_geounit(file, geounits, row)}, {label!r}: found {value_text(column, row)}, whole numbers "
+            "from 0 are required"
         ),
     )
     return np.where(whole, counts, -1)
@@ -172,7 +173,7 @@ def _compare(
     equal.add(
         (geounits >= 0) & (actual >= 0) & (required >= 0) & (actual != required),
         lambda row: (
-            f"{file.level.shown(geounits[row])}, {label!r}: {surplus(int(actual[row]), int(required[row]))} ({why})"
+            f"{file.level.label(geounits[row])}, {label!r}: {surplus(int(actual[row]), int(required[row]))} ({why})"
         ),
     )
 
@@ -190,11 +191,11 @@ def _check_margins(
     precise.add(
         ~(unknown | (whole & (margins >= 0))),
         lambda row: (
-            f"{_geounit(file, geounits, row)}, margin of error of {label!r}: found {shown(column, row)}, whole numbers "
-            "from 0 (or NaN, unknown) are required"
+            f"{_geounit(file, geounits, row)}, margin of error of {label!r}: found {value_text(column, row)}, "
+            "whole numbers from 0 (or NaN, unknown) are required"
         ),
     )
 
 
 def _geounit(file: LevelFile, geounits: NDArray[np.int64], row: int) -> str:
-    return file.level.shown(geounits[row]) if geounits[row] >= 0 else f"row {file.first_row + row:,}"
+    return file.level.label(geounits[row]) if geounits[row] >= 0 else f"row {file.first_row + row:,}"

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from pipeline.checker.files import LARGEST, PublicFiles, numbers_of, shown, whole_numbers
+from pipeline.checker.files import LARGEST, PublicFiles, numbers_of, value_text, whole_numbers
 from pipeline.checker.findings import Check, Findings, surplus
 from pipeline.checker.spec import Answers, Cells
 from pipeline.checker.spine import PublicLevel
@@ -107,7 +107,7 @@ class LevelFile:
 
             def unknown(row: int, column: pa.ChunkedArray = codes) -> str:
                 return (
-                    f"row {self.first_row + row:,} has the geocode {shown(column, row)}, which is no "
+                    f"row {self.first_row + row:,} has the geocode {value_text(column, row)}, which is no "
                     f"{self.level.name} of the spine"
                 )
 
@@ -117,7 +117,7 @@ class LevelFile:
             self.first_row += part.num_rows
         if self._once is not None:
             sentence = "{} has {:,} rows; each {} has one"
-            self._once.add(rows != 1, lambda unit: sentence.format(self.level.shown(unit), rows[unit], self.level.name))
+            self._once.add(rows != 1, lambda unit: sentence.format(self.level.label(unit), rows[unit], self.level.name))
 
 
 def read_histogram(
@@ -138,7 +138,8 @@ def read_histogram(
         values, whole = whole_numbers(column, "count", file.name)
 
         def no_count(row: int, column: pa.ChunkedArray = column) -> str:
-            return f"row {file.first_row + row:,} has the count {shown(column, row)}; whole numbers from 0 are required"
+            place = f"row {file.first_row + row:,}"
+            return f"{place} has the count {value_text(column, row)}; whole numbers from 0 are required"
 
         counted.add(~whole | (values < 0), no_count)
         usable = (geounits >= 0) & (numbers >= 0) & whole
@@ -200,7 +201,7 @@ def compare(
 
 
 def _place(level: PublicLevel, cells: Cells, key: int) -> str:
-    return f"{level.shown(int(key) // cells.size)}, cell {cells.label(int(key) % cells.size)!r}"
+    return f"{level.label(int(key) // cells.size)}, cell {cells.label(int(key) % cells.size)!r}"
 
 
 def _cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
@@ -212,7 +213,7 @@ def _cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) 
         column = part.column(name)
 
         def no_value(row: int, name: str = name, column: pa.ChunkedArray = column) -> str:
-            value = shown(column, row)
+            value = value_text(column, row)
             return f"row {file.first_row + row:,} has {value} as {name!r}, which is not a value of the schema"
 
         valued.add(codes < 0, no_value)

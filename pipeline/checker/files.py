@@ -129,7 +129,7 @@ def whole_numbers(
     return np.where(whole, numbers, 0).astype(np.int64), whole
 
 
-def shown(values: pa.Array | pa.ChunkedArray, row: int) -> str:
+def value_text(values: pa.Array | pa.ChunkedArray, row: int) -> str:
     """The value in a row, as sentences show it."""
     value = values[row].as_py()
     return "nothing" if value is None else repr(value)

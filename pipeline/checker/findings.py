@@ -26,7 +26,7 @@ class Check:
     def __init__(self, place: str, kind: str) -> None:
         self._place = place
         self._kind = kind
-        self._shown: list[str] = []
+        self._sentences: list[str] = []
         self._count = 0
 
     def add(self, mask: NDArray[np.bool_], sentence: Callable[[Any], str]) -> None:
@@ -37,24 +37,24 @@ class Check:
             sentence: from the index of a place to a sentence that describes the problem there.
         """
         count = int(np.count_nonzero(mask))
-        if count and len(self._shown) < SHOWN:
+        if count and len(self._sentences) < SHOWN:
             places = zip(
-                *(positions[: SHOWN - len(self._shown)].tolist() for positions in np.nonzero(mask)), strict=True
+                *(positions[: SHOWN - len(self._sentences)].tolist() for positions in np.nonzero(mask)), strict=True
             )
-            self._shown += [f"{self._place}: {sentence(at if len(at) > 1 else at[0])}" for at in places]
+            self._sentences += [f"{self._place}: {sentence(at if len(at) > 1 else at[0])}" for at in places]
         self._count += count
 
     def fail(self, sentence: str) -> None:
         """Add one problem, as a whole sentence."""
-        self._shown.append(sentence)
+        self._sentences.append(sentence)
         self._count += 1
 
     @property
     def sentences(self) -> list[str]:
         """A sentence for each problem that is shown, and one for all others."""
-        if (more := self._count - len(self._shown)) == 0:
-            return self._shown
-        return [*self._shown, f"{self._place}: and {more:,} more {self._kind}"]
+        if (more := self._count - len(self._sentences)) == 0:
+            return self._sentences
+        return [*self._sentences, f"{self._place}: and {more:,} more {self._kind}"]
 
 
 class Findings:

@@ -37,7 +37,7 @@ def examine(root: Path) -> Findings:
     """All checks of a release: `check_release` with the number of checks.
 
     The spine is a tree; counts are whole numbers from 0; every parent is the sum of its children in every cell; tables
-    and microdata say what the histograms say; invariants, structural zeros and bounds are kept exactly.
+    and microdata agree with the histograms; invariants, structural zeros and bounds are kept exactly.
 
     Raises:
         InputError: there is no finished release.

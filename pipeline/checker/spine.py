@@ -28,7 +28,7 @@ class PublicLevel:
     codes: pa.Array
     parents: NDArray[np.int64]
 
-    def shown(self, geounit: int) -> str:
+    def label(self, geounit: int) -> str:
         """The geounit as sentences name it."""
         return f"{self.name} {self.codes[geounit].as_py()!r}"
 
@@ -66,7 +66,7 @@ def read_spine(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings
         above = geounits
     once = findings.check(name, "leaves with several rows")
     rows = np.bincount(above)
-    once.add(rows != 1, lambda leaf: f"{levels[-1].shown(leaf)} has {rows[leaf]:,} rows; each leaf has one")
+    once.add(rows != 1, lambda leaf: f"{levels[-1].label(leaf)} has {rows[leaf]:,} rows; each leaf has one")
     return tuple(levels)
 
 
@@ -81,8 +81,8 @@ def _check_one_parent(
     check.add(
         level.parents[geounits] != above,
         lambda row: (
-            f"row {row + 1:,} puts {level.shown(geounits[row])} in {upper.shown(above[row])}, and another row in "
-            f"{upper.shown(level.parents[geounits[row]])}; each geounit has one parent"
+            f"row {row + 1:,} puts {level.label(geounits[row])} in {upper.label(above[row])}, and another row in "
+            f"{upper.label(level.parents[geounits[row]])}; each geounit has one parent"
         ),
     )
 
@@ -99,6 +99,6 @@ def _check_prefixes(findings: Findings, name: str, levels: list[PublicLevel], le
     check.add(
         np.array(strays),
         lambda geounit: (
-            f"{level.shown(geounit)} must have {length} characters and begin with {begin[level.parents[geounit]]!r}"
+            f"{level.label(geounit)} must have {length} characters and begin with {begin[level.parents[geounit]]!r}"
         ),
     )

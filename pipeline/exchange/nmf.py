@@ -232,7 +232,7 @@ class LevelMeasurements:
                 f"by the spec's budget and shares it is {exact[row]:g}: state the budget that the noise was drawn with"
             )
 
-    def found(self) -> Iterator[tuple[Wanted, NDArray[np.int64]]]:
+    def answers(self) -> Iterator[tuple[Wanted, NDArray[np.int64]]]:
         """Each measurement with its values `(n, size)`; InputError where a geounit is missing or occurs twice."""
         for key, expected in self._wanted.items():
             kind = "the exact answers (variance 0)" if expected.exact else "the noisy answers"

@@ -107,8 +107,8 @@ class Comparison:
             "second": _identity(self.second),
             "same_measurements": self.same_measurements,
             "remark": self.remark,
-            "statements": [vars(one) for one in self.statements],
-            "tables": [vars(one) | {"largest": [vars(two) for two in one.largest]} for one in self.tables],
+            "statements": [vars(statement) for statement in self.statements],
+            "tables": [vars(table) | {"largest": [vars(cell) for cell in table.largest]} for table in self.tables],
             "left_out": list(self.left_out),
         }
 
@@ -123,9 +123,9 @@ def compare(first: Release, second: Release) -> Comparison:
     pairs += [(first.companion(name), second.companion(name)) for name in first.companions if name in second.companions]
     same = _measurements(first) == _measurements(second)
     tables, left_out = [], []
-    for one, two in pairs:
-        found, missing = _tables(one, two, same)
-        tables += found
+    for left, right in pairs:
+        compared, missing = _tables(left, right, same)
+        tables += compared
         left_out += missing
     for here, there, which in ((first, second, "first"), (second, first, "second")):
         left_out += [
@@ -144,7 +144,7 @@ def _identity(release: Release) -> dict[str, Any]:
         "release": release.name,
         "directory": str(release.run.root),
         "status": release.manifest.status,
-        "budget": {one.universe: one.budget for one in release.manifest.privacy},
+        "budget": {statement.universe: statement.budget for statement in release.manifest.privacy},
         "promise": promise(release.manifest.joint, release.manifest.privacy[0].delta),
         "estimator": release.spec.postprocess.estimator,
     }
@@ -162,8 +162,8 @@ def _statements(first: Release, second: Release) -> Iterator[Difference]:
     parts.append(
         ({"spinewise": here.version, **here.packages}, {"spinewise": there.version, **there.packages}, "software")
     )
-    for one, two, prefix in parts:
-        left, right = dict(_flat(one, prefix)), dict(_flat(two, prefix))
+    for mine, theirs, prefix in parts:
+        left, right = dict(_flat(mine, prefix)), dict(_flat(theirs, prefix))
         for key in dict.fromkeys([*left, *right]):
             if left.get(key) != right.get(key):
                 yield Difference(key, left.get(key), right.get(key))
@@ -173,8 +173,8 @@ def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
     """The leaves of nested data with their keys; a list of pairs is a table."""
     if isinstance(value, Mapping):
         pairs = list(value.items())
-    elif isinstance(value, list) and value and all(_is_pair(one) for one in value):
-        pairs = [(one[0], one[1]) for one in value]
+    elif isinstance(value, list) and value and all(_is_pair(pair) for pair in value):
+        pairs = [(pair[0], pair[1]) for pair in value]
     else:
         yield key, ", ".join(map(str, value)) if isinstance(value, list) else str(value)
         return
@@ -182,12 +182,12 @@ def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
         yield from _flat(item, f"{key}.{name}" if key else str(name))
 
 
-def _is_pair(one: object) -> bool:
-    return isinstance(one, list) and len(one) == 2 and isinstance(one[0], str)
+def _is_pair(item: object) -> bool:
+    return isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
 
 
 def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComparison], list[str]]:
-    found, missing = [], []
+    compared, missing = [], []
     levels = {table.name: table.levels for table in second.universe.tables}
     for table in first.universe.tables:
         for level in table.levels:
@@ -201,12 +201,12 @@ def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComp
             elif not len(left.index.intersection(right.index)):
                 missing.append(f"{_named(first, table.name)} at {level} has no geounit in common")
             else:
-                found.append(_compared(first.universe.name, table.name, level, left, right, labels, same))
+                compared.append(_compared(first.universe.name, table.name, level, left, right, labels, same))
     own = {table.name: table.levels for table in first.universe.tables}
     for table in second.universe.tables:
         only = [level for level in table.levels if level not in own.get(table.name, ())]
         missing += [f"{_named(second, table.name)} at {level} is in the second only" for level in only]
-    return found, missing
+    return compared, missing
 
 
 def _named(release: Release, table: str) -> str:
@@ -217,8 +217,8 @@ def _compared(
     universe: str, table: str, level: str, left: pd.DataFrame, right: pd.DataFrame, labels: list[str], same: bool
 ) -> TableComparison:
     both = left.index.intersection(right.index, sort=False)
-    one, two = left.loc[both, labels].to_numpy(), right.loc[both, labels].to_numpy()
-    difference = two - one
+    first, second = left.loc[both, labels].to_numpy(), right.loc[both, labels].to_numpy()
+    difference = second - first
     first_margins, second_margins = _margins(left.loc[both], labels), _margins(right.loc[both], labels)
     margin = None
     if first_margins is not None and second_margins is not None and not same:
@@ -228,8 +228,8 @@ def _compared(
         Largest(
             str(both[row]),
             labels[column],
-            int(one[row, column]),
-            int(two[row, column]),
+            int(first[row, column]),
+            int(second[row, column]),
             None if margin is None or np.isnan(margin[row, column]) else float(margin[row, column]),
         )
         for row, column in zip(*np.unravel_index(order, difference.shape), strict=True)

@@ -54,8 +54,8 @@ Provider = Callable[[Universe, UniverseDirectory, Spine, str], HalfWidths]
 
 def provider() -> Provider:
     """The installed provider; ReleaseError where there is none."""
-    for found in metadata.entry_points(group=GROUP, name=NAME):
-        return cast("Provider", found.load())
+    for entry_point in metadata.entry_points(group=GROUP, name=NAME):
+        return cast("Provider", entry_point.load())
     raise ReleaseError(
         f"margins of sums: no {NAME!r} is installed in the entry points {GROUP!r}; install spinewise anew (make setup)"
     )

@@ -44,15 +44,17 @@ class Question:
             InputError: there is no such attribute, recode or value, or nobody is left.
         """
         schema, allowed = self.release.schema, list(self.allowed)
-        told = list(self.conditions)
+        conditions = list(self.conditions)
         for term, wanted in values.items():
             chosen = [wanted] if isinstance(wanted, str) else list(wanted)
             position, kept = _values(schema, term, chosen)
             allowed[position] = allowed[position] & kept
-            told.append(f"{term} = {' or '.join(chosen)}")
+            conditions.append(f"{term} = {' or '.join(chosen)}")
             if not allowed[position].any():
-                raise InputError(f"where: {' and '.join(told)}: no value of {schema.names[position]} is all of these")
-        return replace(self, allowed=tuple(allowed), conditions=tuple(told))
+                raise InputError(
+                    f"where: {' and '.join(conditions)}: no value of {schema.names[position]} is all of these"
+                )
+        return replace(self, allowed=tuple(allowed), conditions=tuple(conditions))
 
     def at(self, level: str) -> pd.DataFrame:
         """For every geounit of a level: each number and its margin of error ("<label>:moe90"), and their sum.
@@ -98,9 +100,9 @@ class Question:
             answers.append(leaves[inside].sum(axis=0))
             margins.append(self._margins_over(inside, marginal.groups)[kept])
             sums.append(self._margins_over(inside, together.groups)[0])
-        found = np.array(answers)
-        total = (found.sum(axis=1), np.array(sums)) if len(labels) > 1 else None
-        return _frame(np.array(list(named)), "area", labels, found, np.array(margins), total)
+        counts = np.array(answers)
+        total = (counts.sum(axis=1), np.array(sums)) if len(labels) > 1 else None
+        return _frame(np.array(list(named)), "area", labels, counts, np.array(margins), total)
 
     def exact_at(self, level: str) -> pd.DataFrame:
         """Which numbers of `at` are certain; a margin of 0 alone does not say so.
@@ -125,8 +127,8 @@ class Question:
         marginal, kept, labels = self._marginal()
         half_widths = self.release.half_widths
         inside = [self.release.leaves_of(codes, name) for name, codes in named.items()]
-        exact = np.array([half_widths.exact_of_area(one, marginal.groups)[kept] for one in inside])
-        total = np.array([half_widths.exact_of_area(one, self._together().groups)[0] for one in inside])
+        exact = np.array([half_widths.exact_of_area(area, marginal.groups)[kept] for area in inside])
+        total = np.array([half_widths.exact_of_area(area, self._together().groups)[0] for area in inside])
         return _exact_frame(np.array(list(named)), "area", labels, exact, total)
 
     def _margins_at(self, level: str, groups: Groups) -> NDArray[np.float64]:
@@ -147,17 +149,17 @@ class Question:
 
     def _marginal(self) -> tuple[Query, NDArray[np.int64], tuple[str, ...]]:
         """The query with one group more for what is left out, the numbers of the answers that stay, their labels."""
-        groups, sizes, shown = [], [], []
+        groups, sizes, value_labels = [], [], []
         kept = np.ones(1, dtype=bool)
         for group, names, mask in zip(self.query.groups, self.query.labels, self.allowed, strict=True):
             used = np.unique(group[mask])
             groups.append(np.where(mask, np.searchsorted(used, group), len(used)).astype(np.int64))
             sizes.append(tuple(map(str, range(len(used) + (not mask.all())))))
-            shown.append(tuple(names[int(one)] for one in used) if names else ())
+            value_labels.append(tuple(names[int(value)] for value in used) if names else ())
             stays = np.arange(len(sizes[-1])) < len(used)
             kept = (kept[:, None] & stays[None, :]).ravel()
         marginal = replace(self.query, groups=tuple(groups), labels=tuple(sizes))
-        labels = replace(self.query, labels=tuple(shown)).answer_labels()
+        labels = replace(self.query, labels=tuple(value_labels)).answer_labels()
         return marginal, np.flatnonzero(kept).astype(np.int64), labels
 
     def _together(self) -> Query:
@@ -176,14 +178,14 @@ def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, NDAr
     """The attribute that a term is about, and which of its values are in the chosen ones."""
     recode = schema.recode(term)
     if recode is None and term not in schema.names:
-        terms = ", ".join([*schema.names, *(one.name for one in schema.recodes)])
+        terms = ", ".join([*schema.names, *(offered.name for offered in schema.recodes)])
         raise InputError(f"where: {term!r} is no attribute or recode; allowed are {terms}")
     attribute = schema.attribute(term if recode is None else recode.attribute)
     known = attribute.values if recode is None else recode.labels
     unknown = [value for value in chosen if value not in known]
     if unknown or not chosen:
-        found = first_few(unknown) if unknown else "no value"
-        raise InputError(f"where: {term}: found {found}; its values are {', '.join(known)}")
+        given = first_few(unknown) if unknown else "no value"
+        raise InputError(f"where: {term}: found {given}; its values are {', '.join(known)}")
     if recode is None:
         kept = np.array([value in chosen for value in attribute.values])
     else:

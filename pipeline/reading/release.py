@@ -40,7 +40,7 @@ class Release:
 
     Attributes:
         run: where its files are.
-        manifest: what it says of itself.
+        manifest: of the release.
         spec: the public spec.
         spine: the geography.
         universe: whose tables these are.
@@ -98,7 +98,7 @@ class Release:
     @property
     def promise(self) -> str:
         """What is guaranteed of the universe, in words."""
-        return next(one.words for one in self.manifest.privacy if one.universe == self.universe.name)
+        return next(statement.words for statement in self.manifest.privacy if statement.universe == self.universe.name)
 
     def companion(self, name: str) -> Release:
         """The companion of that name; InputError where there is none."""
@@ -119,13 +119,13 @@ class Release:
             raise InputError(
                 f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}"
             )
-        found = read_table(self.files.table(name, level))
+        published = read_table(self.files.table(name, level))
         columns: dict[str, NDArray[np.generic]] = {}
-        for number, label in enumerate(found.labels):
-            columns[label] = found.counts[:, number]
-            if found.margins is not None:
-                columns[label + MARGIN_SUFFIX] = found.margins[:, number]
-        return pd.DataFrame(columns, index=pd.Index(found.geocodes.astype(object), name="geocode"))
+        for number, label in enumerate(published.labels):
+            columns[label] = published.counts[:, number]
+            if published.margins is not None:
+                columns[label + MARGIN_SUFFIX] = published.margins[:, number]
+        return pd.DataFrame(columns, index=pd.Index(published.geocodes.astype(object), name="geocode"))
 
     def query(self, text: str) -> Question:
         """The numbers of a query ("votingage * race", "total"), measured or not, to be narrowed and had for areas.
@@ -214,10 +214,10 @@ class Release:
             geocodes = self.spine.levels[number].geocodes
             order = np.argsort(geocodes, kind="stable")
             near = order[np.minimum(np.searchsorted(geocodes, wanted, sorter=order), len(geocodes) - 1)]
-            found = geocodes[near] == wanted
-            chosen = np.bincount(near[found], minlength=len(geocodes))
+            matches = geocodes[near] == wanted
+            chosen = np.bincount(near[matches], minlength=len(geocodes))
             times += chosen[self.spine.leaf_ancestors(number)]
-            wanted = wanted[~found]
+            wanted = wanted[~matches]
         if wanted.size:
             raise InputError(
                 f"over: area {area!r}: {counted(len(wanted), 'geocode')} not in {self.name}: {first_few(wanted)}"

@@ -103,7 +103,7 @@ class LeafReader:
         return f"allowed are the {codes.size:,} geocodes of level {self.spine.leaf_level.name!r}, such as {some}"
 
     def _hint(self, codes: Sequence[str]) -> str:
-        """Tells where leading zeros were lost, as spreadsheets do."""
+        """A hint where leading zeros seem to be missing, as spreadsheets drop them."""
         length = int(np.char.str_len(self.spine.leaf_level.geocodes).max())
         padded = np.array([code.zfill(length) for code in codes], dtype=np.str_)
         matches = np.flatnonzero(self.spine.find_leaves(padded) >= 0)

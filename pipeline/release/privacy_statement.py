@@ -95,7 +95,7 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
 
     Args:
         universe: what was measured.
-        made_elsewhere: another program drew the noise; the statement says so.
+        made_elsewhere: another program drew the noise, which the statement then mentions.
 
     Raises:
         InputError: there is no noise for this budget; see `budget.noise_for`.

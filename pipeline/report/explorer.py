@@ -74,15 +74,15 @@ def explorer_of(sources: ReportSources) -> Explorer:
     }
     levels = []
     for number, level in enumerate(sources.spine.levels):
-        shown = _level(explorer, sources, number)
-        fits = bool(shown["codes"] is not None)
+        entry = _level(explorer, sources, number)
+        fits = bool(entry["codes"] is not None)
         for universe in sources.universes:
             for table in universe.tables:
                 if level.name in table.levels:
                     chunk = _table(explorer, sources, universe, table, level, fits=fits)
                     if chunk is not None:
                         tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
-        levels.append(shown)
+        levels.append(entry)
     explorer.content = {"levels": levels, "tables": list(tables.values())}
     return explorer
 
@@ -90,18 +90,18 @@ def explorer_of(sources: ReportSources) -> Explorer:
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:
     """A level's geocodes and parents in the page, and its polygons; "codes" is None where they do not fit."""
     level = sources.spine.levels[number]
-    shown: dict[str, object] = {"name": level.name, "n": len(level), "codes": None, "prefixed": False, "map": None}
+    entry: dict[str, object] = {"name": level.name, "n": len(level), "codes": None, "prefixed": False, "map": None}
     if len(level) > _MOST_NUMBERS:
-        return shown
+        return entry
     codes, prefixed = _suffixes(sources.spine, number)
     children = np.zeros(0, dtype=np.int64) if number == 0 else np.diff(sources.spine.child_offsets(number - 1))
     lines, parents = packed_lines(codes), packed_numbers(children)
     if explorer.size + len(lines) + len(parents) > LARGEST:
-        return shown
-    shown |= {"codes": explorer.add(lines), "children": explorer.add(parents), "prefixed": prefixed}
+        return entry
+    entry |= {"codes": explorer.add(lines), "children": explorer.add(parents), "prefixed": prefixed}
     if level.name in sources.spec.report.polygons:
-        _add_map(explorer, shown, level, read_public_areas(sources.polygons_file(level.name)))
-    return shown
+        _add_map(explorer, entry, level, read_public_areas(sources.polygons_file(level.name)))
+    return entry
 
 
 def _suffixes(spine: Spine, number: int) -> tuple[list[str], bool]:
@@ -116,7 +116,7 @@ def _suffixes(spine: Spine, number: int) -> tuple[list[str], bool]:
     return [code[length:] for code, length in pairs], True
 
 
-def _add_map(explorer: Explorer, shown: dict[str, object], level: Level, areas: list[Area]) -> None:
+def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: list[Area]) -> None:
     place = {code: number for number, code in enumerate(level.geocodes.tolist())}
     shapes = list(_shapes(areas, place))
     packed = packed_numbers(np.concatenate(shapes) if shapes else np.zeros(0, dtype=np.int64))
@@ -124,9 +124,9 @@ def _add_map(explorer: Explorer, shown: dict[str, object], level: Level, areas: 
     for area in areas:
         names[place[area.geocode]] = area.name
     if any(names):
-        shown["names"] = explorer.add(packed_lines([name.replace("\n", " ") for name in names]))
+        entry["names"] = explorer.add(packed_lines([name.replace("\n", " ") for name in names]))
     if explorer.size + len(packed) <= LARGEST:
-        shown["map"] = {"shapes": explorer.add(packed), "flattening": flattening(areas), "areas": len(areas)}
+        entry["map"] = {"shapes": explorer.add(packed), "flattening": flattening(areas), "areas": len(areas)}
 
 
 def _shapes(areas: list[Area], place: dict[str, int]) -> Iterator[NDArray[np.int64]]:
@@ -173,8 +173,8 @@ def _table(
         if parts[0].margins is not None:
             # 0 exact, 1 unknown, 2 and more: tenths of a person.
             known = [
-                tenths(part.margins, one) - EXACT
-                for part, one in zip(parts, kept_exact, strict=True)
+                tenths(part.margins, certain) - EXACT
+                for part, certain in zip(parts, kept_exact, strict=True)
                 if part.margins is not None
             ]
             margins = packed_numbers(np.concatenate(known).T)

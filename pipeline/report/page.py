@@ -37,15 +37,15 @@ def report_page(sources: ReportSources) -> str:
         for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
     ]
     levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
-    margins = [row for one in universes for row in one.margins]
+    margins = [row for view in universes for row in view.margins]
     content = {
         **explorer.content,
         "release": sources.spec.name,
         "notForRelease": sources.status != "official",
-        "classes": [{"key": one.key, "label": one.label, "advice": one.advice} for one in CLASSES],
+        "classes": [{"key": grade.key, "label": grade.label, "advice": grade.advice} for grade in CLASSES],
         "sizes": SIZE_LABELS,
         "margins": [_margins_json(row) for row in margins],
-        "budget": [part for one in universes for part in one.budget],
+        "budget": [part for view in universes for part in view.budget],
     }
     return render(
         "report.html.j2",
@@ -135,12 +135,12 @@ def _banner(status: Status) -> str:
 
 def _undetermined(explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
     """A sentence for each table and level with numbers that have no margin, and why."""
-    what = {one.name: f" of {one.what}" if one.name else "" for one in universes}
+    what = {view.name: f" of {view.what}" if view.name else "" for view in universes}
     return [
         f"Table “{table.replace('_', ' ')}”{what[universe]} at level {level.replace('_', ' ')}: nothing that was "
-        f"measured determines {found.unknown:,} of its numbers. They have no margin; do not use them."
-        for (universe, table, level), found in explorer.summaries.items()
-        if found.unknown
+        f"measured determines {summary.unknown:,} of its numbers. They have no margin; do not use them."
+        for (universe, table, level), summary in explorer.summaries.items()
+        if summary.unknown
     ]
 
 
@@ -179,7 +179,7 @@ class MarginRow:
 
 @dataclass(frozen=True)
 class UniverseView:
-    """One universe as the page tells it.
+    """One universe as the page presents it.
 
     Attributes:
         what: what is counted, for sentences.
@@ -237,7 +237,7 @@ def _universe(
         universe=universe,
         statement=statement,
         account=account,
-        attributes=tuple((one.name, len(one.values)) for one in universe.schema.attributes),
+        attributes=tuple((attribute.name, len(attribute.values)) for attribute in universe.schema.attributes),
         n_zeros=int(universe.structural_zeros.sum()),
         queries=tuple(dict.fromkeys(noise.query for noise in statement.noise)),
         budget=tuple(
@@ -254,7 +254,7 @@ def _margins_json(row: MarginRow) -> dict[str, object]:
         "universe": row.universe,
         "table": row.table,
         "level": row.level,
-        "sizes": [[one.size, one.areas, one.low, one.median, one.high] for one in row.sizes],
+        "sizes": [[margin.size, margin.areas, margin.low, margin.median, margin.high] for margin in row.sizes],
     }
 
 
@@ -264,15 +264,15 @@ def _solver(sources: ReportSources) -> list[dict[str, object]]:
     for universe in sources.universes:
         for level in sources.spine.level_names:
             name = f"{universe.name} {level}".strip()
-            if told := sources.notes.get(f"estimate {name}"):
+            if notes := sources.notes.get(f"estimate {name}"):
                 rows.append(
                     {
                         "step": name,
-                        "families": told["families"],
-                        "primal": f"{told['primal_residual_at_most']:.0e}",
-                        "dual": f"{told['dual_residual_at_most']:.0e}",
-                        "again": told["solved_again_by_cvxpy"],
-                        "difference": f"{told['largest_difference_at_most']:.0e}",
+                        "families": notes["families"],
+                        "primal": f"{notes['primal_residual_at_most']:.0e}",
+                        "dual": f"{notes['dual_residual_at_most']:.0e}",
+                        "again": notes["solved_again_by_cvxpy"],
+                        "difference": f"{notes['largest_difference_at_most']:.0e}",
                     }
                 )
     return rows

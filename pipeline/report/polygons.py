@@ -72,7 +72,7 @@ def read_areas(source: PolygonSource, geocodes: NDArray[np.str_]) -> list[Area]:
             its coordinates are not degrees.
     """
     place = {code: number for number, code in enumerate(geocodes.tolist())}
-    found: dict[int, Area] = {}
+    areas: dict[int, Area] = {}
     seen: list[str] = []
     for number, (properties, geometry) in enumerate(_features(source)):
         if source.code not in properties:
@@ -84,17 +84,17 @@ def read_areas(source: PolygonSource, geocodes: NDArray[np.str_]) -> list[Area]:
         seen.append(code)
         if code not in place or geometry is None:
             continue
-        if place[code] in found:
+        if place[code] in areas:
             raise InputError(f"{source.key}: {source.file} has the area {code!r} twice; one feature an area is allowed")
         name = properties.get(source.name) if source.name else None
-        found[place[code]] = Area(code, "" if name is None else str(name), _polygons(source, code, geometry))
-    if not found:
+        areas[place[code]] = Area(code, "" if name is None else str(name), _polygons(source, code, geometry))
+    if not areas:
         raise InputError(
             f"{source.key}: {source.file} has none of the level's {len(place):,} areas; its {source.code!r} are like "
             f"{', '.join(map(repr, seen[:3])) or 'nothing'}, the level's geocodes like "
             f"{', '.join(map(repr, geocodes[:3].tolist()))}"
         )
-    return on_grid([found[number] for number in sorted(found)])
+    return on_grid([areas[number] for number in sorted(areas)])
 
 
 def _features(source: PolygonSource) -> Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
@@ -106,7 +106,7 @@ def _features(source: PolygonSource) -> Iterable[tuple[Mapping[str, Any], Mappin
             content = json.loads(gzip.decompress(data) if name.endswith(".gz") else data)
             if not isinstance(content, dict) or not isinstance(content.get("features"), list):
                 raise InputError(f"{source.key}: {source.file} is not GeoJSON: a FeatureCollection is needed")
-            return [(dict(one.get("properties") or {}), one.get("geometry")) for one in content["features"]]
+            return [(dict(feature.get("properties") or {}), feature.get("geometry")) for feature in content["features"]]
         return _with_geopandas(source)
     except OSError as error:
         raise InputError(f"{source.key}: {source.file} cannot be read: {error.strerror or error}") from None
@@ -136,7 +136,7 @@ def _with_geopandas(source: PolygonSource) -> list[tuple[Mapping[str, Any], Mapp
         raise InputError(
             f"{source.key}: {source.file} cannot be read: {(str(error).splitlines() or ['?'])[0]}"
         ) from None
-    return [(one["properties"], one["geometry"]) for one in features]
+    return [(feature["properties"], feature["geometry"]) for feature in features]
 
 
 def _polygons(source: PolygonSource, code: str, geometry: Mapping[str, Any]) -> tuple[tuple[Ring, ...], ...]:
@@ -167,7 +167,11 @@ def on_grid(areas: Sequence[Area]) -> list[Area]:
     points = np.concatenate(rings)
     step = max(float(np.ptp(points, axis=0).max()), 10.0**-_DECIMALS * GRID) / GRID
     return [
-        Area(area.geocode, area.name, tuple(kept for one in area.polygons if (kept := _polygon_on_grid(one, step))))
+        Area(
+            area.geocode,
+            area.name,
+            tuple(kept for polygon in area.polygons if (kept := _polygon_on_grid(polygon, step))),
+        )
         for area in areas
     ]
 
@@ -227,14 +231,14 @@ def read_public_areas(path: Path) -> list[Area]:
         features = json.loads(path.read_bytes())["features"]
         return [
             Area(
-                one["properties"]["geocode"],
-                one["properties"]["name"],
+                feature["properties"]["geocode"],
+                feature["properties"]["name"],
                 tuple(
                     tuple(np.array(ring, dtype=np.float64).reshape(-1, 2) for ring in polygon)
-                    for polygon in one["geometry"]["coordinates"]
+                    for polygon in feature["geometry"]["coordinates"]
                 ),
             )
-            for one in features
+            for feature in features
         ]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ReleaseError(f"{path} is damaged: it does not hold the polygons of a level") from error
@@ -245,5 +249,5 @@ def flattening(areas: Sequence[Area]) -> float:
     latitudes = [ring[:, 1] for area in areas for polygon in area.polygons for ring in polygon]
     if not latitudes:
         return 1.0
-    middle = (min(float(one.min()) for one in latitudes) + max(float(one.max()) for one in latitudes)) / 2
+    middle = (min(float(ring.min()) for ring in latitudes) + max(float(ring.max()) for ring in latitudes)) / 2
     return round(max(0.05, math.cos(math.radians(middle))), 3)

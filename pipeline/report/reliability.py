@@ -58,9 +58,9 @@ def tenths(margins: NDArray[np.float64], exact: NDArray[np.bool_] | None = None)
     """Margins in persons as tenths of a person, rounded up; UNKNOWN for NaN, EXACT where `exact` says so."""
     unknown = np.isnan(margins)
     # A margin that is a tenth but for the last bits of a floating-point number counts as that tenth.
-    found = np.ceil(np.where(unknown, 0.0, margins) * TENTHS - 1e-6).astype(np.int64)
-    found = np.where(unknown, UNKNOWN, found)
-    return found if exact is None else np.where(exact, EXACT, found)
+    rounded = np.ceil(np.where(unknown, 0.0, margins) * TENTHS - 1e-6).astype(np.int64)
+    rounded = np.where(unknown, UNKNOWN, rounded)
+    return rounded if exact is None else np.where(exact, EXACT, rounded)
 
 
 def classes_of(counts: NDArray[np.int64], margins: NDArray[np.int64]) -> NDArray[np.int8]:
@@ -76,5 +76,5 @@ def classes_of(counts: NDArray[np.int64], margins: NDArray[np.int64]) -> NDArray
     least = np.maximum(margins, TENTHS)
     good = 10 * least <= counts * TENTHS
     care = 2 * least <= counts * TENTHS
-    found = np.where(good, 0, np.where(care, 1, 2))
-    return np.where(margins == EXACT, 0, np.where(margins == UNKNOWN, 2, found)).astype(np.int8)
+    classes = np.where(good, 0, np.where(care, 1, 2))
+    return np.where(margins == EXACT, 0, np.where(margins == UNKNOWN, 2, classes)).astype(np.int8)

@@ -22,7 +22,7 @@ SIZE_LABELS = (
     "100,000 to 999,999",
     "1,000,000 and more",
 )
-#: Below this number of tenths, margins are told apart; above, to three digits.
+#: Below this number of tenths, margins are kept apart; above it they are rounded to three digits.
 _TOLD_APART = 2048
 #: The least margin of each bin, in tenths.
 _EDGES = np.array(

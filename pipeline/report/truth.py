@@ -105,15 +105,15 @@ class _Class:
         self.absolute += int(absolute.sum())
         self.squared += int((absolute.astype(np.float64) ** 2).sum())
         self.largest = max(self.largest, int(absolute.max(initial=0)))
-        found = np.bincount(np.minimum(absolute, _LARGEST).ravel())
-        longest = max(len(found), len(self.errors))
-        self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(found, (0, longest - len(found)))
+        counts = np.bincount(np.minimum(absolute, _LARGEST).ravel())
+        longest = max(len(counts), len(self.errors))
+        self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(counts, (0, longest - len(counts)))
         if margins is not None:
             known = ~np.isnan(margins)
             self.known += int(known.sum())
             self.covered += int((absolute <= margins + 1e-9)[known].sum())
 
-    def told(self, size: str) -> Errors:
+    def summary(self, size: str) -> Errors:
         half, nine, ninetynine = (self._quantile(share) for share in (50, 90, 99))
         return Errors(
             size=size,
@@ -174,7 +174,7 @@ class TableErrors:
                     None if margin is None or np.isnan(margin) else margin,
                 )
             )
-        self.largest = sorted(self.largest, key=lambda one: -abs(one.error))[:LISTED]
+        self.largest = sorted(self.largest, key=lambda listed: -abs(listed.error))[:LISTED]
 
     def _add_fitness(self, released: NDArray[np.int64], truth: NDArray[np.int64], people: NDArray[np.int64]) -> None:
         if self._cells < 2:
@@ -190,12 +190,12 @@ class TableErrors:
     @property
     def whole(self) -> Errors:
         """Of all areas."""
-        return self._classes[-1].told("all")
+        return self._classes[-1].summary("all")
 
     @property
     def by_size(self) -> tuple[Errors, ...]:
         """Of each class of size that has areas."""
-        return tuple(self._classes[size].told(SIZE_LABELS[size]) for size in sorted(self._classes) if size >= 0)
+        return tuple(self._classes[size].summary(SIZE_LABELS[size]) for size in sorted(self._classes) if size >= 0)
 
     @property
     def fitness(self) -> Fitness | None:

@@ -112,7 +112,7 @@ class _Method:
         self.stack = stack
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
-        self.found: list[Exact | Guess] = list(guesses)
+        self.results: list[Exact | Guess] = list(guesses)
         self.seen: list[set[bytes]] = [set() for _ in guesses]
         self.fewest = np.full(len(guesses), np.inf)
         self.patience = np.full(len(guesses), PATIENCE)
@@ -134,9 +134,9 @@ class _Method:
             if not len(self.place):
                 break
         for place, best in enumerate(self.best):
-            if best is not None and isinstance(self.found[place], Guess):
-                self.found[place] = best.guess()
-        return self.found
+            if best is not None and isinstance(self.results[place], Guess):
+                self.results[place] = best.guess()
+        return self.results
 
     def _round(self, number: int, now: Stationary) -> BoolArray:
         """Change the active inequalities; returns which families have ended."""
@@ -164,7 +164,7 @@ class _Method:
                 if primal <= MET:
                     gradient = np.where(self.active.free[rows], now.gradient[rows], 0.0)
                     dual = float(np.abs(gradient).max(initial=0.0)) / scale[i]
-                    self.found[place] = Exact(clipped, number, primal, dual)
+                    self.results[place] = Exact(clipped, number, primal, dual)
         self.active = changed
         return ended
 

@@ -187,7 +187,7 @@ def solve_with_cvxpy(family: Family, *, once: bool = False) -> Solution:
         once: do not compile the problem for its shape; quicker where few families have the same.
 
     Raises:
-        SolverError: none did; the message names the parent and what each solver said.
+        SolverError: none did; the message names the parent and the status of each solver.
     """
     import cvxpy as cp
 

@@ -52,15 +52,15 @@ class ChildGroups:
             if number == len(first):
                 first.append(i)
             classes[i] = number
-        found = np.array(first, dtype=np.int64)
-        sizes = np.diff(offsets)[found]
+        firsts = np.array(first, dtype=np.int64)
+        sizes = np.diff(offsets)[firsts]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        members = below[np.repeat(offsets[found] - starts[:-1], sizes) + np.arange(starts[-1])]
-        shape = (len(found), int(below.max(initial=-1)) + 1)
+        members = below[np.repeat(offsets[firsts] - starts[:-1], sizes) + np.arange(starts[-1])]
+        shape = (len(firsts), int(below.max(initial=-1)) + 1)
         children = sp.csr_array((np.ones(len(members)), members, starts), shape=shape)
         if counted:
             children.sum_duplicates()
-        return cls(classes, found, children)
+        return cls(classes, firsts, children)
 
     def sum_of_blocks(self, blocks: FloatArray) -> FloatArray:
         """Blocks of the children's classes `(n, ...)` summed over the children of a parent of each class."""

@@ -28,18 +28,18 @@ def area_variances(
     spine: Spine,
     basis: Basis,
     classes: Sequence[LevelClasses],
-    found: Sequence[LevelCovariances],
+    covariances: Sequence[LevelCovariances],
     leaves: BoolArray,
     marginal: Marginal,
 ) -> FloatArray:
     """Variances `(size,)` of a query's answers for some leaves together; NaN where they are not determined.
 
     Args:
-        classes, found: of the whole spine, see `expected.covariances`.
+        classes, covariances: of the whole spine, see `expected.covariances`.
         leaves: `(n_leaves,)` which are in the area.
     """
     whole = _whole(spine, leaves)
-    shape = found[0].final.shape[1:]
+    shape = covariances[0].final.shape[1:]
     variance, blind = np.zeros(shape), np.zeros(shape)
     nodes: IntArray = np.zeros(0, dtype=np.int64)
     passed: FloatArray = np.zeros((0, *shape))
@@ -48,22 +48,22 @@ def area_variances(
         blind += classes[level].blind[classes[level].downward[entering]].sum(axis=0)
         identity = np.broadcast_to(np.eye(shape[-1]), (len(entering), *shape))
         nodes, passed = np.concatenate([nodes, entering]), np.concatenate([passed, identity])
-        one = classes[level]
+        here = classes[level]
         if level == 0:
-            final = found[0].final[one.downward[nodes]]
+            final = covariances[0].final[here.downward[nodes]]
             variance += (passed @ final @ np.swapaxes(passed, -1, -2)).sum(axis=0)
             break
         parents, place = np.unique(spine.levels[level].parents[nodes], return_inverse=True)
-        children = found[level - 1].children
+        children = covariances[level - 1].children
         assert children is not None
-        said = children[classes[level - 1].upward[parents]]
-        single = one.single[one.downward[nodes]][:, None, None, None]
-        turned = np.where(single, 0.0, passed @ found[level].upward[one.upward[nodes]])
+        from_children = children[classes[level - 1].upward[parents]]
+        single = here.single[here.downward[nodes]][:, None, None, None]
+        turned = np.where(single, 0.0, passed @ covariances[level].upward[here.upward[nodes]])
         variance += (turned @ np.swapaxes(passed, -1, -2)).sum(axis=0)
         summed = np.zeros((len(parents), *shape))
         np.add.at(summed, place, turned)
-        variance -= (summed @ said @ np.swapaxes(summed, -1, -2)).sum(axis=0)
-        upward = summed @ said
+        variance -= (summed @ from_children @ np.swapaxes(summed, -1, -2)).sum(axis=0)
+        upward = summed @ from_children
         np.add.at(upward, place, np.where(single, passed, 0.0))
         nodes, passed = parents, upward
     variance = 0.5 * (variance + np.swapaxes(variance, -1, -2))
@@ -77,9 +77,9 @@ def fixed_in_area(
 ) -> BoolArray:
     """`(size,)`: which answers zeros and invariants fix for some leaves together; arguments as in `area_variances`."""
     fixed = np.ones(marginal.size, dtype=bool)
-    for one, entering in zip(classes, _whole(spine, leaves), strict=True):
-        if alike := np.unique(one.downward[entering]).tolist():
-            fixed &= fixed_answers(basis, one.fixed[alike], marginal).all(axis=0)
+    for level, entering in zip(classes, _whole(spine, leaves), strict=True):
+        if alike := np.unique(level.downward[entering]).tolist():
+            fixed &= fixed_answers(basis, level.fixed[alike], marginal).all(axis=0)
     return fixed
 
 

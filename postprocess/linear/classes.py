@@ -38,9 +38,9 @@ class LevelClasses:
         children: `(n_upward, n_upward of the level below)` children of each class in one geounit; None at the leaves.
         known: `(n_upward, n_blocks, a, a)` projectors on the directions that are fixed.
         unmeasured: the same for the directions that nothing is measured of.
-        excluded: the same for the directions that the children's sum says nothing about; None at the leaves.
+        excluded: the same for the directions that the children's sum does not determine; None at the leaves.
         kind: `(n_upward,)` how precisely each class is measured, as in `Problem`; -1 where it is not measured itself.
-        heard: `(n_upward,)` whether the children say anything; not where the geounit stands for all below it.
+        heard: `(n_upward,)` whether the children add information; not where the geounit stands for all below it.
         downward: `(n,)` downward class of each geounit.
         parent: `(n_downward,)` the parent's downward class; -1 at the top.
         own: `(n_downward,)` the upward class.
@@ -94,9 +94,9 @@ def geounit_classes(problem: Problem, basis: Basis) -> tuple[LevelClasses, ...]:
     upward = [_leaves(problem, basis)]
     covariance = _covariance(problem, basis, n_levels - 1, upward[0])
     for level in range(n_levels - 2, -1, -1):
-        found = _above(problem, basis, level, upward[-1], covariance, silent)
-        covariance = _covariance(problem, basis, level, found, upward[-1], covariance)
-        upward.append(found)
+        up = _above(problem, basis, level, upward[-1], covariance, silent)
+        covariance = _covariance(problem, basis, level, up, upward[-1], covariance)
+        upward.append(up)
     return _downward(problem, upward[::-1])
 
 
@@ -108,7 +108,7 @@ def summed_over(children: sp.csr_array, blocks: FloatArray) -> FloatArray:
 
 def own_precision(problem: Problem, basis: Basis, level: int) -> FloatArray:
     """The precision of one level's measurements were all variances 1."""
-    return basis.precision([(one.marginal, 1.0) for one in problem.measured[level]])
+    return basis.precision([(query.marginal, 1.0) for query in problem.measured[level]])
 
 
 def _leaves(problem: Problem, basis: Basis) -> _Upward:
@@ -123,12 +123,12 @@ def _leaves(problem: Problem, basis: Basis) -> _Upward:
     if invariants:
         known, _ = with_invariants(basis, known, invariants)
     own = own_precision(problem, basis, level)
-    found = information(np.broadcast_to(own, (len(patterns), *own.shape)), known, is_full(own))
+    info = information(np.broadcast_to(own, (len(patterns), *own.shape)), known, is_full(own))
     return _Upward(
         classes.ravel().astype(np.int64),
         None,
         known,
-        found.unmeasured,
+        info.unmeasured,
         None,
         rows[:, 0].astype(np.int64),
         np.zeros(len(patterns), dtype=bool),
@@ -182,8 +182,8 @@ def _above(
     precision = np.where((kind < 0)[:, None, None, None], 0.0, own)
     complete = is_full(own)
     if full:
-        said = inverse_off(summed_over(members, covariance), excluded)
-        precision = precision + np.where(heard[:, None, None, None], said, 0.0)
+        from_children = inverse_off(summed_over(members, covariance), excluded)
+        precision = precision + np.where(heard[:, None, None, None], from_children, 0.0)
         complete = bool((complete and not (kind < 0).any()) or (heard.all() and not below.unmeasured.any()))
     unmeasured = information(precision, known, complete).unmeasured
     return _Upward(classes, members, known, unmeasured, excluded, kind, heard, below.plain and not invariants)
@@ -204,48 +204,48 @@ def _covariance(
     problem: Problem,
     basis: Basis,
     level: int,
-    found: _Upward,
+    up: _Upward,
     below: _Upward | None = None,
     covariance: FloatArray | None = None,
 ) -> FloatArray:
     """Covariances of the upward classes were all variances 1."""
-    precision = np.where((found.kind < 0)[:, None, None, None], 0.0, own_precision(problem, basis, level))
-    if below is not None and covariance is not None and found.children is not None and problem.estimator == "full":
-        assert found.excluded is not None
-        said = inverse_off(summed_over(found.children, covariance), found.excluded)
-        precision = precision + np.where(found.heard[:, None, None, None], said, 0.0)
-    return inverse_off(precision, found.known + found.unmeasured)
+    precision = np.where((up.kind < 0)[:, None, None, None], 0.0, own_precision(problem, basis, level))
+    if below is not None and covariance is not None and up.children is not None and problem.estimator == "full":
+        assert up.excluded is not None
+        from_children = inverse_off(summed_over(up.children, covariance), up.excluded)
+        precision = precision + np.where(up.heard[:, None, None, None], from_children, 0.0)
+    return inverse_off(precision, up.known + up.unmeasured)
 
 
 def _downward(problem: Problem, upward: list[_Upward]) -> tuple[LevelClasses, ...]:
     out: list[LevelClasses] = []
-    for level, found in enumerate(upward):
+    for level, up in enumerate(upward):
         if level == 0:
-            own, downward = np.unique(found.classes, return_inverse=True)
+            own, downward = np.unique(up.classes, return_inverse=True)
             parent = np.full(len(own), -1, dtype=np.int64)
             single = np.zeros(len(own), dtype=bool)
-            blind, fixed = found.unmeasured[own], found.known[own]
+            blind, fixed = up.unmeasured[own], up.known[own]
         else:
             above = out[-1]
             of_parent = above.downward[problem.spine.levels[level].parents]
-            pairs, downward = np.unique(np.stack([of_parent, found.classes]), axis=1, return_inverse=True)
+            pairs, downward = np.unique(np.stack([of_parent, up.classes]), axis=1, return_inverse=True)
             parent, own = pairs
             members = above.children
             assert members is not None
             single = np.asarray(members.sum(axis=1)).ravel()[above.own[parent]] == 1
-            unknown = summed_over(members, np.eye(found.known.shape[-1]) - found.known)[above.own[parent]]
-            fixed = known_with_family(found.known[own], above.fixed[parent], unknown)
-            blind = np.where(single[:, None, None, None], above.blind[parent], found.unmeasured[own])
+            unknown = summed_over(members, np.eye(up.known.shape[-1]) - up.known)[above.own[parent]]
+            fixed = known_with_family(up.known[own], above.fixed[parent], unknown)
+            blind = np.where(single[:, None, None, None], above.blind[parent], up.unmeasured[own])
             blind = off_known(blind, fixed)
         out.append(
             LevelClasses(
-                found.classes,
-                found.children,
-                found.known,
-                found.unmeasured,
-                found.excluded,
-                found.kind,
-                found.heard,
+                up.classes,
+                up.children,
+                up.known,
+                up.unmeasured,
+                up.excluded,
+                up.kind,
+                up.heard,
                 downward.ravel().astype(np.int64),
                 parent,
                 own,

@@ -66,7 +66,7 @@ class LevelVariances:
 
     def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
         """Those of some queries' answers alone, without the matrices."""
-        return AnswerVariances(self.classes, {one.key: self.of_classes(basis, one) for one in marginals})
+        return AnswerVariances(self.classes, {marginal.key: self.of_classes(basis, marginal) for marginal in marginals})
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,9 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents
-        precision, said = _children_precision(problem, level - 1, estimates)
+        precision, parent_classes = _children_precision(problem, level - 1, estimates)
         alone = np.diff(problem.spine.child_offsets(level - 1)) == 1
-        keys = np.stack([above.classes[parents], said[parents], alone[parents], estimate.classes])
+        keys = np.stack([above.classes[parents], parent_classes[parents], alone[parents], estimate.classes])
         kinds, classes = np.unique(keys, axis=1, return_inverse=True)
         total = np.empty((kinds.shape[1], *precision.shape[1:]))
         for rows in chunks(len(total), total[0].size):
@@ -129,7 +129,7 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
                 _shared(above.unmeasured, upper),
                 estimate.info.unmeasured[own],
             )
-        known = _known(problem, level, estimate, above, said, kinds)
+        known = _known(problem, level, estimate, above, parent_classes, kinds)
         above = LevelVariances(classes.ravel().astype(np.int64), total, off_known(unmeasured, known), known)
         yield above
 
@@ -140,7 +140,12 @@ def _shared(blocks: FloatArray, classes: IntArray) -> FloatArray:
 
 
 def _known(
-    problem: Problem, level: int, estimate: LevelEstimate, above: LevelVariances, said: IntArray, kinds: IntArray
+    problem: Problem,
+    level: int,
+    estimate: LevelEstimate,
+    above: LevelVariances,
+    parent_classes: IntArray,
+    kinds: IntArray,
 ) -> FloatArray:
     """`LevelVariances.known` of a level: of each of `kinds` `(4, n_classes)`, or one that all share.
 
@@ -148,8 +153,8 @@ def _known(
         problem, level: whose.
         estimate: of the level.
         above: of the level above.
-        said: `(n_parents,)` class of each geounit above, by its children.
-        kinds: class of the parent, `said` of the parent, whether an only child, own class.
+        parent_classes: `(n_parents,)` class of each geounit above, by its children.
+        kinds: class of the parent, `parent_classes` of the parent, whether an only child, own class.
     """
     known = estimate.info.known
     upper, of, _, own = kinds[:, :1] if len(above.known) == 1 and (known == known[:1]).all() else kinds
@@ -157,9 +162,9 @@ def _known(
         return np.asarray(known[own])
     upper, of, _, own = kinds
     groups = ChildGroups.of(
-        problem.spine.child_offsets(level - 1), estimate.classes, np.zeros((len(said), 0)), counted=True
+        problem.spine.child_offsets(level - 1), estimate.classes, np.zeros((len(parent_classes), 0)), counted=True
     )
-    _, first = np.unique(said, return_index=True)
+    _, first = np.unique(parent_classes, return_index=True)
     unknown = groups.sum_of_blocks(np.eye(known.shape[-1]) - known)
     out = np.empty((len(own), *known.shape[1:]))
     for rows in chunks(len(own), known[0].size):

@@ -57,38 +57,38 @@ def covariances(
     """
     upward: list[tuple[FloatArray, FloatArray | None]] = []
     for level in reversed(range(len(classes))):
-        found = classes[level]
+        here = classes[level]
         precision: FloatArray = np.where(
-            (found.kind < 0)[:, None, None, None], 0.0, own[level][np.maximum(found.kind, 0)]
+            (here.kind < 0)[:, None, None, None], 0.0, own[level][np.maximum(here.kind, 0)]
         )
         children = None
-        if found.children is not None:
-            assert found.excluded is not None
-            children = inverse_off(summed_over(found.children, upward[-1][0]), found.excluded)
+        if here.children is not None:
+            assert here.excluded is not None
+            children = inverse_off(summed_over(here.children, upward[-1][0]), here.excluded)
             if estimator == "full":
-                precision = precision + np.where(found.heard[:, None, None, None], children, 0.0)
-        upward.append((inverse_off(precision, found.known + found.unmeasured), children))
+                precision = precision + np.where(here.heard[:, None, None, None], children, 0.0)
+        upward.append((inverse_off(precision, here.known + here.unmeasured), children))
     out: list[LevelCovariances] = []
     for level, (covariance, children) in enumerate(reversed(upward)):
-        found = classes[level]
-        final = covariance[found.own]
+        here = classes[level]
+        final = covariance[here.own]
         if level:
             pull = out[-1].pull
             assert pull is not None
-            final = final - final @ pull[found.parent] @ final
-            final = np.where(found.single[:, None, None, None], out[-1].final[found.parent], final)
+            final = final - final @ pull[here.parent] @ final
+            final = np.where(here.single[:, None, None, None], out[-1].final[here.parent], final)
             final = 0.5 * (final + np.swapaxes(final, -1, -2))
         pull = None
         if children is not None:
-            said = children[found.own]
-            pull = said - said @ final @ said
+            from_children = children[here.own]
+            pull = from_children - from_children @ final @ from_children
         out.append(LevelCovariances(covariance, children, final, pull))
     return tuple(out)
 
 
 def gradient(
     classes: Sequence[LevelClasses],
-    found: Sequence[LevelCovariances],
+    covariances: Sequence[LevelCovariances],
     by_final: Sequence[FloatArray],
     estimator: str,
 ) -> tuple[FloatArray, ...]:
@@ -97,45 +97,45 @@ def gradient(
     All geounits of a level are measured alike.
 
     Args:
-        found: by `covariances`.
+        covariances: by `covariances`.
         by_final: the function's derivative by V~ of each level, symmetric blocks `(n_downward, n_blocks, a, a)`.
 
     Returns:
         Per level, blocks `(n_blocks, a, a)`.
     """
-    by_final = [one.copy() for one in by_final]
-    by_upward = [np.zeros_like(one.upward) for one in found]
-    by_children = [np.zeros_like(one.upward) for one in found]
+    by_final = [derivative.copy() for derivative in by_final]
+    by_upward = [np.zeros_like(level.upward) for level in covariances]
+    by_children = [np.zeros_like(level.upward) for level in covariances]
     for level in reversed(range(len(classes))):
-        one = classes[level]
+        here = classes[level]
         if level == 0:
-            np.add.at(by_upward[0], one.own, by_final[0])
+            np.add.at(by_upward[0], here.own, by_final[0])
             continue
-        above = found[level - 1]
+        above = covariances[level - 1]
         assert above.pull is not None
         assert above.children is not None
-        single = one.single[:, None, None, None]
-        np.add.at(by_final[level - 1], one.parent, np.where(single, by_final[level], 0.0))
+        single = here.single[:, None, None, None]
+        np.add.at(by_final[level - 1], here.parent, np.where(single, by_final[level], 0.0))
         wanted = np.where(single, 0.0, by_final[level])
-        covariance, pull = found[level].upward[one.own], above.pull[one.parent]
+        covariance, pull = covariances[level].upward[here.own], above.pull[here.parent]
         turned = wanted @ covariance @ pull
-        np.add.at(by_upward[level], one.own, wanted - turned - np.swapaxes(turned, -1, -2))
+        np.add.at(by_upward[level], here.own, wanted - turned - np.swapaxes(turned, -1, -2))
         by_pull = np.zeros_like(above.pull)
-        np.add.at(by_pull, one.parent, -covariance @ wanted @ covariance)
-        said = above.children[classes[level - 1].own]
-        turned = by_pull @ said @ above.final
+        np.add.at(by_pull, here.parent, -covariance @ wanted @ covariance)
+        from_children = above.children[classes[level - 1].own]
+        turned = by_pull @ from_children @ above.final
         np.add.at(by_children[level - 1], classes[level - 1].own, by_pull - turned - np.swapaxes(turned, -1, -2))
-        by_final[level - 1] -= said @ by_pull @ said
+        by_final[level - 1] -= from_children @ by_pull @ from_children
     out = []
-    for level, one in enumerate(classes):
-        by_precision = -found[level].upward @ by_upward[level] @ found[level].upward
-        if one.children is not None:
-            inverse = found[level].children
+    for level, here in enumerate(classes):
+        by_precision = -covariances[level].upward @ by_upward[level] @ covariances[level].upward
+        if here.children is not None:
+            inverse = covariances[level].children
             assert inverse is not None
             if estimator == "full":
                 by_children[level] += by_precision
             by_sum = -inverse @ by_children[level] @ inverse
-            by_upward[level + 1] += summed_over(one.children.T.tocsr(), by_sum)
+            by_upward[level + 1] += summed_over(here.children.T.tocsr(), by_sum)
         out.append(by_precision.sum(axis=0))
     return tuple(out)
 
@@ -176,24 +176,30 @@ class ExpectedErrors:
         return np.sqrt(np.where(self.variances <= EXACT_VARIANCE, 0.0, self.variances))
 
 
-def expected_errors(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> ExpectedErrors:
+def expected_errors(
+    basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
+) -> ExpectedErrors:
     """The expected errors of a query at the level of `classes`; normal errors are assumed."""
-    return ExpectedErrors(answer_variances(basis, classes, found, marginal), classes.sizes)
+    return ExpectedErrors(answer_variances(basis, classes, covariances, marginal), classes.sizes)
 
 
-def answer_variances(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> FloatArray:
+def answer_variances(
+    basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
+) -> FloatArray:
     """Variances `(n_downward, size)` of a query's answers; NaN where the measurements do not determine them."""
-    variances = np.maximum(basis.answer_variances(found.final, marginal), 0.0)
+    variances = np.maximum(basis.answer_variances(covariances.final, marginal), 0.0)
     if classes.blind.any():
         variances = np.where(basis.answer_variances(classes.blind, marginal) > BLIND, np.nan, variances)
     out: FloatArray = np.where(fixed_answers(basis, classes.fixed, marginal), 0.0, variances)
     return out
 
 
-def error_by_final(basis: Basis, classes: LevelClasses, found: LevelCovariances, marginal: Marginal) -> FloatArray:
+def error_by_final(
+    basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
+) -> FloatArray:
     """The derivative of `ExpectedErrors.per_geounit` by the final covariances, `(n_downward, n_blocks, a, a)`."""
     recode, factors = basis.answer_factors(marginal)
-    diagonal = np.einsum("gi,nbij,gj->nbg", recode, found.final, recode)
+    diagonal = np.einsum("gi,nbij,gj->nbg", recode, covariances.final, recode)
     variances = np.einsum("nbg,bf->ngf", diagonal, factors)
     known = variances <= EXACT_VARIANCE
     by_variance = np.where(known, 0.0, 0.5 * MEAN_ABSOLUTE / np.sqrt(np.where(known, 1.0, variances)))

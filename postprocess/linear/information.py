@@ -3,7 +3,7 @@
 Every geounit has three kinds of directions in the space of its histogram:
 
 - *known*: fixed by structural zeros, facilities that are absent, invariants (variance zero);
-- *unmeasured*: no query of the subtree says anything about them (precision zero);
+- *unmeasured*: no query of the subtree depends on them (precision zero);
 - the rest, on which precision and covariance are inverse to each other.
 
 `complement` is the projector on the known directions and `unmeasured` that on the unmeasured ones. With Q their sum
@@ -20,7 +20,7 @@ from postprocess.algebra import CHUNK_NUMBERS, Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray
 from postprocess.marginal import Marginal
 
-#: Eigenvalues below this, relative to the largest, count as zero when directions are told apart.
+#: Eigenvalues below this, relative to the largest, count as zero when directions are classified.
 RANK_TOLERANCE = 1e-9
 #: The part of an answer that nothing was measured of, from which on it has no variance.
 BLIND = 1e-9
@@ -73,7 +73,7 @@ def null_projector(
 ) -> FloatArray:
     """Projectors on the null spaces of stacked positive semidefinite matrices, outside `excluded`.
 
-    `size` `(...)`: the least size of what is not rounding; eigenvalues are told from zero relative to it, at least.
+    `size` `(...)`: the least size of what is not rounding; eigenvalues count as zero relative to it, at least.
     """
     values, vectors = np.linalg.eigh(symmetrise(matrices))
     largest = np.maximum(values.max(axis=-1, keepdims=True), np.asarray(size)[..., None])

@@ -53,7 +53,7 @@ class LevelEstimate:
         own: precision blocks of the level's own measurements, `(n_blocks, a, a)`; of kind 0, where there are several.
         info: precision, covariance, known and unmeasured directions, per class.
         fixed: histograms `(n, n_cells)` on the known directions; None where only zeros are known, and at the leaves.
-        children: what the children say; None at the leaves and in the topdown estimator.
+        children: the information from the children; None at the leaves and in the topdown estimator.
     """
 
     classes: IntArray
@@ -99,11 +99,11 @@ def own_terms(
     """
     n = len(measured[0].values[rows])
     out = np.zeros((n, basis.n_asymmetric, *_kept_shape(basis, keep)))
-    for one in measured:
-        variance = one.by_row(None if kinds is None else kinds[rows])
+    for query in measured:
+        variance = query.by_row(None if kinds is None else kinds[rows])
         if not isinstance(variance, float):
             variance = variance.reshape(n, *(1,) * (out.ndim - 1))
-        out += basis.back_project(one.marginal, one.values[rows], keep) / variance
+        out += basis.back_project(query.marginal, query.values[rows], keep) / variance
     return out
 
 
@@ -112,7 +112,7 @@ def own_precisions(basis: Basis, measured: Sequence[Measured]) -> FloatArray:
     n_kinds = 1 + (len(measured[0].others) if measured else 0)
     return np.stack(
         [
-            basis.precision([(one.marginal, (one.variance, *one.others)[kind]) for one in measured])
+            basis.precision([(query.marginal, (query.variance, *query.others)[kind]) for query in measured])
             for kind in range(n_kinds)
         ]
     )
@@ -122,18 +122,18 @@ def silent_of(problem: Problem) -> list[BoolArray]:
     """Per level, `(n,)` True where nothing was measured of a geounit nor below it, since one above stands for it."""
     spine = problem.spine
     bypassing = any(problem.kinds_of(level) is not None for level in range(spine.n_levels))
-    found: list[BoolArray] = []
+    levels: list[BoolArray] = []
     for level in range(spine.n_levels - 1, -1, -1):
         kinds = problem.kinds_of(level)
         silent = np.zeros(len(spine.levels[level].geocodes), dtype=bool) if kinds is None else kinds < 0
         if bypassing and level and not problem.measured[level]:
             # At a level that nobody is measured at, an only child may be part of a chain that one above stands for.
             silent = (np.diff(spine.child_offsets(level - 1)) == 1)[spine.levels[level].parents]
-        if found:
+        if levels:
             offsets = spine.child_offsets(level)
-            silent = silent & (np.diff(offsets) == 1) & found[-1][offsets[:-1]]
-        found.append(silent)
-    return found[::-1]
+            silent = silent & (np.diff(offsets) == 1) & levels[-1][offsets[:-1]]
+        levels.append(silent)
+    return levels[::-1]
 
 
 def _kept_shape(basis: Basis, keep: BoolArray) -> tuple[int, ...]:
@@ -173,8 +173,8 @@ def _own_only(problem: Problem, basis: Basis, level: int) -> LevelEstimate:
     else:
         # What is not measured counts as kind 0: it is a copy of its parent, and nothing is computed from it.
         rows = np.column_stack([np.maximum(kinds, 0), masks.astype(np.int8)])
-        found, classes = np.unique(rows, axis=0, return_inverse=True)
-        kind_of, patterns = found[:, 0].astype(np.int64), found[:, 1:].astype(bool)
+        distinct, classes = np.unique(rows, axis=0, return_inverse=True)
+        kind_of, patterns = distinct[:, 0].astype(np.int64), distinct[:, 1:].astype(bool)
     known = zero_projector(basis, patterns)
     if invariants := invariants_of(problem.constraints.bounds[level]):
         known, _ = with_invariants(basis, known, invariants)
@@ -228,7 +228,7 @@ class LevelSums:
         """Sums over the runs of `order` that begin at `starts`."""
         kinds = problem.kinds_of(level)
         measured = tuple(
-            replace(one, values=_grouped_sum(one.values, order, starts)) for one in problem.measured[level]
+            replace(query, values=_grouped_sum(query.values, order, starts)) for query in problem.measured[level]
         )
         leaf_invariants = () if estimate.children else tuple(invariants_of(problem.constraints.bounds[level]))
         return cls(
@@ -292,7 +292,7 @@ def _parents(
     if kinds is not None:
         above_all = silent[level + 1][problem.spine.child_offsets(level)[:-1]] & ~silent[level]
         between = (kinds < 0) & ~silent[level]
-        # What is below a geounit that stands for all of it says nothing.
+        # Where a geounit stands for all below it, its children add no information.
         mean[above_all] = 0.0
     kind = np.zeros(len(masks), dtype=np.int8) if kinds is None else np.maximum(kinds, 0)
     groups = ChildGroups.of(

@@ -158,3 +158,20 @@ def test_short_memory_is_not_a_corrupt_file(tmp_path: Path, monkeypatch: pytest.
         list(records.chunks())
     assert caught.value.exit_status == 1
     assert "corrupt" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (["run", "{spec}", "--no-prefect", "--key-fd", "1000000000000"], "--key-fd"),
+        (["example", "{new}", "--people", "1000000000000000000000"], "--people"),
+        (["query", "{new}", "total", "--at", "block", "--rows", "1000000000000000000000"], "--rows"),
+    ],
+)
+def test_a_number_that_nothing_can_hold(words: list[str], option: str, tmp_path: Path) -> None:
+    names = {"spec": write_town(tmp_path / "in"), "new": tmp_path / "new"}
+    done = command(*(word.format(**names) for word in words))
+    assert done.returncode == 2, done.stderr
+    assert "Traceback" not in done.stderr
+    assert option in done.stderr
+    assert not names["new"].exists()

@@ -1,4 +1,4 @@
-"""The command line in a process of its own."""
+"""The command line, in a process of its own or in this one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
+from typer.testing import CliRunner
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -29,3 +31,14 @@ def spinewise(
         timeout=timeout,
         check=False,
     )
+
+
+def printed(*arguments: object) -> str:
+    """What the command prints to stdout, run in this process; raises what it raises."""
+    from flows.cli import app
+
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == 0, done.output
+    return done.stdout

@@ -25,14 +25,14 @@ class Mismatches:
         level: the summary level of all of them.
         rule: what should hold, in lines of tables: "P1_001 = P1_002 + P1_009".
         rows: `(n,)` rows of the summary file.
-        found, expected: `(n,)` int64, the left and the right side of the rule.
+        actual, expected: `(n,)` int64, the left and the right side of the rule.
         kind: "blocks" where the areas' sums over blocks are meant, "header" where the header is, else "tables".
     """
 
     level: str
     rule: str
     rows: NDArray[np.int64]
-    found: NDArray[np.int64]
+    actual: NDArray[np.int64]
     expected: NDArray[np.int64]
     kind: str
 
@@ -59,7 +59,7 @@ def _rules(summary: SummaryFile) -> Iterator[tuple[str, str, NDArray[np.int64], 
     for table, sums in _sums().items():
         if table in tables:
             for line, parts in sums.items():
-                rule = f"{line_name(table, line)} = {_told_sum(table, parts)}"
+                rule = f"{line_name(table, line)} = {_sum_text(table, parts)}"
                 yield "tables", rule, _line(summary, table, line), _sum(tables[table], parts), False
     for small, large in (("P2", "P1"), ("P4", "P3")):
         rule = f"{line_name(small, 0)} = {line_name(large, 0)}"
@@ -110,7 +110,7 @@ def _sum(table: NDArray[np.int32], lines: Sequence[int]) -> NDArray[np.int64]:
     return table[:, lines].sum(axis=1, dtype=np.int64)
 
 
-def _told_sum(table: str, parts: Sequence[int]) -> str:
+def _sum_text(table: str, parts: Sequence[int]) -> str:
     if len(parts) > 3 and parts == tuple(range(parts[0], parts[-1] + 1)):
         return f"{line_name(table, parts[0])} + ... + {line_name(table, parts[-1])}"
     return " + ".join(line_name(table, part) for part in parts)
@@ -186,4 +186,4 @@ def _areas(level: str, rows: NDArray[np.int64]) -> str:
 
 
 def _first(summary: SummaryFile, mismatch: Mismatches) -> str:
-    return f"first in {summary.geocode[mismatch.rows[0]]}: {mismatch.found[0]:,} and {mismatch.expected[0]:,}"
+    return f"first in {summary.geocode[mismatch.rows[0]]}: {mismatch.actual[0]:,} and {mismatch.expected[0]:,}"

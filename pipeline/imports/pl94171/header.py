@@ -91,12 +91,12 @@ def whole_numbers(
     if not right.all():
         row = int(np.flatnonzero(~right)[0])
         raise InputError(
-            f"{part.place}, line {lines[row]:,}: {field} is {shown(values[row])}; at most 9 digits are needed"
+            f"{part.place}, line {lines[row]:,}: {field} is {quoted(values[row])}; at most 9 digits are needed"
         )
     return values.astype(np.int64)
 
 
-def shown(value: bytes) -> str:
+def quoted(value: bytes) -> str:
     """A field's bytes in quotes, for a message."""
     return quote(value.decode("latin-1"))
 
@@ -115,7 +115,7 @@ def geocodes_of(header: Header, part: SummaryPart) -> NDArray[np.str_]:
                 raise InputError(
                     f"{part.place}, line {header['line'][rows[bad_row]]:,}: {name} of a record "
                     f"of summary level {level} "
-                    f"({described.name}) is {shown(value[bad_row])}; a code of {width} digits is needed"
+                    f"({described.name}) is {quoted(value[bad_row])}; a code of {width} digits is needed"
                 )
             code = np.strings.add(code, value.astype(f"<U{width}"))
         unique, first, count = np.unique(code, return_index=True, return_counts=True)
@@ -139,7 +139,7 @@ def areas_of(header: Header, field: str, part: SummaryPart) -> NDArray[np.str_]:
     )
     if bad_rows.size:
         raise InputError(
-            f"{part.place}, line {header['line'][bad_rows[0]]:,}: {field} is {shown(value[bad_rows[0]])}; a code of "
+            f"{part.place}, line {header['line'][bad_rows[0]]:,}: {field} is {quoted(value[bad_rows[0]])}; a code of "
             f"{PART_DIGITS[field]} digits is needed"
         )
     return np.where(is_block & ~none, value, b"").astype(np.str_)

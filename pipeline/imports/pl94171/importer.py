@@ -109,7 +109,7 @@ def _write_mismatches(folder: ImportFolder, summary: SummaryFile, mismatches: Se
         yield ",".join(_MISMATCH_COLUMNS)
         for mismatch in mismatches:
             name = GEO_LEVELS[mismatch.level].name
-            for row, found, expected in zip(mismatch.rows, mismatch.found, mismatch.expected, strict=True):
-                yield f"{name},{summary.geocode[row]},{mismatch.rule},{found},{expected}"
+            for row, actual, expected in zip(mismatch.rows, mismatch.actual, mismatch.expected, strict=True):
+                yield f"{name},{summary.geocode[row]},{mismatch.rule},{actual},{expected}"
 
     folder.text("mismatches.csv", "".join(f"{line}\n" for line in lines()), private=True)

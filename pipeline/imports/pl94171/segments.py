@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipeline.errors import InputError
 from pipeline.exchange.pl94171_tables import LINES
 from pipeline.imports.pl94171.files import SummaryPart
-from pipeline.imports.pl94171.header import file_lines, shown
+from pipeline.imports.pl94171.header import file_lines, quoted
 from pipeline.imports.pl94171.layout import SEGMENT_START, SEGMENTS, line_name
 
 #: Largest count that a line may hold, so that sums stay far below the end of int64.
@@ -124,5 +124,5 @@ def _segment_problem(part: SummaryPart, names: Sequence[str], separator: bytes, 
             for name, field in zip(names[4:], fields[4:], strict=True):
                 digits = field.strip()
                 if not digits.isdigit() or len(digits) > 9:
-                    return f"{part.place}, line {number:,}: {name} is {shown(field)}; {_ALLOWED}"
+                    return f"{part.place}, line {number:,}: {name} is {quoted(field)}; {_ALLOWED}"
     return f"{part.place}: cannot be read: {str(error).splitlines()[0][:200]}"

@@ -131,8 +131,8 @@ def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, Guesse
         raise InputError(
             f"{household_file}: no column is the key of its rows and stands in {file} too; name it with --key"
         )
-    for one, of_file in ((file, columns), (household_file, household_columns)):
-        check_key(one, of_file, key)
+    for table, of_table in ((file, columns), (household_file, household_columns)):
+        check_key(table, of_table, key)
     homes = place_records(parts, household_file, household_columns, "households.parquet")
     with parts.folder.file("located.parquet", private=True) as target:
         n_empty = place_persons(file, homes.file, key, homes.leaf, target)
@@ -146,7 +146,7 @@ def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, Guesse
     if not schema.attributes:
         raise InputError(f"{household_file}: no column can be an attribute of households: {'; '.join(schema.left_out)}")
     households = GuessedUniverse(
-        schema.attributes, parts.shown(homes.file), homes.leaf, "microdata", left_out=schema.left_out,
+        schema.attributes, parts.name_in_spec(homes.file), homes.leaf, "microdata", left_out=schema.left_out,
         text=homes.file.text,
     )  # fmt: skip
     persons = usable(located, profile(located), request.ignore)
@@ -200,7 +200,7 @@ def _rows(
         parts.messages += [_person_number(number) for number in numbers]
     return GuessedUniverse(
         schema.attributes,
-        parts.shown(file),
+        parts.name_in_spec(file),
         placed.leaf,
         "microdata" if count is None else "long",
         count,
@@ -244,7 +244,7 @@ def _wide(parts: Parts, placed: Placed, reading: Reading) -> GuessedUniverse:
     attributes = tuple(_named(name, values) for name, values in cells.attributes.items())
     return GuessedUniverse(
         attributes,
-        parts.shown(placed.file),
+        parts.name_in_spec(placed.file),
         placed.leaf,
         "wide",
         cells=cells.cells,

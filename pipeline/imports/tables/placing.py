@@ -55,7 +55,7 @@ class Parts:
         self.messages += messages
         return TableFile(path, text)
 
-    def shown(self, file: TableFile) -> str:
+    def name_in_spec(self, file: TableFile) -> str:
         """The file as the spec names it: files of the folder by their name."""
         return file.path.name if file.path.parent == self.folder.path else str(file.path.resolve())
 

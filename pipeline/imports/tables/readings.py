@@ -115,7 +115,7 @@ def choose_reading(
     else:
         readings = _of_rows(file, columns, others, leaf)
         if asked.form == "long":
-            readings = [one for one in readings if one.form == "long"]
+            readings = [reading for reading in readings if reading.form == "long"]
             if not readings:
                 raise InputError(f"{file}: no column looks like counts; name it with --count")
     return _decided(file, readings, asked.people)
@@ -223,7 +223,7 @@ def _wide(file: TableFile, counts: Sequence[str], *, by_user: bool) -> list[Read
             same = f"the same people as {_some(partition)}"
             more = {name: same for other in group.partitions for name in other if name not in partition}
             readings.append(reading(partition, f"{_side_by_side(partition)}, {_sum_reason(group)}", more))
-    covered = {name for group in groups for one in group.partitions for name in one}
+    covered = {name for group in groups for partition in group.partitions for name in partition}
     if set(rest) <= covered and len(groups) == 1:
         return readings
     alone = [name for name in rest if name not in covered]

@@ -1,4 +1,4 @@
-"""The spec of a release of a table, with comments for whoever edits it."""
+"""The spec of a release of a table, with comments for the person who edits it."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ def test_a_summary_file(tmp_path: Path) -> None:
     shown = CliRunner().invoke(app, ["import", "pl94171", str(folder), "--out", str(tmp_path / "b")])
     assert shown.exit_code == 0
     assert (
-        f"Warning: some tables do not fit each other; all of it is in {tmp_path / 'b' / 'mismatches.csv'}"
-        in shown.stderr
+        f"Warning: some tables do not agree; all mismatches are in {tmp_path / 'b' / 'mismatches.csv'}" in shown.stderr
     )
     assert "1 county: POP100 = P1_001 does not hold, first in 99001: 123,456 and" in shown.stderr
 

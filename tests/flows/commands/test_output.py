@@ -172,4 +172,4 @@ def test_plan(town_spec: Path, tmp_path: Path) -> None:
     for text in (shown, quiet.stdout):
         assert any("total" in line and number in line for line in text.splitlines()), number
     told = call(*begin, "--verbose", "--chart", tmp_path / "again.html")
-    assert f"The picture is written: {tmp_path / 'again.html'}" in told.stderr.replace("\n", "")
+    assert f"Chart written to {tmp_path / 'again.html'}" in told.stderr.replace("\n", "")

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from project.documents import PROJECT
+from releases.command import printed
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
@@ -44,11 +45,7 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def invoke(*arguments: object) -> str:
-    done = CliRunner().invoke(app, ["plan", *map(str, arguments)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed("plan", *arguments)
 
 
 def test_table(town: Path) -> None:
@@ -155,7 +152,7 @@ def test_picture(town: Path, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plan{suffix}"
     aims = ["--target", "tract: sex <= 4"] if suffix == ".svg" else []
     done = CliRunner().invoke(app, ["plan", str(town), "--chart", str(path), *aims])
-    assert done.stderr == f"The picture is written: {path}\n"
+    assert done.stderr == f"Chart written to {path}\n"
     content = path.read_bytes()
     if suffix == ".png":
         assert content.startswith(b"\x89PNG")

@@ -9,19 +9,14 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
+from releases.command import printed
 
-from flows.cli import app
 from geography.errors import SpinewiseError
 from pipeline.reading.release import open_release
 
 
 def invoke(*arguments: object) -> str:
-    done = CliRunner().invoke(app, ["query", *map(str, arguments)])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
+    return printed("query", *arguments)
 
 
 def test_what_there_is(town: Path) -> None:
@@ -64,7 +59,7 @@ def test_areas(town: Path, tmp_path: Path) -> None:
     file = tmp_path / "areas.csv"
     file.write_text(f"area,geocode\nhere,{first}\nthere,{second}\nhere,{third}\n")
     assert invoke(town, "sex", "--areas", file, "--csv") == found
-    assert "more; --csv has all" in invoke(town, "sex", "--at", "block", "--rows", "3")
+    assert "more; --csv prints all" in invoke(town, "sex", "--at", "block", "--rows", "3")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +68,7 @@ def test_areas(town: Path, tmp_path: Path) -> None:
         (["sex"], "found no areas; one of --at, --area and --areas is needed"),
         (["sex", "--at", "tract", "--area", "A01"], "found --at and --area"),
         (["sex", "--table", "sex", "--at", "tract"], "one of the two is allowed"),
-        (["--table", "sex"], "it needs --at LEVEL"),
+        (["--table", "sex"], "it requires --at LEVEL"),
         (["--at", "tract"], "found --at and no query"),
         (["sex", "--at", "tract", "--where", "age"], "found 'age'; TERM=VALUE is needed"),
         (["sex", "--at", "tract", "--where", "age=old", "--where", "age=child"], "'age' stands twice"),

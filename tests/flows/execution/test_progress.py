@@ -21,7 +21,7 @@ def test_share_follows_geounits_times_effort() -> None:
     count.start(STEPS[0])
     count.advance(4)
     assert count.share == pytest.approx(4 / 100)
-    assert count.shown == "4 of 10 geounits"
+    assert count.geounits_done == "4 of 10 geounits"
     count.advance(400)
     assert count.share == pytest.approx(10 / 100), "a step is never more than done"
     count.finish()

@@ -20,6 +20,7 @@ import pytest
 import typer
 from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
+from oracles.how_many import SIZES
 from oracles.malformed import changed_bytes, changed_cells, spec_texts
 from oracles.summary_files import made_up_state, write_2010, write_2020
 from releases.small import request_of, write_town
@@ -30,16 +31,6 @@ from flows.execution.progress import Silent
 from flows.runs.run import run_release
 from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
-
-#: Malformed inputs of each kind in the fast tests, and in the slow ones, together 20,000 there.
-FEW = {"spec": 150, "records": 60, "areas": 30, "table": 60, "summary": 60}
-MANY = {"spec": 10_000, "records": 2_000, "areas": 1_000, "table": 3_000, "summary": 4_000}
-assert sum(MANY.values()) == 20_000
-
-SIZES = [
-    pytest.param(FEW, id="hundreds"),
-    pytest.param(MANY, id="thousands", marks=pytest.mark.slow),
-]
 
 
 def for_each(strategy: st.SearchStrategy[object], n: int, check: Callable[[object], bool]) -> None:

@@ -30,6 +30,15 @@ def test_a_test_passes_only_if_it_accepts_and_its_arms_are_rejected() -> None:
     assert "arm is not noticed" in blind.detail
 
 
+def test_a_p_value_that_could_not_be_computed_passes_nothing() -> None:
+    """NaN neither accepts what is tested, nor shows that a fault is noticed."""
+    unknown = float("nan")
+    assert not statistical("g", "c", "s", unknown, {"arm": ALPHA / 2}).passed
+    blind = statistical("g", "c", "s", 0.5, {"arm": unknown})
+    assert not blind.passed
+    assert blind.detail == "arm is not noticed (p = not known)"
+
+
 def test_both_reports_hold_every_finding(tmp_path: Path) -> None:
     html, json_path = write_audit(AUDIT, tmp_path / "new" / "folder")
     content = json.loads(json_path.read_bytes())

@@ -151,7 +151,7 @@ def test_a_margin_of_0_is_not_called_exact(tmp_path: Path) -> None:
     numbers, legend = printed.split("± covers the error")
     assert numbers.count(" exact") == exact
     assert numbers.count(" ± 0") == margins.size - exact
-    assert "only what is called exact is certain" in legend
+    assert "only numbers marked exact are certain" in legend
 
 
 def test_a_number_has_one_margin(dense: Dense) -> None:

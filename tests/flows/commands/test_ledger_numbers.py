@@ -1,0 +1,121 @@
+"""What `spinewise ledger show` and `ledger events` print are the numbers of the ledger's events, and nothing is NaN."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from flows.commands.ledger import app
+from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
+
+_MISSING = re.compile(r"\b(?:nan|undefined|null|none|infinity|inf)\b", re.IGNORECASE)
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Two frameworks; runs that were drawn, one that was not; a dataset without any; one that is closed."""
+    path = str(tmp_path / "ledger.sqlite")
+    monkeypatch.setenv("SPINEWISE_LEDGER", path)
+    _run("open", "persons", "--population", "residents", "--rho", "542/339")
+    _run("open", "units", "--population", "housing units", "--epsilon", "3")
+    _run("open", "spare", "--population", "nobody yet", "--rho", "1/7")
+    charges = (
+        ("persons", "first", "a", "discrete_gaussian", ("3", "7/2"), True),
+        ("persons", "second", "b", "discrete_gaussian", ("11/3",), False),
+        ("units", "first", "c", "discrete_laplace", ("7", "9/2"), True),
+    )
+    with Ledger.open(path) as opened:
+        for dataset, release, letter, mechanism, scales, drawn in charges:
+            groups = tuple(Group("county", f"query {scale}", mechanism, Fraction(scale), 20) for scale in scales)  # type: ignore[arg-type]
+            reserved = opened.reserve(Charge(dataset, RunFingerprint(letter * 64), release, "change-one", groups))
+            if drawn:
+                opened.commit(reserved)
+    _run("close", "spare", "--yes")
+    return path
+
+
+def _run(*arguments: str) -> str:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert not _MISSING.findall(result.output), result.output
+    return result.output
+
+
+def _amounts(text: str) -> list[tuple[Decimal, Fraction | None]]:
+    """Amounts such as "0.333334 (1/3)": the decimals, and the fraction where it stands behind."""
+    found = re.findall(r"= ([\d.]+)(?: \(([\d/]+)\))?", text)
+    return [(Decimal(number), Fraction(exact) if exact else None) for number, exact in found]
+
+
+def _agrees(shown: tuple[Decimal, Fraction | None], exact: Fraction) -> bool:
+    number, fraction = shown
+    return abs(Fraction(number) - exact) <= exact / 10**5 and (exact if fraction is None else fraction) == exact
+
+
+def test_show_adds_up_the_events(ledger: str) -> None:
+    """Budget, spent and left of each dataset and the cost of each run, by sums over the events themselves."""
+    with Ledger.open(ledger) as opened:
+        events = opened.events()
+    budget: dict[str, Fraction] = {}
+    spent: dict[str, Fraction] = defaultdict(Fraction)
+    runs: dict[str, dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for event in events:
+        if event.kind == "open":
+            budget[event.dataset] = Fraction(event.budget)
+        if event.kind == "charge":
+            spent[event.dataset] += Fraction(event.cost)
+            runs[event.dataset][event.run[:12]] += Fraction(event.cost)
+    # Independent of the cost that the ledger computed: 1 / sigma^2 and 2 / b for neighbours of which one is changed.
+    assert spent["persons"] == 1 / Fraction(3) + 2 / Fraction(7) + 3 / Fraction(11)
+    assert spent["units"] == 2 / Fraction(7) + 4 / Fraction(9)
+    text = _run("show")
+    blocks = re.split(r"\n\n", text)[1:]
+    assert [block.split(":")[0] for block in blocks] == ["persons", "units", "spare"]
+    for block in blocks:
+        name = block.split(":")[0]
+        lines = block.splitlines()
+        assert ("(closed)" in lines[0]) == (name == "spare")
+        unit = "epsilon" if name == "units" else "rho"
+        exact = (("budget", budget[name]), ("spent", spent[name]), ("left", budget[name] - spent[name]))
+        for what, amount in exact:
+            line = next(line for line in lines if line.strip().startswith(what))
+            assert f"{unit} = " in line
+            assert _agrees(_amounts(line)[0], amount), line
+        shown = {line.split()[1]: line for line in lines if line.strip().startswith("run ")}
+        assert shown.keys() == runs[name].keys()
+        for run, cost in runs[name].items():
+            assert _agrees(_amounts(shown[run])[0], cost)
+            assert ("not reported drawn" in shown[run]) == (run == "b" * 12)
+    stored = {report["dataset"]: report for report in json.loads(_run("show", "--json"))}
+    assert {name: Fraction(report["spent"]) for name, report in stored.items()} == {n: spent[n] for n in budget}
+    for name, report in stored.items():
+        if name == "persons":
+            assert f"epsilon {report['epsilon']} at delta" in text
+            assert 1 < report["epsilon"] < 20
+
+
+def test_events_are_printed_as_they_are_stored(ledger: str) -> None:
+    """Number, time, kind and dataset of each line, and the cost and scale of each charge."""
+    with Ledger.open(ledger) as opened:
+        events = opened.events()
+    lines = _run("events").splitlines()
+    stored = json.loads(_run("events", "--json"))
+    for line, event, row in zip(lines, events, stored, strict=True):
+        assert row == event.as_dict()
+        number, time, kind, dataset = line.split()[:4]
+        assert (int(number), time, kind, dataset) == (event.number, event.time, event.kind, event.dataset)
+        if event.kind == "charge":
+            words = line.split()
+            assert words[4] == event.cost
+            assert event.scale in words
+            assert f"({event.count} numbers)" in line
+        if event.kind == "open":
+            assert line.endswith(f"budget {event.budget}")
