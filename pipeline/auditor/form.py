@@ -63,6 +63,7 @@ class Universe:
     Attributes:
         budget: rho or epsilon; `rest` is what private choices leave of it.
         moved: how many answers of a query one record changes, by one each.
+        together: how many of the records one person's change alters; the budget is for all of them.
         levels: level, share, and each query with its share.
     """
 
@@ -77,6 +78,12 @@ class Universe:
     levels: tuple[tuple[str, Fraction, tuple[tuple[Query, Fraction], ...]], ...]
     invariants: tuple[tuple[str, Query], ...]
     choices: tuple[Choice, ...]
+    together: int = 1
+
+    @property
+    def record_budget(self) -> Fraction:
+        """What the change of one record costs: rho grows with the square of the number of records, epsilon with it."""
+        return _of_one(self.budget, self.together, zcdp=self.zcdp)
 
     @property
     def n_cells(self) -> int:
@@ -86,7 +93,7 @@ class Universe:
     @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
-        return self.budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
+        return self.record_budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
 
     @property
     def mechanism(self) -> str:
@@ -112,7 +119,13 @@ class Universe:
             content.append("bypass")
         if self.choices:
             content.append(["select", *(_choice_content(choice) for choice in self.choices)])
+        if self.together > 1:
+            content.append(["records per person", self.together])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _of_one(budget: Fraction, together: int, *, zcdp: bool) -> Fraction:
+    return budget / together ** (2 if zcdp else 1)
 
 
 def _choice_content(choice: Choice) -> list[Any]:
@@ -154,8 +167,11 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
     zcdp = privacy["framework"] == "zcdp"
     budget = Fraction(privacy["rho" if zcdp else "epsilon"])
     moved = {"change-one": 2, "add-remove": 1}[privacy["neighbours"]]
+    together = int(sections.get("records_per_person") or 1)
+    of_one = _of_one(budget, together, zcdp=zcdp)
     return Universe(
         name=name,
+        together=together,
         attributes=attributes,
         zcdp=zcdp,
         budget=budget,
@@ -173,7 +189,7 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
         ),
         invariants=tuple((level, terms.query(q)) for level, queries in sections["invariants"] for q in queries),
         choices=tuple(
-            _choice(one, content, terms, budget, moved, zcdp=zcdp) for one, content in sections.get("select", ())
+            _choice(one, content, terms, of_one, moved, zcdp=zcdp) for one, content in sections.get("select", ())
         ),
     )
 

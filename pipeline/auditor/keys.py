@@ -56,14 +56,19 @@ def read_key(path: Path) -> tuple[bytes, bool]:
     return bytes.fromhex(match[1]), False
 
 
-def commitment(secret: bytes) -> str:
-    """What a manifest publishes of its key."""
-    return derived(secret, "commitment").hex()
+def commitment(secret: bytes, salt: str = "") -> str:
+    """What a manifest publishes of its key, with the salt that it states, if it states one; a ledger has it without."""
+    return derived(secret, "commitment", *([salt] if salt else [])).hex()
 
 
 def keyed_hash(secret: bytes, label: str, data: bytes) -> str:
     """What a manifest publishes of its records, `data` being a plain hash of their counts."""
     return hmac.digest(derived(secret, "keyed hash", label), data, "sha256").hex()
+
+
+def published_fingerprint(secret: bytes, salt: str, universe: str, fingerprint: str) -> str:
+    """What a manifest publishes of the keyed fingerprint of a universe's records."""
+    return keyed_hash(secret, f"published input/{salt}/{universe}", fingerprint.encode()) if salt else fingerprint
 
 
 class KeyedStream:
@@ -73,10 +78,12 @@ class KeyedStream:
         secret: the master key.
         context: keyed fingerprint of the records, fingerprints of the spine and of the privacy-relevant spec.
         level, query: which query; for a choice "select NAME", for what was chosen "selected NAME".
+        beacon: randomness of the public round that the manifest names; "" where it names none.
     """
 
-    def __init__(self, secret: bytes, context: Sequence[str], level: str, query: str) -> None:
-        key = derived(secret, "stream", *context, level, query)
+    def __init__(self, secret: bytes, context: Sequence[str], level: str, query: str, beacon: str = "") -> None:
+        purpose = ["stream at beacon", beacon] if beacon else ["stream"]
+        key = derived(secret, *purpose, *context, level, query)
         self._first, self._further = Aes256(derived(key, "draws")), Aes256(derived(key, "refinement"))
 
     def words(self, position: int) -> Iterator[int]:

@@ -49,12 +49,13 @@ def pattern(secret: bytes) -> str:
     return ""
 
 
-def key_found(stated: str, secret: bytes | None, *, insecure: bool = False) -> Found:
+def key_found(stated: str, secret: bytes | None, *, salt: str = "", insecure: bool = False) -> Found:
     """Whether the key can be guessed, from the public commitment alone; and from the key, if it is given.
 
     Args:
         stated: the manifest's commitment.
         secret: the key; with it the search needs no derivation and is much faster.
+        salt: of the commitment, which is public; "" if it has none.
         insecure: it is a public test key, which is said elsewhere.
     """
     if insecure:
@@ -62,7 +63,9 @@ def key_found(stated: str, secret: bytes | None, *, insecure: bool = False) -> F
     if secret is not None and (why := pattern(secret)):
         return Found("key space", "master key", False, detail=f"the key was not drawn at random: {why}")
     matches: Callable[[bytes], bool] = (
-        (lambda key: commitment(key) == stated) if secret is None else (lambda key: hmac.compare_digest(key, secret))
+        (lambda key: commitment(key, salt) == stated)
+        if secret is None
+        else (lambda key: hmac.compare_digest(key, secret))
     )
     guessed = any(map(matches, small_keys()))
     detail = (

@@ -14,7 +14,7 @@ from pipeline.auditor.attack import Attacked, attack
 from pipeline.auditor.contents import content_findings, unknown_fields
 from pipeline.auditor.findings import Found, holds
 from pipeline.auditor.form import FormError
-from pipeline.auditor.keys import NoKeyError, commitment, keyed_hash, read_key
+from pipeline.auditor.keys import NoKeyError, commitment, keyed_hash, published_fingerprint, read_key
 from pipeline.auditor.keyspace import key_found
 from pipeline.auditor.ledger import Read, ledger_findings, read_ledger
 from pipeline.auditor.noise import exceedances, redrawn
@@ -50,7 +50,8 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     yield holds("truth", "restricted/histograms", _truth_problems(release))
     if secret is not None:
         yield holds("key", "commitment and records", _key_problems(release, secret, insecure=insecure))
-    yield key_found(release.manifest["key_commitment"], secret, insecure=insecure or _is_test(release))
+    stated, test = release.manifest["key_commitment"], insecure or _is_test(release)
+    yield key_found(stated, secret, salt=release.salt, insecure=test)
     try:
         yield exceedances(list(_parts(release)))
         if secret is not None:
@@ -109,14 +110,17 @@ def _truth_problems(release: Release) -> list[str]:
 
 def _key_problems(release: Release, secret: bytes, *, insecure: bool) -> list[str]:
     problems = []
-    if commitment(secret) != release.manifest["key_commitment"]:
+    if commitment(secret, release.salt) != release.manifest["key_commitment"]:
         problems.append("the key is not the one that the manifest is committed to")
     if insecure != _is_test(release):
         problems.append(
             f"the status is {release.manifest['status']!r}, the key is {'public' if insecure else 'secret'}"
         )
     stated = release.manifest["input_fingerprints"]
-    due = {name: keyed_hash(secret, f"input/{name}", digest) for name, digest in release.digests.items()}
+    due = {
+        name: published_fingerprint(secret, release.salt, name, keyed_hash(secret, f"input/{name}", digest))
+        for name, digest in release.digests.items()
+    }
     if stated != due:
         problems.append("the fingerprints are not those of the true counts")
     return problems

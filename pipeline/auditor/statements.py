@@ -62,11 +62,13 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
     problems = []
     uses = uses_of(universe)
     whole = sum((cost(use) for *_, use in uses), Fraction(0))
-    if whole != universe.budget:
-        problems.append(f"what is drawn costs {whole}, the budget is {universe.budget}")
+    if whole != universe.record_budget:
+        problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
         problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
-    required = {(level, query): (use[0], use[1], cost(use) / universe.budget) for _, _, level, query, use in uses}
+    required = {
+        (level, query): (use[0], use[1], cost(use) / universe.record_budget) for _, _, level, query, use in uses
+    }
     for entry in stated["noise"]:
         at = entry["level"], entry["query"]
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
@@ -80,12 +82,27 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
         problems.append("the invariants stated are not the spec's")
     if not _near_above(Decimal(stated["budget_decimal"]), universe.budget):
         problems.append(f"{stated['budget_decimal']} is not {universe.budget}")
-    best = zcdp_epsilon(universe.budget, universe.delta) if universe.zcdp else Decimal(stated["budget_decimal"])
-    epsilon = Decimal(stated["epsilon"])
-    if not best - Decimal("1e-12") <= epsilon <= best * Decimal("1.00002") + _ROUNDED:
-        problems.append(f"states epsilon = {epsilon}, rho and delta give {best:.6f}")
+    problems += _epsilon_problems(universe, Decimal(stated["epsilon"]))
     known = {Decimal(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
-    return problems + _strange_numbers(stated["words"], known)
+    doubled = [Decimal(2) * Decimal(stated["budget_decimal"])] if universe.invariants else []
+    return problems + _strange_numbers(stated["words"], {*known, *doubled, Decimal(universe.together)})
+
+
+def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
+    """Of one person's change; or of a swap of two records, where invariants leave nothing less, or of nothing."""
+    budgets = [universe.budget]
+    if universe.invariants:
+        if epsilon.is_infinite():
+            return []
+        budgets.append(2 * universe.record_budget)
+    for budget in budgets:
+        if universe.zcdp:
+            best = zcdp_epsilon(budget, universe.delta)
+            if best - Decimal("1e-12") <= epsilon <= best * Decimal("1.00002") + _ROUNDED:
+                return []
+        elif _near_above(epsilon, budget):
+            return []
+    return [f"states epsilon = {epsilon}, which the budget {universe.budget} does not give"]
 
 
 def _near_above(decimal: Decimal, exact: Fraction) -> bool:
@@ -113,7 +130,8 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
     if Fraction(account["delta"]) != universe.delta:
         problems.append(f"is for delta = {account['delta']}, the spec has {universe.delta}")
     levels = [level for level, _, _ in universe.levels]
-    due: dict[tuple[str, str], list[Use] | None] = {("record", ""): [use for *_, use in uses]}
+    due: dict[tuple[str, str], list[Use]] = {("record", ""): [use for *_, use in uses]}
+    stated: set[tuple[str, str]] = set()
     for number, (name, _) in enumerate(universe.attributes):
         due["attribute", name] = [(*use[:2], 2) for _, kept, _, _, use in uses if kept[number]]
     for number, (level, _) in enumerate(pairwise(levels)):
@@ -123,18 +141,25 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
         if at not in due:
             problems.append(f"has a statement about {at}, of which the spec has none")
             continue
-        mine = due.pop(at)
-        problems += [f"{' '.join(at)}: {p}" for p in _statement_problems(universe, statement, mine or [])]
-    problems += [f"has no statement about {at}" for at in due]
+        stated.add(at)
+        problems += [f"{' '.join(at)}: {p}" for p in _statement_problems(universe, statement, due[at])]
+    if not universe.invariants:  # these leave nothing of some differences
+        problems += [f"has no statement about {at}" for at in due.keys() - stated]
     for statement in account["groups"]:
         size = int(statement["of"])
-        budget = universe.budget * size ** (2 if universe.zcdp else 1)
+        budget = universe.record_budget * size ** (2 if universe.zcdp else 1)
         problems += [f"group of {size}: {p}" for p in _figure_problems(universe, statement, budget, None)]
     return problems
 
 
 def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: list[Use]) -> list[str]:
     cost = rho_of if universe.zcdp else epsilon_of
+    together = statement.get("records", 1)  # two that swap, where invariants leave nothing less
+    if together == 0 and universe.invariants:
+        return [] if statement["epsilon"] == "Infinity" else ["promises something about no record"]
+    if together not in ((1, 2) if universe.invariants else (1,)):
+        return [f"is about {together} records, and no invariant makes them change together"]
+    uses = [(name, scale, moved * together) for name, scale, moved in uses]
     budget = sum((cost(use) for use in uses), Fraction(0))
     if universe.bypass and statement["about"] != "record":
         # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.

@@ -13,7 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from project.documents import PROJECT
+from project.planted_faults import PAGE, parts, table
 from releases.mutants import AUDIT, CHECKER, COURTS, INSTALLED, PLANTED, SECOND, VERIFY, Mutant
 from releases.small import run
 
@@ -32,22 +32,9 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.layout import RunDirectory
 
-START, END = "<!-- planted faults -->", "<!-- end of planted faults -->"
-
-
-def table() -> str:
-    """The table as docs/testplan.md has it."""
-    rows = [f"| planted fault | {' | '.join(COURTS)} |", "|---" * (len(COURTS) + 1) + "|"]
-    for mutant in PLANTED:
-        marks = " | ".join("caught" if court in mutant.caught_by else "" for court in COURTS)
-        rows.append(f"| {mutant.name} | {marks} |")
-    return "\n".join(rows)
-
 
 def test_the_table_of_the_test_plan_is_that_of_the_tests() -> None:
-    page = (PROJECT / "docs" / "testplan.md").read_text("utf-8")
-    shown = page[page.index(START) + len(START) : page.index(END)].strip()
-    assert shown == table()
+    assert parts(PAGE.read_text("utf-8"))[1] == table(), "make docs"
     assert len(PLANTED) >= 30
     assert all(mutant.caught_by for mutant in PLANTED), "a fault that nothing catches"
 
@@ -136,6 +123,20 @@ def test_each_fault_is_caught(mutant: Mutant, spec: Path, shared: Path, tmp_path
         caught = judged(mutant, spec, shared, tmp_path)
     sampler_for.cache_clear()
     assert [court for court in COURTS if court in caught] == [c for c in COURTS if c in mutant.caught_by], mutant.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["a sensitivity of 1 for 2, in every scale and statement", "a choice charged for a sensitivity of 1"]
+)
+def test_a_quick_audit_of_the_installation_notices_a_sensitivity_of_1(name: str) -> None:
+    """Its pipelines and private choices are judged by the second program, not by the scales that are wrong."""
+    (mutant,) = (mutant for mutant in PLANTED if mutant.name == name)
+    assert mutant.plant is not None
+    with pytest.MonkeyPatch.context() as patch:
+        mutant.plant(patch)
+        found = [one for one in whole_findings(QUICK[:1]) if not one.passed]
+    assert {one.check for one in found} >= {"a pipeline and a choice"}
 
 
 @pytest.mark.slow
