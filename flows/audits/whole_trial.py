@@ -69,6 +69,9 @@ microdata = false
 """
 
 
+_LEDGER: Final = "ledger.db"
+
+
 @dataclass(frozen=True)
 class Trial:
     """A privacy definition under which a whole run is audited."""
@@ -91,18 +94,18 @@ FULL: Final = tuple(Trial(f, n, bypass=b) for f in FRAMEWORKS for n in NEIGHBOUR
 def whole_findings(trials: tuple[Trial, ...]) -> Iterator[Finding]:
     """Audit a run of each trial with the second program, and its ledger."""
     for trial in trials:
-        with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder:
+        with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder, _settings(Path(folder)):
             yield from _tried(Path(folder), trial)
 
 
 def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
-    ledger = folder / "ledger.db"
+    ledger = folder / _LEDGER
     with Ledger.open(str(ledger), create=True) as opened:
         opened.open_dataset(
             "nobody", population="made up", framework=trial.framework, budget=trial.budget, neighbours=trial.neighbours
         )
     spec = written(folder, trial, 'dataset = "nobody"')
-    with _settings(str(ledger)), threadpool_limits(1):
+    with threadpool_limits(1):
         try:
             root = runs.run_release(_checked(spec, folder / "first"), Silent())
         except SpinewiseError as error:
@@ -169,11 +172,11 @@ def _checked(spec: Path, out: Path) -> CheckedRequest:
 
 
 @contextmanager
-def _settings(ledger: str) -> Iterator[None]:
-    """Name the trial's own ledger, and nothing else of the user's settings that has to do with keys."""
-    names = ("SPINEWISE_LEDGER", "SPINEWISE_KEY_FILE", "SPINEWISE_KEY_COMMAND")
-    before = {name: os.environ.get(name) for name in names}
-    os.environ["SPINEWISE_LEDGER"] = ledger
+def _settings(folder: Path) -> Iterator[None]:
+    """Name the trial's own ledger, and a folder of its own for what is remembered of ledgers."""
+    own = {"SPINEWISE_LEDGER": str(folder / _LEDGER), "SPINEWISE_STATE": str(folder / "state")}
+    before = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
     try:
         yield
     finally:
