@@ -27,6 +27,7 @@ from pipeline.audit.findings import Finding, certain
 from pipeline.auditor.ledger import read_ledger
 from pipeline.errors import BudgetRefusedError, SpinewiseError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
+from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.release.layout import RunDirectory
 
@@ -107,11 +108,11 @@ def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
     spec = written(folder, trial, 'dataset = "nobody"')
     with threadpool_limits(1):
         try:
-            root = runs.run_release(_checked(spec, folder / "first"), Silent())
+            root = runs.run_release(_checked(spec, folder / "first", folder / "first.key"), Silent())
         except SpinewiseError as error:
             yield certain(GROUP, "run", trial.subject, [f"a sound run failed: {error}"])
             return
-        found = list(independent_findings(root, None, str(ledger)))
+        found = list(independent_findings(root, folder / "first.key", str(ledger)))
         wrong = [f"{one.check}, {one.subject}: {one.detail}" for one in found if not one.passed]
         yield certain(GROUP, "a pipeline and a choice", trial.subject, wrong, well=f"{len(found)} checks passed")
         yield certain(GROUP, "ledger", trial.subject, _ledger_problems(spec, folder, ledger, trial))
@@ -123,7 +124,7 @@ def _ledger_problems(spec: Path, folder: Path, ledger: Path, trial: Trial) -> li
     spent = sum((Fraction(event["cost"]) for event in before if event["kind"] == "charge"), Fraction(0))
     problems = [] if spent == trial.budget else [f"a run that costs {trial.budget} was charged {spent}"]
     try:
-        root = runs.run_release(_checked(spec, folder / "second"), Silent())
+        root = runs.run_release(_checked(spec, folder / "second", folder / "second.key"), Silent())
         problems.append("a run beyond the budget was not refused")
     except BudgetRefusedError:
         root = folder / "second" / "tried"
@@ -167,8 +168,10 @@ def written(folder: Path, trial: Trial, charge: str, blocks: int = 25) -> Path:
     return path
 
 
-def _checked(spec: Path, out: Path) -> CheckedRequest:
-    return check_request(Request(spec, out, data=None, workers=1, key_file=None))
+def _checked(spec: Path, out: Path, key: Path) -> CheckedRequest:
+    """A run with a new key of its own, whatever key the user's settings name."""
+    MasterKey.generate().write(key)
+    return check_request(Request(spec, out, data=None, workers=1, key_file=key))
 
 
 @contextmanager
