@@ -119,7 +119,11 @@ def stream_problems(seed: int) -> list[str]:
     """Whether streams that differ in one thing alone have keys that differ, and all are those of the second program."""
     key = MasterKey.from_text(f"insecure-test:{seed}")
     secret = _secret(key, seed)
-    places = [(_CONTEXT, "level", "query"), (_CONTEXT, "level", "other"), (_CONTEXT, "other", "query")]
+    places: list[tuple[tuple[str, ...], str, str]] = [
+        (_CONTEXT, "level", "query"),
+        (_CONTEXT, "level", "other"),
+        (_CONTEXT, "other", "query"),
+    ]
     places += [((*_CONTEXT[:i], "other", *_CONTEXT[i + 1 :]), "level", "query") for i in range(len(_CONTEXT))]
     found = [key.stream_key(context, level, query) for context, level, query in places]
     problems = [] if len(set(found)) == len(found) else ["streams that differ in level, query or context share a key"]

@@ -31,11 +31,14 @@ import pipeline.privacy.noise.sampler
 import pipeline.release.privacy_statement
 from flows.runs.run import ReleaseRun
 from pipeline.auditor.contents import canonical
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.accounting.select import Select
 from pipeline.privacy.accounting.uses import measurements_of
-from pipeline.privacy.budget import NoiseSpec
+from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
+from pipeline.privacy.noise.tails import boundaries
 from pipeline.storage.files import ParquetSink
 
 Patch = pytest.MonkeyPatch
@@ -99,7 +102,7 @@ def _noise_for(change: Callable[..., NoiseSpec]) -> Plant:
     """The program computes its scales otherwise, wherever it does."""
 
     def plant(patch: Patch) -> None:
-        sound = pipeline.model.allocation.noise_for
+        sound = noise_for
         for module in (
             pipeline.model.allocation, pipeline.model.selection, pipeline.privacy.accounting.uses,
             pipeline.release.privacy_statement,
@@ -144,7 +147,7 @@ def _sixteen_bits(patch: Patch) -> None:
 
 
 def _shifted_boundary(patch: Patch) -> None:
-    sound = pipeline.privacy.noise.sampler.boundaries
+    sound = boundaries
 
     def shifted(spec: NoiseSpec) -> np.ndarray:
         table = sound(spec).copy()
@@ -292,13 +295,13 @@ def _unbound(patch: Patch) -> None:
 
 
 def _lower_zcdp(patch: Patch) -> None:
-    sound = pipeline.release.privacy_statement.zcdp_epsilon
+    sound = zcdp_epsilon
     lower = lambda rho, delta: 0.9 * sound(rho, delta)  # noqa: E731
     patch.setattr(pipeline.release.privacy_statement, "zcdp_epsilon", lower)
 
 
 def _lower_losses(patch: Patch) -> None:
-    sound = pipeline.privacy.accounting.statements.pld_epsilon
+    sound = pld_epsilon
     lower = lambda uses, delta: None if (e := sound(uses, delta)) is None else 0.95 * e  # noqa: E731
     patch.setattr(pipeline.privacy.accounting.statements, "pld_epsilon", lower)
 
