@@ -142,11 +142,18 @@ def read_counts(path: Path, level: Level, universe: Universe) -> Counts:
 
 
 def _coded(column: pa.ChunkedArray, values: tuple[str, ...]) -> NDArray[np.int64]:
+    """The number of each row's text, `(n_rows,)`."""
     numbers = {value: number for number, value in enumerate(values)}
-    try:
-        return np.array([numbers[text] for text in column.to_pylist()], dtype=np.int64)
-    except KeyError as error:
-        raise ValueError(f"{error} is unknown") from None
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    coded = [np.zeros(0, dtype=np.int64)]
+    for chunk in column.chunks:
+        found = np.array([numbers.get(text, -1) for text in chunk.dictionary.to_pylist()], dtype=np.int64)
+        coded.append(found[chunk.indices.to_numpy()] if len(chunk) else coded[0])
+    rows = np.concatenate(coded)
+    if (rows < 0).any():
+        raise ValueError(f"row {int(np.flatnonzero(rows < 0)[0]) + 1} has an unknown text")
+    return rows
 
 
 def counts_digest(counts: Counts, n_geounits: int, n_cells: int) -> bytes:
