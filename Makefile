@@ -82,6 +82,7 @@ docs: $(STAMP)
 	$(BIN)/python tests/project/spec_reference.py
 	$(BIN)/python tests/project/architecture_picture.py
 	$(BIN)/python tests/project/reviewed_files.py
+	$(BIN)/python tests/project/planted_faults.py
 
 # The pages of docs/ as a site, in site/; any warning is an error.
 site: $(STAMP)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 from flows.audits.collected import FindingReporter, collected, installed_versions
+from flows.audits.independent import attack_findings, independent_findings
 from flows.confidential.custody import KeySource, key_of_release
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
@@ -41,6 +45,7 @@ def audit_release(
     key = key_of_release(run, source) if has_key else None
     events = None if ledger is None else _charged(ledger, release, key)
     findings = collected(release_findings(release, key, events), report)
+    findings += collected(independent_findings(run.root, source.file, ledger), report)
     problems = verify_release(run, workers, Silent())
     findings += collected(
         [certain("release", "verified", "public/", problems, well="follows from the measurements")], report
@@ -54,6 +59,16 @@ def audit_release(
     if events is None and not any(universe.dataset for universe in release.universes):
         about["ledger"] = "none: the spec names no dataset"
     return Audit(f"Audit of the release {release.spec.name}", tuple(findings), about)
+
+
+def with_attacks(audit: Audit, run: RunDirectory, folder: Path, report: FindingReporter) -> Audit:
+    """The audit, and what attacks on the release achieved; their figures go to `folder` as well, closed to others.
+
+    Raises:
+        InputError: there are no true counts to compare guesses with.
+    """
+    found = collected(attack_findings(run.root, folder), report)
+    return replace(audit, findings=(*audit.findings, *found))
 
 
 def _charged(url: str, release: PublishedRelease, key: MasterKey | None) -> list[Event]:

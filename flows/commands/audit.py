@@ -37,6 +37,10 @@ def audit(
     ledger: Annotated[
         str | None, typer.Option(metavar="URL", help="Compare the release with what this ledger was charged.")
     ] = None,
+    reconstruct: Annotated[
+        bool,
+        typer.Option("--reconstruct", help="Attack the release as an outsider would, and say how well that went."),
+    ] = False,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
     json: JsonOption = False,
@@ -49,6 +53,9 @@ def audit(
 
     Of a release, with its restricted/ folder: that what was added to the true counts is the noise that the spec gives,
     bound to the key and the records, that nothing else is published, and that all of it follows from the measurements.
+    A second program, which shares no code with this one, redraws noise from the key and recomputes what is stated;
+    python -m pipeline.auditor RELEASE_DIR starts it alone. With --reconstruct it tries to find out records as an
+    outsider would, and compares what it got right with what is promised.
     The reports are computed from true counts: they are for the agency alone, and have mode 0600.
 
     The status is 0 if everything is as it should be, else 1.
@@ -59,15 +66,18 @@ def audit(
 
         spinewise audit releases/rhode-island
     """
-    from flows.audits.finished import audit_release
+    from flows.audits.finished import audit_release, with_attacks
     from flows.audits.installed import audit_installed
     from flows.confidential.custody import KeySource
     from flows.console import error_console
     from flows.execution.workers import default_workers
     from flows.settings import load_settings
     from pipeline.audit.report import write_audit
+    from pipeline.errors import InputError
     from pipeline.published import release_at
 
+    if reconstruct and release is None:
+        raise InputError("--reconstruct: attacks a release; give its directory")
     output = Output(quiet, verbose, json)
     counts = {True: 0, False: 0}
     errors = error_console()
@@ -89,6 +99,8 @@ def audit(
         run = release_at(release)
         folder = run.restricted / "audit" if out is None else out
         found = audit_release(run, KeySource(file=key_file), ledger, processes, tell)
+        if reconstruct:
+            found = with_attacks(found, run, folder, tell)
     html, _ = write_audit(found, folder, private=release is not None)
     if not quiet and not json:
         _show(found)

@@ -25,6 +25,7 @@ PLANTED = {
     "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
     "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
     "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
+    "the auditor shares nothing with what it audits": ("pipeline.auditor", "pipeline.release.layout"),
     "rooms of flows": ("flows.execution", "flows.estimation.problem"),
     "the wall: what is published is computed where no secret can be had": (
         "flows.publishing",
@@ -89,6 +90,15 @@ def test_privacy_stands_alone() -> None:
     libraries = ("numpy", "scipy", "cryptography", "dp_accounting", "filelock", "pydantic", "sqlalchemy")
     allowed = (*libraries, "pipeline.privacy", "pipeline.errors", "pipeline.storage.durable", "geography.errors")
     assert strangers(PROJECT / "pipeline" / "privacy", allowed) == []
+
+
+def test_the_auditor_stands_alone() -> None:
+    """It leans on numpy and pyarrow alone, and its sampler and keys on the standard library."""
+    folder = PROJECT / "pipeline" / "auditor"
+    assert strangers(folder, ("numpy", "pyarrow", "pipeline.auditor")) == []
+    exact = {"aes.py", "keys.py", "sampler.py", "keyspace.py"}
+    used = {name.split(".")[0] for path, name in imported(folder) if path.name in exact}
+    assert used <= {*sys.stdlib_module_names, "pipeline"}
 
 
 def test_post_processing_reads_no_files() -> None:

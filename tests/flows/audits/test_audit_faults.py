@@ -46,7 +46,8 @@ def audited(root: Path, *, key: bool = True, ledger: str | None = None) -> Audit
 
 
 def failed(audit: Audit) -> set[str]:
-    return {finding.check for finding in audit.failed}
+    """What the program's own checks find; the second program's are in test_mutations."""
+    return {finding.check for finding in audit.failed if finding.group == "release"}
 
 
 def test_a_sound_release_passes(town: Path) -> None:
@@ -148,7 +149,8 @@ def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None
     )
     root, url = charged_town(tmp_path)
     monkeypatch.undo()
-    (finding,) = audited(root, ledger=url).failed
+    audit = audited(root, ledger=url)
+    (finding,) = (finding for finding in audit.failed if finding.group == "release")
     assert finding.check == "ledger"
     assert "tract total: was not charged" in finding.detail
 
@@ -251,7 +253,7 @@ def test_a_restricted_value_in_the_manifest(tmp_path: Path, monkeypatch: Patch) 
     estimate = Estimation.estimate_level
     monkeypatch.setattr(Estimation, "estimate_level", lambda self, level: {**estimate(self, level), "persons": 1234})
     audit = audited(faulty(tmp_path, monkeypatch))
-    assert failed(audit) == {"nothing restricted"}
+    assert failed(audit) == {"nothing restricted", "verified"}
     assert "contain more than solvers report" in audit.failed[0].detail
 
 
