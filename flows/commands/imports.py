@@ -109,6 +109,10 @@ def table(
         Path | None,
         typer.Option(metavar="FILE", help="The public list of all areas; or a table from leaf codes to levels above."),
     ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The public list of attributes and values, in TOML. Guessed by default."),
+    ] = None,
     geocode: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The records' column of leaf codes. Guessed by default.")
     ] = None,
@@ -176,6 +180,7 @@ def table(
         attributes=parse_names(attribute),
         repeated=repeated == "add",
         text=AskedFormat.checked(separator, encoding, decimal),
+        schema=schema,
     )
     imported = import_table(request, out)
     console = error_console()

@@ -16,11 +16,12 @@ from flows.orchestration.environment import set_up_prefect
 
 set_up_prefect()
 
-from prefect import flow  # noqa: E402
+from prefect import flow, runtime  # noqa: E402
 
 from flows.confidential.custody import configured_key  # noqa: E402
 from flows.execution.progress import Silent, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
+from flows.orchestration.allowed import check_allowed  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
@@ -66,6 +67,11 @@ def release(
         scratch: Folder that this process and all Dask workers can reach; the run's own by default.
     """
     settings = load_settings(out=out, workers=workers)
+    if runtime.deployment.id:
+        folder = None if scratch is None else Path(scratch)
+        check_allowed(
+            settings, {"spec": spec, "data": data, "key_file": key_file}, {"out": settings.out, "scratch": folder}
+        )
     key = key_of_run.get()
     if key is None and key_file is None:
         key = configured_key(spec, settings)

@@ -14,6 +14,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.manifest import Manifest, public_files
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.provenance import provenance_of
 from pipeline.release.software import software
 
 
@@ -49,6 +50,7 @@ def manifest_of(
         public_seed=job.spec.postprocess.seed,
         privacy=tuple(privacy_statement(universe, made_elsewhere=not key_commitment) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
+        provenance=provenance_of(job.spec, job.universes, job.run),
         key_commitment=key_commitment,
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(notes)),

@@ -16,6 +16,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
+from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 EngineName = Literal["local", "dask"]
@@ -110,6 +111,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         universe.require_input()
         for check in universe_checks(universe):
             check()
+    check_provenance(spec)
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if request.key is not None or request.key_file is not None:
         if spec.privacy.key is not None:

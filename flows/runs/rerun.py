@@ -21,6 +21,7 @@ from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.open_public import open_published
+from flows.runs.status import status_of
 from flows.runs.versions import version_differences
 from pipeline.errors import InputError, RefusedError
 from pipeline.model.universe import Universe
@@ -28,7 +29,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.published import open_finished
 from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
+from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.storage.files import write_bytes
 from pipeline.storage.temporary import temporary_folder
@@ -103,9 +104,7 @@ def _compute(
 ) -> Job:
     public = open_published(open_finished(run.root, check_hashes=False), universes)
     make_run_folders(again)
-    job = replace(
-        public.job(again, pool, progress), status=status(insecure_key=key.insecure, purpose=public.spec.purpose)
-    )
+    job = replace(public.job(again, pool, progress), status=status_of(public.spec, key))
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
     counting, measuring = confidential.counting(), confidential.measuring()
     progress.begin((*counting, *measuring, *public_steps(job)))

@@ -28,11 +28,12 @@ from flows.publishing.steps import Publication, output_files, publications, repo
 from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.open_public import PublicSide, open_listed
 from flows.runs.request import CheckedRequest, key_identity, master_key
+from flows.runs.status import status_of
 from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
-from pipeline.release.manifest import status, write_manifest
+from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
 
@@ -163,9 +164,7 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         key = master_key(checked, run)
-        yield ReleaseRun(
-            replace(job, status=status(insecure_key=key.insecure, purpose=public.spec.purpose)), public, key, perform
-        )
+        yield ReleaseRun(replace(job, status=status_of(public.spec, key)), public, key, perform)
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:

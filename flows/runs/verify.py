@@ -21,6 +21,7 @@ from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.provenance import provenance_of
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.files import make_folder, sha256_file
 from pipeline.storage.temporary import temporary_folder
@@ -91,6 +92,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
         "privacy": manifest.privacy == statements,
+        "provenance": manifest.provenance == provenance_of(job.spec, job.universes, job.run),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
     }
     problems += [

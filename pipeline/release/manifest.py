@@ -20,6 +20,7 @@ from pipeline.errors import ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.provenance import InputProvenance
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
@@ -31,7 +32,10 @@ Status = Literal[
     "NOT FOR RELEASE: insecure test key",
     "estimated from measurements that were made elsewhere",
     "EXAMPLE: made-up data, about nobody",
+    "official, but public inputs were made from the records",
 ]
+#: Of a release whose operator accepted public inputs that were made from the records.
+FROM_RECORDS: Final[Status] = "official, but public inputs were made from the records"
 #: Of a release whose spec says that it is an example.
 EXAMPLE: Final[Status] = "EXAMPLE: made-up data, about nobody"
 #: Of a release whose measurements another program drew.
@@ -57,6 +61,7 @@ class Manifest(Stated):
         privacy: one statement for each universe.
         accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
             the distribution of privacy losses and by zCDP.
+        provenance: where each public input comes from, and its hash.
         key_commitment: of the master key, hexadecimal; "" where the measurements were made elsewhere.
         input_fingerprints: universe -> hash of its confidential histogram, keyed with the master key, hexadecimal;
             none where the measurements were made elsewhere.
@@ -72,17 +77,26 @@ class Manifest(Stated):
     public_seed: int
     privacy: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...] = ()
+    provenance: tuple[InputProvenance, ...] = ()
     key_commitment: str
     input_fingerprints: dict[str, str]
     solver: dict[str, JsonValue]
     files: dict[str, FileEntry]
 
 
-def status(*, insecure_key: bool, purpose: str | None = None) -> Status:
-    """Whether a release may be published; `purpose` as its spec states it."""
+def status(*, insecure_key: bool, purpose: str | None = None, from_records: bool = False) -> Status:
+    """Whether a release may be published.
+
+    Args:
+        insecure_key: anyone can redo the noise.
+        purpose: as its spec states it.
+        from_records: public inputs were made from the records, and the operator accepted that.
+    """
     if insecure_key:
         return "NOT FOR RELEASE: insecure test key"
-    return EXAMPLE if purpose == "example" else "official"
+    if purpose == "example":
+        return EXAMPLE
+    return FROM_RECORDS if from_records else "official"
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:

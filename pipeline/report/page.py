@@ -16,12 +16,14 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, Status
+from pipeline.release.manifest import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, Status
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SIZE_LABELS, SizeSummary
+from pipeline.spec.provenance import input_names, origin_of
+from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
 SCRIPTS = ("vega.js", "decode.js", "charts.js", "figures.js", "explorer.js")
@@ -54,6 +56,7 @@ def report_page(sources: ReportSources) -> str:
         official=sources.status == "official",
         example=sources.spec.purpose == "example",
         banner=_banner(sources.status),
+        origins=_origins(sources.spec),
         undetermined=_undetermined(explorer, universes),
         levels=levels,
         n_areas=sum(len(level) for level in sources.spine.levels),
@@ -127,7 +130,24 @@ def _banner(status: Status) -> str:
         return "The records were invented to show the program; no number here says anything about anybody."
     if status == MADE_ELSEWHERE:
         return "Another program drew the noise; what is promised below holds if it did so as is said here."
+    if status == FROM_RECORDS:
+        return (
+            "The noise protects the counts, and not what these inputs show: which areas or values the records have. "
+            "They are named below, under “Where the public inputs come from”."
+        )
     return "The noise of this release can be redone by anyone: it protects nobody. Its numbers are for tests."
+
+
+def _origins(spec: ReleaseSpec) -> list[dict[str, str]]:
+    """Where each public input is from; nothing where the spec does not say."""
+    if spec.provenance is None:
+        return []
+    words = {"public": "public", "records": "made from the records, which show through"}
+    origins = {name: origin_of(spec, name) for name in input_names(spec)}
+    return [
+        {"name": name, "words": words[one.source] + (f" ({one.origin})" if one.origin else "")}
+        for name, one in origins.items()
+    ]
 
 
 def _undetermined(explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
