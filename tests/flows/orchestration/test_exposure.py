@@ -85,9 +85,13 @@ def test_a_request_cannot_run_a_command_or_read_elsewhere(tmp_path: Path) -> Non
         assert made.returncode == 0, made.stderr
         (deployment,) = ask(f"{address}/deployments/filter", {})
         attacks: list[dict[str, object]] = [
-            {"job_variables": {"command": f"touch {ran}"}},
-            {"job_variables": {"env": {"SPINEWISE_ON_FAILURE_COMMAND": f"touch {ran}"}}},
-            {"job_variables": {"working_dir": str(tmp_path)}},
+            {
+                "job_variables": {
+                    "command": f"touch {ran}",
+                    "env": {"SPINEWISE_ON_FAILURE_COMMAND": f"touch {ran}", "PYTHONSTARTUP": str(ran)},
+                    "working_dir": str(tmp_path),
+                }
+            },
             {"parameters": {"spec": str(elsewhere)}},
             {"parameters": {"out": str(tmp_path / "wherever")}},
             {"parameters": {}},
@@ -110,7 +114,7 @@ def test_a_request_cannot_run_a_command_or_read_elsewhere(tmp_path: Path) -> Non
                 break
         told = [one if isinstance(one, int) else states[one] for one in started]
         assert told[-1] == "COMPLETED", told
-        assert told[3] == told[4] == "FAILED", told
+        assert told[1] == told[2] == "FAILED", told
         assert not ran.exists(), told
         assert not (tmp_path / "wherever").exists()
 
