@@ -7,6 +7,7 @@ From the strongest to the weakest: a flag of the command line, a variable SPINEW
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -32,6 +33,18 @@ def user_file() -> Path:
 def project_file() -> Path:
     """The project's file of settings."""
     return Path(os.environ.get(CONFIG_VARIABLE) or "spinewise.toml")
+
+
+#: What runs a command, says where secrets are, or where budgets are counted: a folder that somebody else made may not.
+GUARDED: Final = (
+    "ledger",
+    "key_file",
+    "key_command",
+    "on_failure_command",
+    "on_failure_webhook",
+    "allowed_specs",
+    "allowed_outputs",
+)
 
 
 class Settings(BaseSettings):
@@ -60,6 +73,15 @@ class Settings(BaseSettings):
     retry_delay: float = Field(30.0, ge=0, description="seconds before the first retry; doubled for each further one")
     timeout: float | None = Field(None, gt=0, description="seconds after which a run is stopped; it can be resumed")
     on_failure_command: str | None = Field(None, description="command run when a deployed run has failed for good")
+    allowed_specs: tuple[Path, ...] = Field(
+        (), description="folders below which specs, records and keys of deployed runs are; by default those deployed"
+    )
+    allowed_outputs: tuple[Path, ...] = Field(
+        (), description="folders below which deployed runs write; by default those deployed"
+    )
+    trust: tuple[Path, ...] = Field(
+        (), description="folders whose spinewise.toml may name commands, keys and the ledger"
+    )
     on_failure_webhook: str | None = Field(
         None, description="URL notified, by POST, when a deployed run has failed for good"
     )
@@ -91,6 +113,7 @@ def load_settings(**flags: object) -> Settings:
     if os.environ.get(CONFIG_VARIABLE) and not project_file().is_file():
         raise InputError(f"{CONFIG_VARIABLE}: found {project_file()}; there is no such file")
     _check_files()
+    _check_trust()
     try:
         return Settings(**given)  # type: ignore[arg-type]
     except ValidationError as error:
@@ -105,6 +128,36 @@ def _check_files() -> None:
                 raise InputError(
                     f"{path}: {name}: there is no such setting; known are {', '.join(Settings.model_fields)}"
                 )
+
+
+def _check_trust() -> None:
+    """Refuse a file of the current folder that names what only the user may name, unless the user trusts the folder.
+
+    A file that SPINEWISE_CONFIG names was named by the user.
+    """
+    if os.environ.get(CONFIG_VARIABLE):
+        return
+    path = project_file()
+    content, folder = _content(path), path.resolve().parent
+    if "trust" in content:
+        raise InputError(f"{path}: trust: a folder cannot trust itself; it is a setting of {user_file()} alone")
+    if folder in _trusted():
+        return
+    if guarded := [name for name in GUARDED if name in content]:
+        raise InputError(
+            f"{path}: {guarded[0]}: a file of the current folder may not name commands, keys or the ledger, unless "
+            f'you trust the folder; if you do, write this in {user_file()}: trust = ["{folder}"]'
+        )
+
+
+def _trusted() -> list[Path]:
+    """The folders that the user trusts, by the user's file or a variable; what is no list is told by `Settings`."""
+    named = _content(user_file()).get("trust", [])
+    try:
+        named = json.loads(os.environ.get(f"{PREFIX}TRUST") or "null") or named
+    except ValueError:
+        named = []
+    return [Path(one).expanduser().resolve() for one in named if isinstance(one, str)]
 
 
 def _content(path: Path) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from flows.audits.independent import GROUP, independent_findings
 from flows.audits.trials import scratch
+from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
 from flows.runs import run as runs
 from flows.runs.request import CheckedRequest, Request, check_request
@@ -171,7 +172,7 @@ def written(folder: Path, trial: Trial, charge: str, blocks: int = 25) -> Path:
 def _checked(spec: Path, out: Path, key: Path) -> CheckedRequest:
     """A run with a new key of its own, whatever key the user's settings name."""
     MasterKey.generate().write(key)
-    return check_request(Request(spec, out, data=None, workers=1, key_file=key))
+    return check_request(Request(spec, out, data=None, workers=1, key=KeySource(key)))
 
 
 @contextmanager

@@ -212,7 +212,7 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
 
 def _prefect(settings: Settings) -> Iterator[Examined]:
     """The configured server answers with the same version, and a worker of the pool is online."""
-    from flows.orchestration.probe import installed_version, server_url, workers_online
+    from flows.orchestration.probe import authorization, installed_version, open_to_others, server_url, workers_online
 
     url = server_url()
     if not url:
@@ -222,7 +222,8 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
         )  # fmt: skip
         return
     try:
-        with urllib.request.urlopen(f"{url}/admin/version", timeout=_PATIENCE) as answer:
+        request = urllib.request.Request(f"{url}/admin/version", headers=authorization())
+        with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
             version = answer.read().decode().strip().strip('"')
     except (OSError, ValueError) as error:
         yield Examined(
@@ -236,6 +237,12 @@ def _prefect(settings: Settings) -> Iterator[Examined]:
             f"install the same version on both: pip install prefect=={version}",
         )  # fmt: skip
         return
+    if exposed := open_to_others(url):
+        yield Examined(
+            "Prefect", "wrong", f"{exposed}, without a password",
+            "PREFECT_SERVER_API_AUTH_STRING=name:password for the server, PREFECT_API_AUTH_STRING for workers and "
+            "clients; or let it listen on this machine alone: prefect server start --host 127.0.0.1",
+        )  # fmt: skip
     workers = workers_online(settings.work_pool)
     if workers is None:
         yield Examined(

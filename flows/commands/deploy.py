@@ -69,15 +69,20 @@ def deploy(
 
     from flows.orchestration.deployments import Plan, check_cron
     from flows.orchestration.deployments import deploy as deploy_flow
+    from flows.orchestration.probe import open_to_others, server_url
 
-    if not os.environ.get("PREFECT_API_URL"):
-        from prefect.settings import get_current_settings
-
-        if not get_current_settings().api.url:
-            raise InputError(
-                "PREFECT_API_URL: missing; it names the Prefect server, such as http://127.0.0.1:4200/api after "
-                "`prefect server start`"
-            )
+    url = os.environ.get("PREFECT_API_URL") or server_url()
+    if not url:
+        raise InputError(
+            "PREFECT_API_URL: missing; it names the Prefect server, such as http://127.0.0.1:4200/api after "
+            "`prefect server start`"
+        )
+    if exposed := open_to_others(url):
+        raise InputError(
+            f"PREFECT_API_URL: {exposed}, without a password: they could run anything as the worker. Start the server "
+            "with PREFECT_SERVER_API_AUTH_STRING=name:password, and give workers and this command "
+            "PREFECT_API_AUTH_STRING; or let it listen on this machine alone: prefect server start --host 127.0.0.1"
+        )
     if cron is not None:
         check_cron(cron, timezone)
     processes = None if workers is None else settings.workers
@@ -96,6 +101,8 @@ def deploy(
             queue_of(datasets, checked.run.root),
             ("release", *(f"dataset:{one}" for one in sorted(set(datasets))), *(tag or ())),
             description=f"The release {checked.spec.name} of {spec.resolve()}.",
+            specs=_folders(spec, data, key_file),
+            outputs=(str(settings.out.resolve()),),
             cron=cron,
             timezone=timezone,
             pool=settings.work_pool,
@@ -112,6 +119,7 @@ def deploy(
             "audit",
             ("audit", *(tag or ())),
             description="The audit of what is installed on the worker's machine.",
+            outputs=(str((out or Path("audit")).resolve()),),
             cron=cron,
             timezone=timezone,
             pool=settings.work_pool,
@@ -124,6 +132,14 @@ def deploy(
     typer.echo(f"  schedule     {'none' if cron is None else f'{cron} ({timezone})'}")
     typer.echo(f"  run it now   prefect deployment run '{full_name}'")
     typer.echo(f"  worker       prefect worker start --pool {plan.pool}")
+
+
+def _folders(spec: Path, data: Path | None, key_file: Path | None) -> tuple[str, ...]:
+    """The folders of what a deployment reads."""
+    found = [spec.resolve().parent]
+    if data is not None:
+        found.append(data.resolve() if data.is_dir() else data.resolve().parent)
+    return tuple(dict.fromkeys(map(str, found + ([] if key_file is None else [key_file.resolve().parent]))))
 
 
 def _paths(**given: Path | None) -> dict[str, object]:

@@ -113,6 +113,10 @@ def table(
             metavar="FILE", help="The public list of all areas, or a table from leaf codes to the levels above."
         ),
     ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The public list of attributes and values, in TOML. Guessed by default."),
+    ] = None,
     geocode: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="The records' column of leaf codes. [default: guessed]")
     ] = None,
@@ -185,6 +189,7 @@ def table(
         attributes=parse_names(attribute),
         repeated=repeated == "add",
         text=AskedFormat.checked(separator, encoding, decimal),
+        schema=schema,
     )
     imported = import_table(request, out)
     console = error_console()

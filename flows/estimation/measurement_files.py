@@ -54,7 +54,7 @@ class MeasurementSource:
         kinds = None if self.kinds is None else self.kinds[first : first + len(geocodes)]
         expected = geocodes if kinds is None else geocodes[kinds >= 0]
         start = first if self.kinds is None else int((self.kinds[:first] >= 0).sum())
-        with open_measurement(self.path) as file:
+        with open_measurement(self.path, len(expected) if whole_level else None) as file:
             if (wrong := differing(file.header, self.header)) is not None:
                 raise ReleaseError(f"{self.path} does not match the spec: {wrong}")
             stop = min(start + len(expected), len(file))

@@ -139,7 +139,7 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
 def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:
     """The published answers `(n, size)` of an invariant; ReleaseError where its file is not what the spec says."""
     path = folder.invariant(level.name, query.name)
-    with open_measurement(path) as file:
+    with open_measurement(path, len(level)) as file:
         if (wrong := differing(file.header, exact_header(level.name, query))) is not None:
             raise ReleaseError(f"{path} does not match the spec: {wrong}")
         measurement = file.read()

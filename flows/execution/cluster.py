@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import ipaddress
 import uuid
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -205,7 +206,30 @@ def _remove(*urls: str) -> None:
             files.rm(path, recursive=True)
 
 
+def check_encrypted(scheduler: str) -> None:
+    """Refuse a scheduler beyond this machine that is not spoken to by TLS: whoever can reach it runs code in workers.
+
+    Raises:
+        InputError: the address is not of this machine and does not begin with tls://.
+    """
+    protocol, _, rest = scheduler.rpartition("://")
+    host = rest.split("/")[0].rpartition(":")[0].strip("[]") or rest.split("/")[0]
+    if protocol in ("tls", "inproc", "unix") or host == "localhost":
+        return
+    try:
+        local = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        local = False
+    if not local:
+        raise InputError(
+            f"--scheduler {scheduler}: is on another machine and not encrypted; start the cluster with TLS and "
+            "certificates (dask scheduler --tls-ca-file ..., and distributed.comm.tls in Dask's configuration), and "
+            "give its address tls://..."
+        )
+
+
 def _connect(scheduler: str) -> Client:
+    check_encrypted(scheduler)
     try:
         import distributed
         import fsspec  # noqa: F401

@@ -14,7 +14,7 @@ from flows.orchestration.environment import set_up_prefect
 
 set_up_prefect()
 
-from prefect import flow  # noqa: E402
+from prefect import flow, runtime  # noqa: E402
 from prefect.artifacts import create_markdown_artifact  # noqa: E402
 from pydantic import Field  # noqa: E402
 
@@ -23,6 +23,7 @@ from flows.audits.installed import audit_installed  # noqa: E402
 from flows.confidential.custody import KeySource, key_of_release  # noqa: E402
 from flows.execution.progress import Silent  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
+from flows.orchestration.allowed import check_allowed  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
@@ -58,6 +59,8 @@ def rerun(
         key_file: Path of its key, if the run did not keep it.
         workers: Number of processes; all cores by default.
     """
+    if runtime.deployment.id:
+        check_allowed(load_settings(), {"data": data, "spec": spec, "key_file": key_file}, {"release": release})
     run = release_at(release)
     universes = universes_to_rerun(run, data, spec)
     key = key_of_rerun.get()
@@ -95,7 +98,10 @@ def audit(
         seed: Of the public test keys; the same seed gives the same findings.
         workers: Number of processes; by default that of the worker's settings, or all cores.
     """
-    workers = load_settings(workers=workers).workers
+    settings = load_settings(workers=workers)
+    workers = settings.workers
+    if runtime.deployment.id:
+        check_allowed(settings, {}, {"out": out})
     report = listener.get() or _unheard
     count = default_workers() if workers is None else workers
     with temporary_server_ends_with_us():

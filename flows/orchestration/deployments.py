@@ -6,7 +6,9 @@ stores are paths and numbers; keys, passwords and webhooks stay in the settings 
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -18,13 +20,13 @@ set_up_prefect()
 
 from prefect import Flow  # noqa: E402
 from prefect.client.orchestration import PrefectClient, get_client  # noqa: E402
-from prefect.client.schemas.actions import WorkPoolCreate  # noqa: E402
+from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate  # noqa: E402
 from prefect.client.schemas.schedules import construct_schedule  # noqa: E402
 from prefect.deployments.runner import RunnerDeployment  # noqa: E402
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound, PrefectHTTPStatusError  # noqa: E402
 from prefect.types.entrypoint import EntrypointType  # noqa: E402
 
-from flows.settings import CONFIG_VARIABLE, project_file  # noqa: E402
+from flows.orchestration.allowed import DEPLOYED, deployed_folders  # noqa: E402
 from pipeline.errors import InputError, SpinewiseError  # noqa: E402
 
 #: The tag of every run of ours.
@@ -52,6 +54,7 @@ class Plan:
         timezone: in which `cron` is meant.
         pool: the work pool, of process workers if it is made here.
         retries, timeout: see `flows.settings`.
+        specs, outputs: folders below which its runs read and write, unless the worker's settings name others.
     """
 
     name: str
@@ -64,22 +67,50 @@ class Plan:
     retries: int = 2
     retry_delay: float = 30.0
     timeout: float | None = None
+    specs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
     description: str = field(default="", compare=False)
 
     def variables(self) -> dict[str, str]:
-        """The environment of its runs: how they are retried, what they log, and the project's settings."""
-        variables = {
-            "SPINEWISE_RETRIES": str(self.retries),
-            "SPINEWISE_RETRY_DELAY": f"{self.retry_delay:g}",
-            "PREFECT_LOGGING_LEVEL": "INFO",
-            "PREFECT_LOGGING_TO_API_ENABLED": "true",
-            "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT),
-        }
-        if self.timeout is not None:
-            variables["SPINEWISE_TIMEOUT"] = f"{self.timeout:g}"
-        if project_file().is_file():
-            variables[CONFIG_VARIABLE] = str(project_file().resolve())
-        return variables
+        """What the work pool lets a deployment say of the environment of its runs: how they are retried."""
+        variables = {"retries": str(self.retries), "retry_delay": f"{self.retry_delay:g}"}
+        return variables if self.timeout is None else variables | {"timeout": f"{self.timeout:g}"}
+
+
+def job_template(specs: Sequence[str], outputs: Sequence[str]) -> dict[str, Any]:
+    """The base job template of the work pool: no command, environment or folder can be given with a run.
+
+    Args:
+        specs: folders below which runs read, unless the worker's settings name others.
+        outputs: folders below which they write.
+    """
+    number = {"type": "string", "pattern": "^[0-9]+([.][0-9]+)?$"}
+    folders = {"specs": sorted(set(specs)), "outputs": sorted(set(outputs))}
+    return {
+        "job_configuration": {
+            "env": {
+                "SPINEWISE_RETRIES": "{{ retries }}",
+                "SPINEWISE_RETRY_DELAY": "{{ retry_delay }}",
+                "SPINEWISE_TIMEOUT": "{{ timeout }}",
+                "PREFECT_LOGGING_LEVEL": "INFO",
+                "PREFECT_LOGGING_TO_API_ENABLED": "true",
+                "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": str(HEARTBEAT),
+                DEPLOYED: json.dumps(folders),
+            },
+            "name": "{{ name }}",
+            "stream_output": True,
+        },
+        "variables": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "name": {"type": "string", "title": "Name"},
+                "retries": {**number, "title": "Retries of a step", "default": "2"},
+                "retry_delay": {**number, "title": "Seconds before the first retry", "default": "30"},
+                "timeout": {**number, "title": "Seconds after which a run is stopped"},
+            },
+        },
+    }
 
 
 def queue_of(datasets: list[str], root: Path) -> str:
@@ -115,7 +146,7 @@ async def deploy(flow: Flow[..., Any], plan: Plan) -> str:
         async with get_client() as client:
             if (problem := await client.api_healthcheck()) is not None:
                 raise ServerError(f"Prefect's server at {client.api_url} cannot be used: {problem}")
-            await _pool(client, plan.pool)
+            await _pool(client, plan)
             await _queue(client, plan)
             await _watch(client)
         deployment = _deployment(flow, plan)
@@ -137,18 +168,40 @@ def _deployment(flow: Flow[..., Any], plan: Plan) -> RunnerDeployment:
         description=plan.description or None,
         work_pool_name=plan.pool,
         work_queue_name=plan.queue,
-        job_variables={"env": plan.variables()},
+        job_variables=dict(plan.variables()),
         entrypoint_type=EntrypointType.MODULE_PATH,
     )
 
 
-async def _pool(client: PrefectClient, name: str) -> None:
+async def _pool(client: PrefectClient, plan: Plan) -> None:
+    """The work pool with our template, which allows the folders of all that was deployed on it.
+
+    Raises:
+        InputError: the pool is not one of process workers, whose template would have to be another.
+    """
     try:
-        await client.read_work_pool(name)
+        pool = await client.read_work_pool(plan.pool)
     except ObjectNotFound:
+        template = job_template(plan.specs, plan.outputs)
         await client.create_work_pool(
-            WorkPoolCreate(name=name, type="process", description="Releases and audits of Spinewise.")
+            WorkPoolCreate(
+                name=plan.pool,
+                type="process",
+                description="Releases and audits of Spinewise.",
+                base_job_template=template,
+            )
         )
+        return
+    if pool.type != "process":
+        raise InputError(
+            f"work_pool: {plan.pool!r} is of type {pool.type!r}; a pool of process workers is needed, which lets no "
+            "run bring a command or an environment of its own; name another with --work-pool"
+        )
+    env = pool.base_job_template.get("job_configuration", {}).get("env")
+    before = deployed_folders(env.get(DEPLOYED) if isinstance(env, dict) else None)
+    template = job_template([*before["specs"], *plan.specs], [*before["outputs"], *plan.outputs])
+    if pool.base_job_template != template:
+        await client.update_work_pool(plan.pool, WorkPoolUpdate(base_job_template=template))
 
 
 async def _queue(client: PrefectClient, plan: Plan) -> None:

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import ipaddress
+import socket
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Final
 
 from flows.orchestration.environment import set_up_prefect
 
@@ -13,6 +20,9 @@ from prefect.client.orchestration import get_client  # noqa: E402
 from prefect.exceptions import ObjectNotFound  # noqa: E402
 from prefect.settings import get_current_settings  # noqa: E402
 
+#: Seconds to wait for the server.
+_PATIENCE: Final = 5
+
 
 def installed_version() -> str:
     """The version of Prefect that is installed."""
@@ -22,6 +32,56 @@ def installed_version() -> str:
 def server_url() -> str:
     """The address of the server's API; "" where none is named."""
     return get_current_settings().api.url or ""
+
+
+def authorization() -> dict[str, str]:
+    """The header by which this machine is known to the server; nothing where no password is set here."""
+    secret = get_current_settings().api.auth_string
+    if secret is None:
+        return {}
+    return {"Authorization": "Basic " + base64.b64encode(secret.get_secret_value().encode()).decode()}
+
+
+def open_to_others(url: str) -> str:
+    """Who could give the server orders without a password; "" where nobody on another machine could.
+
+    A request without a password is sent, and a connection is tried to every address of this machine: what the server
+    does is looked at, and not what its settings say.
+    """
+    try:
+        with urllib.request.urlopen(f"{url}/admin/version", timeout=_PATIENCE):
+            pass
+    except urllib.error.HTTPError as error:
+        if error.code in (401, 403):
+            return ""
+    except (OSError, ValueError):
+        return ""  # nothing answers; whoever needs the server says so
+    parts = urllib.parse.urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    if not _is_loopback(host):
+        return f"{url} does what anybody asks who can reach {host}"
+    for address in _own_addresses():
+        try:
+            with socket.create_connection((address, port), timeout=1):
+                return f"{url} does what anybody asks who can reach port {port} of {address}"
+        except OSError:
+            continue
+    return ""
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _own_addresses() -> list[str]:
+    """The addresses of this machine at which others may reach it."""
+    import psutil
+
+    found = [one.address for some in psutil.net_if_addrs().values() for one in some if one.family == socket.AF_INET]
+    return [address for address in found if not _is_loopback(address)]
 
 
 def workers_online(pool: str) -> int | None:

@@ -17,11 +17,12 @@ from flows.orchestration.environment import set_up_prefect
 
 set_up_prefect()
 
-from prefect import flow  # noqa: E402
+from prefect import flow, runtime  # noqa: E402
 
 from flows.confidential.custody import KeySource, configured_source  # noqa: E402
 from flows.execution.progress import Silent, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
+from flows.orchestration.allowed import check_allowed  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
@@ -70,6 +71,11 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         i_know: Run although delta, the budget or the invariants are beyond the usual limits.
     """
     settings = load_settings(out=out, workers=workers)
+    if runtime.deployment.id:
+        folder = None if scratch is None else Path(scratch)
+        check_allowed(
+            settings, {"spec": spec, "data": data, "key_file": key_file}, {"out": settings.out, "scratch": folder}
+        )
     key = configured_source(spec, settings) if key_file is None else KeySource(key_file)
     request = Request(
         spec=spec,

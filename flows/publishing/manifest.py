@@ -16,6 +16,7 @@ from pipeline.privacy.accounting.statement_models import PrivacyAccount, Stateme
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.manifest import Manifest, public_files
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.provenance import provenance_of
 from pipeline.release.receipts import charging
 from pipeline.release.software import software
 
@@ -72,6 +73,7 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         accounts=tuple(account_of(universe) for universe in job.universes),
         joint=joint_of(job.universes),
         beyond_limits=beyond_limits(job.universes),
+        provenance=provenance_of(job.spec, job.universes, job.run),
         key_salt=key.salt,
         key_commitment=key.commitment,
         input_fingerprints=dict(key.fingerprints),

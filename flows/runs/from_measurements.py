@@ -24,6 +24,7 @@ from pipeline.release.layout import file_name
 from pipeline.release.manifest import MADE_ELSEWHERE, write_manifest
 from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
+from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 
@@ -43,6 +44,7 @@ def estimate_release(
         InputError: the measurements are not those that the spec calls for; the message names file and place.
     """
     spec = as_spec(stated)
+    check_provenance(spec)
     universes = spec.universes()
     for universe in universes:
         if universe.selections:

@@ -19,6 +19,7 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
+from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 EngineName = Literal["local", "dask"]
@@ -113,6 +114,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         universe.require_input()
         for check in universe_checks(universe):
             check()
+    check_provenance(spec)
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if not request.i_know and spec.privacy.key is None:
         check_limits(universes, spec.source)

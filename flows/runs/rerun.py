@@ -23,6 +23,7 @@ from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.drawn_before import refuse_other_records, refuse_other_run, refuse_uncharged
 from flows.runs.open_public import open_published
+from flows.runs.status import status_of
 from flows.runs.versions import version_differences
 from pipeline.errors import InputError, RefusedError
 from pipeline.model.universe import Universe
@@ -30,7 +31,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.published import open_finished
 from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, read_manifest, status, write_manifest
+from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.storage.files import write_bytes
 from pipeline.storage.temporary import temporary_folder
@@ -107,7 +108,7 @@ def _compute(
     refuse_other_run(run, public)
     make_run_folders(again)
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
-    stated = status(insecure_key=key.insecure, charged=charged, purpose=public.spec.purpose)
+    stated = status_of(public.spec, insecure_key=key.insecure, charged=charged)
     job = replace(public.job(again, pool, progress), status=stated, receipts=list(manifest.receipts))
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
     counting, measuring = confidential.counting(), confidential.measuring()

@@ -28,10 +28,11 @@ from flows.runs.kept_inputs import inputs_to_keep
 from flows.runs.measured import Measured, MeasuredHere
 from flows.runs.open_public import open_listed
 from flows.runs.request import CheckedRequest
+from flows.runs.status import status_of
 from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.release.manifest import status, write_manifest
+from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
 
@@ -172,7 +173,7 @@ def release_run(
         _refuse_other_files(job)
         measuring = measured.steps(job, public.facilities, public.polygons)
         charged = any(universe.dataset for universe in public.universes)
-        stated = status(insecure_key=measuring.insecure, charged=charged, purpose=public.spec.purpose)
+        stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
         yield ReleaseRun(replace(job, status=stated), measuring, measured.compare, perform)
 
 

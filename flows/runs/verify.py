@@ -24,6 +24,7 @@ from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.provenance import provenance_of
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.files import make_folder, sha256_file
@@ -109,6 +110,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
         "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
         "joint": manifest.joint == joint_of(job.universes),
+        "provenance": manifest.provenance == provenance_of(job.spec, job.universes, job.run),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
     }
     problems += [

@@ -127,7 +127,7 @@ def _is_exact(release: PublishedRelease, entry: Expected) -> bool:
 
 def _columns(path: Path, rows: int) -> Iterator[tuple[str, NDArray[np.int64]]]:
     """Columns of whole numbers `(rows,)` of a file, those in lists too."""
-    with open_parquet(path) as file, reading(path):
+    with open_parquet(path, rows) as file, reading(path):
         table = file.read()
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type

@@ -24,10 +24,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from geography.codes import first_few
-from pipeline.errors import InputError, MemoryShortError, SpecError
+from pipeline.errors import InputError, MemoryShortError, ReleaseError, SpecError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.release.measurements import MeasurementHeader, open_measurement
+from pipeline.storage.guard import GuardedFile
 
 _SCHEMA: Final = pa.schema(
     [
@@ -133,7 +134,9 @@ class LevelMeasurements:
         Raises:
             InputError: it is damaged, or has what the spec does not call for; the message names file and place.
         """
-        for first, table in _parts(path):
+        rows = sum(len(expected.geocodes) for expected in self._wanted.values())
+        most = max((expected.query.size for expected in self._wanted.values()), default=1)
+        for first, table in _parts(path, rows, max(most, len(self._schema.shape))):
             names = table.column("query_name").combine_chunks().dictionary_encode()
             variances = table.column("variance").to_numpy()
             if not (np.isfinite(variances) & (variances >= 0)).all():
@@ -262,10 +265,14 @@ def level_files(folder: Path, level: str) -> list[Path]:
     return []
 
 
-def _parts(path: Path) -> Iterator[tuple[int, pa.Table]]:
-    """Row groups of a file with the number of their first row, in the types of the layout."""
+def _parts(path: Path, rows: int, values: int) -> Iterator[tuple[int, pa.Table]]:
+    """Row groups of a file with the number of their first row, in the types of the layout.
+
+    A file that states more than `rows` rows, or `values` numbers in one, is not read.
+    """
     try:
-        with pq.ParquetFile(path) as file:
+        with GuardedFile(path, own_groups=False) as file:
+            file.at_most(rows, values)
             missing = [name for name in _SCHEMA.names if name not in file.schema_arrow.names]
             if missing:
                 raise InputError(
@@ -282,5 +289,7 @@ def _parts(path: Path) -> Iterator[tuple[int, pa.Table]]:
                 first += table.num_rows
     except pa.ArrowMemoryError:
         raise MemoryShortError(str(path)) from None
+    except ReleaseError as error:
+        raise InputError(str(error)) from None
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path} cannot be read as noisy measurements: {str(error).splitlines()[0]}") from None

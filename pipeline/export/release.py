@@ -100,8 +100,9 @@ def _xlsx(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
         for level in levels:
             check_fits(table, level, by_level[level], columns)
     for universe, table, levels in chosen:
-        paths = [release.run.universe(universe.name).table(table, level) for level in levels]
-        write_workbook(_folder(folder, universe) / f"{table}.xlsx", [read_table(path) for path in paths])
+        files = release.run.universe(universe.name)
+        sheets = [read_table(files.table(table, level), by_level[level]) for level in levels]
+        write_workbook(_folder(folder, universe) / f"{table}.xlsx", sheets)
 
 
 def _microdata(release: PublishedRelease, folder: Path) -> None:

@@ -49,5 +49,9 @@ def import_folder(out: Path) -> Iterator[ImportFolder]:
     with new_folder(out) as folder:
         try:
             yield ImportFolder(folder)
+            private = sorted(path.name for path in folder.iterdir() if not path.stat().st_mode & 0o077)
+            # The records are not to be committed with the spec beside them.
+            if private:
+                (folder / ".gitignore").write_text("".join(f"/{name}\n" for name in private), encoding="utf-8")
         except InputError as error:
             raise InputError(str(error).replace(str(folder), str(out))) from error

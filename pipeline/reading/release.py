@@ -119,7 +119,7 @@ class Release:
             raise InputError(
                 f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}"
             )
-        published = read_table(self.files.table(name, level))
+        published = read_table(self.files.table(name, level), len(self.spine.level(level)))
         columns: dict[str, NDArray[np.generic]] = {}
         for number, label in enumerate(published.labels):
             columns[label] = published.counts[:, number]
@@ -168,7 +168,10 @@ class Release:
                 if level in table.levels and not there.all():
                     column = columns_of(groups, table.query.groups)
                     new = (column >= 0) & ~there
-                    published = read_table(self.files.table(table.name, level)).margins if new.any() else None
+                    published = None
+                    if new.any():
+                        path = self.files.table(table.name, level)
+                        published = read_table(path, len(margins)).margins
                     if published is not None:
                         margins[:, new] = published[:, column[new]]
                         there |= new

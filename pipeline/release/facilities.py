@@ -36,7 +36,7 @@ def write_facilities(
 
 def read_public_facilities(path: Path, bound: Bound, geocodes: NDArray[np.str_]) -> NDArray[np.int64]:
     """The facilities written by `write_facilities`; ReleaseError where they are of others."""
-    with open_parquet(path) as file, reading(path):
+    with open_parquet(path, rows=len(geocodes)) as file, reading(path):
         if not file.schema_arrow.equals(_facility_columns(bound)):
             raise ReleaseError(f"{path} does not have the columns of the bound {bound.name!r}")
         table = file.read()

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
@@ -31,6 +30,7 @@ from pipeline.storage.files import (
     rows_per_group,
     strings,
 )
+from pipeline.storage.guard import GuardedFile
 
 _LABEL = pa.dictionary(pa.int32(), pa.string())
 
@@ -86,7 +86,7 @@ def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema) -> sp
     Raises:
         ReleaseError: the file is missing, damaged, of another schema, or names a geounit or value that is unknown.
     """
-    with open_parquet(path) as file, reading(path):
+    with open_parquet(path, rows=len(geocodes) * schema.n_cells) as file, reading(path):
         columns = _columns(schema)
         if read_header(file, path).get("schema") != schema.fingerprint() or not file.schema_arrow.equals(columns):
             raise ReleaseError(
@@ -111,7 +111,7 @@ def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema) -> sp
 
 
 def _row_groups(
-    file: pq.ParquetFile, path: Path, geocodes: NDArray[np.str_], schema: Schema
+    file: GuardedFile, path: Path, geocodes: NDArray[np.str_], schema: Schema
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]]:
     """Numbers of geounits and cells, and counts, of each row group, all `(n_rows,)`."""
     order = np.argsort(geocodes)

@@ -20,6 +20,7 @@ from pipeline.errors import ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.provenance import InputProvenance
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated
@@ -33,9 +34,12 @@ Status = Literal[
     "NOT FOR RELEASE: insecure test key",
     "estimated from measurements that were made elsewhere",
     "EXAMPLE: made-up data, about nobody",
+    "official, but public inputs were made from the records",
 ]
 #: Of a release whose noise is real, and which no ledger has counted.
 UNCHARGED: Final[Status] = "not charged: budgets of repeated runs add up and nobody counts them"
+#: Of a release whose operator accepted public inputs that were made from the records.
+FROM_RECORDS: Final[Status] = "official, but public inputs were made from the records"
 #: Of a release whose spec says that it is an example.
 EXAMPLE: Final[Status] = "EXAMPLE: made-up data, about nobody"
 #: Of a release whose measurements another program drew.
@@ -63,6 +67,7 @@ class Manifest(Stated):
             the distribution of privacy losses and by zCDP.
         joint: what one person's change costs over all universes together: the epsilon that stands for the release.
         beyond_limits: what of the budget or the invariants is beyond what is usual and was accepted by the operator.
+        provenance: where each public input comes from, and its hash.
         key_salt: of this release, hexadecimal, so that no other release with the same key or records has the same
             commitment and fingerprints; "" where the measurements were made elsewhere, or before there were salts.
         key_commitment: of the master key with the salt, hexadecimal; "" where the measurements were made elsewhere.
@@ -84,6 +89,7 @@ class Manifest(Stated):
     accounts: tuple[PrivacyAccount, ...] = ()
     joint: Statement | None = None
     beyond_limits: tuple[str, ...] = ()
+    provenance: tuple[InputProvenance, ...] = ()
     key_salt: str = ""
     key_commitment: str
     input_fingerprints: dict[str, str]
@@ -93,13 +99,22 @@ class Manifest(Stated):
     files: dict[str, FileEntry]
 
 
-def status(*, insecure_key: bool, charged: bool, purpose: str | None = None) -> Status:
-    """Whether a release may be published; `charged` to a ledger; `purpose` as its spec states it."""
+def status(*, insecure_key: bool, charged: bool, purpose: str | None = None, from_records: bool = False) -> Status:
+    """Whether a release may be published.
+
+    Args:
+        insecure_key: anyone can redo the noise.
+        charged: to a ledger.
+        purpose: as its spec states it.
+        from_records: public inputs were made from the records, and the operator accepted that.
+    """
     if insecure_key:
         return "NOT FOR RELEASE: insecure test key"
     if purpose == "example":
         return EXAMPLE
-    return "official" if charged else UNCHARGED
+    if not charged:
+        return UNCHARGED
+    return FROM_RECORDS if from_records else "official"
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:

@@ -16,7 +16,6 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
@@ -36,6 +35,7 @@ from pipeline.storage.files import (
     rows_per_group,
     strings,
 )
+from pipeline.storage.guard import GuardedFile
 
 #: The noise, or none: an invariant.
 MeasuredBy = Mechanism | Literal["exact"]
@@ -213,7 +213,7 @@ class MeasurementWriter:
 class MeasurementFile:
     """An open measurement file, read by ranges of geounits without loading the rest; see `open_measurement`."""
 
-    def __init__(self, file: pq.ParquetFile, path: Path) -> None:
+    def __init__(self, file: GuardedFile, path: Path) -> None:
         self._file = file
         self._path = path
         self.header = _read_header(file, path)
@@ -221,6 +221,7 @@ class MeasurementFile:
             columns = file.schema_arrow
         if not columns.equals(_SCHEMA):
             raise ReleaseError(f"{path} has the columns {columns.names}, a measurement has {_SCHEMA.names}")
+        file.at_most(file.metadata.num_rows, self.header.size)
         rows = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
         self._starts = np.concatenate([[0], np.cumsum(rows, dtype=np.int64)]).astype(np.int64)
 
@@ -275,19 +276,24 @@ class MeasurementFile:
 
 
 @contextmanager
-def open_measurement(path: Path) -> Iterator[MeasurementFile]:
-    """The open measurement file; ReleaseError where it is missing, damaged or of another kind."""
-    with open_parquet(path) as file:
+def open_measurement(path: Path, rows: int | None = None) -> Iterator[MeasurementFile]:
+    """The open measurement file, of at most `rows` geounits.
+
+    Raises:
+        ReleaseError: it is missing, damaged, longer or of another kind.
+    """
+    with open_parquet(path, rows) as file:
         yield MeasurementFile(file, path)
 
 
 def read_measurement(path: Path) -> Measurement:
     """The whole measurement in memory; see `open_measurement`."""
-    with open_measurement(path) as file:
-        return file.read()
+    with open_parquet(path) as file:
+        file.check_whole()
+        return MeasurementFile(file, path).read()
 
 
-def _read_header(file: pq.ParquetFile, path: Path) -> MeasurementHeader:
+def _read_header(file: GuardedFile, path: Path) -> MeasurementHeader:
     header = read_header(file, path)
     try:
         if header.pop("kind") != "measurement":

@@ -16,6 +16,7 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import canonical_json, make_folder, make_restricted, write_json, write_problem
 
+_IGNORED = ".gitignore"  # holds *, so that nothing confidential is committed by mistake
 _TEMPORARY_KEY = ".key-"  # a key file being written by pipeline.privacy.keys
 
 
@@ -39,12 +40,14 @@ def open_run(root: Path, identity: Mapping[str, object]) -> Iterator[RunDirector
     run = RunDirectory(root)
     try:
         _check_entries(run)
+        _check_owner(root)
         make_folder(root)
     except OSError as error:
         raise InputError(write_problem(error, root)) from error
     if not os.access(root, os.R_OK | os.W_OK | os.X_OK):
         raise InputError(f"cannot write to {root}: it is read-only or belongs to another user; name another directory")
     make_restricted(run.restricted)
+    keep_from_git(run.restricted)
     with held(run):
         # Again, now that no other process can change it.
         _check_entries(run)
@@ -89,7 +92,19 @@ def make_run_folders(run: RunDirectory) -> None:
     make_restricted(run.root)
     make_folder(run.public)
     make_restricted(run.restricted)
+    keep_from_git(run.restricted)
     make_restricted(run.staging)
+
+
+def keep_from_git(folder: Path) -> None:
+    """See to it that `git add` takes nothing of a folder with what is confidential; ReleaseError where it cannot."""
+    path = folder / _IGNORED
+    try:
+        if path.is_symlink() or not path.is_file() or path.read_bytes() != b"*\n":
+            path.unlink(missing_ok=True)
+            path.write_bytes(b"*\n")
+    except OSError as error:
+        raise ReleaseError(write_problem(error, path)) from error
 
 
 def empty_staging(run: RunDirectory) -> None:
@@ -121,6 +136,14 @@ def held(run: RunDirectory) -> Iterator[None]:
             lock.release()
 
 
+def _check_owner(root: Path) -> None:
+    """Refuse a directory of another user, who could put links and files into it while the run writes."""
+    if root.exists() and (owner := root.stat().st_uid) != os.geteuid():
+        raise InputError(
+            f"{root} belongs to user {owner} and not to user {os.geteuid()}, who runs this; name one of your own"
+        )
+
+
 def _check_entries(run: RunDirectory) -> None:
     """Refuse a directory with files that no run of ours would leave; writes nothing."""
     if run.root.exists() and not run.root.is_dir():
@@ -133,7 +156,7 @@ def _check_entries(run: RunDirectory) -> None:
         if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
             raise InputError(f"{folder} is not a folder of its own; a run needs a directory of its own")
     if not run.record.exists():
-        early = {run.lock.name, run.staging.name, run.log.name}
+        early = {run.lock.name, run.staging.name, run.log.name, _IGNORED}
         strange = [f"restricted/{name}" for name in _names(run.restricted) if name not in early]
         if strange := strange + _published(run):
             raise InputError(_holds(run, strange))
@@ -146,7 +169,7 @@ def _begin(run: RunDirectory, identity: Mapping[str, object]) -> None:
         if canonical_json(begun["identity"]) != canonical_json(dict(identity)):
             _refuse_if_used(run, begun, identity)
             for name in _names(run.restricted):
-                if name not in (run.lock.name, run.log.name):
+                if name not in (run.lock.name, run.log.name, _IGNORED):
                     _remove(run.restricted / name)
     for name in _names(run.restricted):
         if name.startswith(_TEMPORARY_KEY):
@@ -177,7 +200,7 @@ def _refuse_if_used(run: RunDirectory, record: dict[str, Any], identity: Mapping
             run.accuracy_page,
         )
     }
-    expected |= {run.main.checkpoints.name, "histograms", "companions"}
+    expected |= {run.main.checkpoints.name, "histograms", "companions", _IGNORED}
     strange = [n for n in _names(run.restricted) if n not in expected and not n.startswith(_TEMPORARY_KEY)]
     if record["input_fingerprints"] is None and not _published(run) and not strange:
         return

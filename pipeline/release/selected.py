@@ -75,13 +75,13 @@ def write_selected(target: Path, staging: Path, selection: Selection, parts: Ite
             _write(sink, selection, *group)
 
 
-def read_selected(path: Path, selection: Selection) -> Iterator[Selected]:
-    """The file's geounits, some at a time.
+def read_selected(path: Path, selection: Selection, rows: int | None = None) -> Iterator[Selected]:
+    """The file's geounits, at most `rows` of them, some at a time.
 
     Raises:
         ReleaseError: it is missing or damaged, or does not match the spec.
     """
-    with open_parquet(path) as file, reading(path):
+    with open_parquet(path, rows) as file, reading(path):
         header, expected = read_header(file, path), _header(selection)
         # The variance follows from the scale; a float of another machine is not relied on.
         if differing := [key for key in expected if key != "variance" and header.get(key) != expected[key]]:

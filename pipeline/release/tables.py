@@ -132,9 +132,13 @@ def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> 
             sink.write(*arrays)
 
 
-def read_table(path: Path) -> ReleasedTable:
-    """The table written by `write_table`; ReleaseError where it is missing, damaged or of another kind."""
-    parts = list(read_table_parts(path))
+def read_table(path: Path, rows: int | None = None) -> ReleasedTable:
+    """The table written by `write_table`, of at most `rows` geounits.
+
+    Raises:
+        ReleaseError: it is missing, damaged, longer or of another kind.
+    """
+    parts = list(read_table_parts(path, rows))
     first = parts[0]
     geocodes = np.concatenate([part.geocodes for part in parts])
     if len(unique := np.unique(geocodes)) < len(geocodes):
@@ -150,9 +154,9 @@ def read_table(path: Path) -> ReleasedTable:
     )
 
 
-def read_table_parts(path: Path) -> Iterator[ReleasedTable]:
+def read_table_parts(path: Path, rows: int | None = None) -> Iterator[ReleasedTable]:
     """The same, some rows at a time, at least one part; for tables that do not fit into memory."""
-    with open_parquet(path) as file, reading(path):
+    with open_parquet(path, rows) as file, reading(path):
         header = read_header(file, path)
         if header.get("kind") != "table" or header.keys() != {"kind", "name", "level", "query", "margins"}:
             raise ReleaseError(f"{path} is not a table of a release")

@@ -158,7 +158,7 @@ def _table(
     exact = _exact(sources, universe, table, level)
     kept_exact: list[NDArray[np.bool_] | None] = []
     row = 0
-    for part in read_table_parts(path):
+    for part in read_table_parts(path, len(level)):
         of_part = None if exact is None else exact[0][exact[1][row : row + len(part.counts)]]
         row += len(part.counts)
         summary.add(part, of_part)

@@ -17,13 +17,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, headline
 from pipeline.privacy.limits import beyond_limits
-from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.release.manifest import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.receipts import NOT_CHARGED
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SIZE_LABELS, SizeSummary
+from pipeline.spec.provenance import input_names, origin_of
+from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
 SCRIPTS = ("vega.js", "decode.js", "charts.js", "figures.js", "explorer.js")
@@ -58,6 +60,7 @@ def report_page(sources: ReportSources) -> str:
         receipts=sources.receipts,
         not_charged=NOT_CHARGED,
         banner=_banner(sources.status),
+        origins=_origins(sources.spec),
         undetermined=_undetermined(explorer, universes),
         levels=levels,
         n_areas=sum(len(level) for level in sources.spine.levels),
@@ -130,7 +133,24 @@ def _banner(status: Status) -> str:
         return "What is promised below holds for this run alone, as if nothing else were published from its records."
     if status == MADE_ELSEWHERE:
         return "Another program drew the noise; what is promised below holds if it did so as is said here."
+    if status == FROM_RECORDS:
+        return (
+            "The noise protects the counts, and not what these inputs show: which areas or values the records have. "
+            "They are named below, under “Where the public inputs come from”."
+        )
     return "The noise of this release can be redone by anyone: it protects nobody. Its numbers are for tests."
+
+
+def _origins(spec: ReleaseSpec) -> list[dict[str, str]]:
+    """Where each public input is from; nothing where the spec does not say."""
+    if spec.provenance is None:
+        return []
+    words = {"public": "public", "records": "made from the records, which show through"}
+    origins = {name: origin_of(spec, name) for name in input_names(spec)}
+    return [
+        {"name": name, "words": words[one.source] + (f" ({one.origin})" if one.origin else "")}
+        for name, one in origins.items()
+    ]
 
 
 def _undetermined(explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:

@@ -13,6 +13,7 @@ from pipeline.errors import SpecError
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
+from pipeline.spec.provenance import ProvenanceSection
 from pipeline.spec.public import encode, encode_budget, encode_universe
 from pipeline.spec.resolve import UniverseContext, UniverseResolver
 from pipeline.spec.sections import (
@@ -53,6 +54,9 @@ class ReleaseSpec(UniverseSections):
     )
     companions: NamedTable[Name, CompanionSection] = Field(
         default={}, description="further histograms measured in the same run, by name"
+    )
+    provenance: ProvenanceSection | None = Field(
+        default=None, description="where the public inputs come from: public sources, or the records"
     )
     _source: str = PrivateAttr(default="spec")
 

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError, MemoryShortError, ReleaseError
 from pipeline.storage.durable import sync_folder
+from pipeline.storage.guard import GuardedFile
 
 logger = logging.getLogger(__name__)
 
@@ -269,10 +270,15 @@ def reading(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """The open Parquet file; ReleaseError where it is missing or damaged. Read from it in `reading` blocks."""
+def open_parquet(path: Path, rows: int | None = None) -> Iterator[GuardedFile]:
+    """The open Parquet file; ReleaseError where it is missing or damaged. Read from it in `reading` blocks.
+
+    Args:
+        path: of the file, which may be anybody's: see `pipeline.storage.guard`.
+        rows: that it can have at most, by the spine and the schema; None if the reader cannot know.
+    """
     with reading(path):
-        file = pq.ParquetFile(path, page_checksum_verification=True)
+        file = GuardedFile(path, rows)
     with file:
         metadata = file.metadata
         if metadata.num_rows != sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)):
@@ -280,13 +286,13 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         yield file
 
 
-def read_row_groups(file: pq.ParquetFile, path: Path) -> Iterator[pa.Table]:
+def read_row_groups(file: GuardedFile, path: Path) -> Iterator[pa.Table]:
     """The row groups in order; ReleaseError where one does not have the number of rows that the file states."""
     for group in range(file.num_row_groups):
         yield read_row_group(file, group, path)
 
 
-def read_row_group(file: pq.ParquetFile, group: int, path: Path) -> pa.Table:
+def read_row_group(file: GuardedFile, group: int, path: Path) -> pa.Table:
     """One row group; ReleaseError where it does not have the number of rows that the file states."""
     table = file.read_row_group(group, use_threads=False)
     if table.num_rows != file.metadata.row_group(group).num_rows:
@@ -294,7 +300,7 @@ def read_row_group(file: pq.ParquetFile, group: int, path: Path) -> pa.Table:
     return table
 
 
-def read_header(file: pq.ParquetFile, path: Path) -> dict[str, Any]:
+def read_header(file: GuardedFile, path: Path) -> dict[str, Any]:
     """Our header in the metadata of a Parquet file; ReleaseError where there is none."""
     try:
         header = json.loads((file.schema_arrow.metadata or {})[HEADER_KEY])

@@ -111,3 +111,34 @@ def test_the_page_lists_every_setting_with_its_text_and_default() -> None:
                 if isinstance(field.default, int | float)
                 else str(field.default)
             ), name
+
+
+@pytest.mark.parametrize(
+    "line", ['key_command = "touch ran"', 'ledger = "mine.db"', 'on_failure_command = "touch ran"']
+)
+def test_a_folder_that_somebody_else_made_names_no_commands(line: str, tmp_path: Path) -> None:
+    """The attack: an archive with a spec and a spinewise.toml, unpacked and run."""
+    Path("spinewise.toml").write_text(f"workers = 2\n{line}\n")
+    user = tmp_path / "config" / "spinewise" / "settings.toml"
+    with pytest.raises(
+        InputError, match=rf"{line.split()[0]}: a file of the current folder may not name commands"
+    ) as no:
+        load_settings()
+    advice = str(no.value).rpartition("settings.toml: ")[2]
+    assert advice == f'trust = ["{Path.cwd()}"]'
+    Path("spinewise.toml").write_text(f"{line}\n{advice}\n")
+    with pytest.raises(InputError, match="a folder cannot trust itself"):
+        load_settings()
+    Path("spinewise.toml").write_text(f"{line}\n")
+    user_says(tmp_path, 'trust = ["/elsewhere"]')
+    with pytest.raises(InputError, match="unless you trust the folder"):
+        load_settings()
+    user_says(tmp_path, advice)
+    assert line.split('"')[1] in load_settings().model_dump().values()
+    assert user.is_file()
+
+
+def test_a_file_that_the_user_names_is_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.toml").write_text('ledger = "mine.db"')
+    monkeypatch.setenv("SPINEWISE_CONFIG", str(tmp_path / "mine.toml"))
+    assert load_settings().ledger == "mine.db"

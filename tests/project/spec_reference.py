@@ -35,6 +35,8 @@ ANCHORS = {
     "PublishSection": "publish",
     "ReportSection": "report",
     "PolygonSection": "reportpolygonslevel",
+    "ProvenanceSection": "provenance",
+    "OriginSection": "provenanceinputsname",
     "CompanionSection": "companionsname",
     "CompanionPrivacySection": "companionsnameprivacy",
 }

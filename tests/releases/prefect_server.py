@@ -28,13 +28,13 @@ def prefect_variables(home: Path) -> dict[str, str]:
 
 
 @contextmanager
-def prefect_server(home: Path) -> Iterator[str]:
-    """A server on this machine; the address of its interface."""
+def prefect_server(home: Path, host: str = "127.0.0.1") -> Iterator[str]:
+    """A server on this machine, which listens at `host`; the address of its interface."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     variables = {**prefect_variables(home), "PREFECT_SERVER_SERVICES_SCHEDULER_LOOP_SECONDS": "2"}
-    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", host, "--port", str(port)]
     home.mkdir()
     with (home / "server.log").open("w") as log:
         server = subprocess.Popen(command, env=variables, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)

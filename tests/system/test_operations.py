@@ -177,13 +177,14 @@ def begin(one: Shell, *server: str) -> None:
     """Server, worker, example, and the deployments with their schedules."""
     one.start("server", *server)
     one.wait("the server answers", one.answers, 150)
-    one.start("worker", "worker")
     for words in one.lines("deploy"):
         printed = one.type(words)
         if words[:2] == ["spinewise", "example"]:
             make_small(one.folder / "demo")
         if words[:2] == ["spinewise", "doctor"]:
             assert "nothing is wrong" in printed
+    # A worker that runs already takes over the folders of a new deployment with its next sign of life only.
+    one.start("worker", "worker")
 
 
 @pytest.mark.slow

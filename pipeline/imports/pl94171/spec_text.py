@@ -57,6 +57,10 @@ def spec_text(*, state: str, state_code: str, year: str, n_blocks: int, with_qua
             "off_spine.parquet lists the blocks of each place and American Indian area, for [geography.regroup]."
         ),
         "",
+        "[provenance.inputs]",
+        'geography = { source = "public", from = "the geographic header of the summary file" }',
+        'schema = { source = "public", from = "the tables of the summary file" }',
+        "",
         "[schema.attributes]",
         listed("votingage", ("under18", "18plus")),
         listed("hispanic", ("not_hispanic", "hispanic")),

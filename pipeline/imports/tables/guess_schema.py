@@ -122,6 +122,12 @@ def _age(text: str) -> int | None:
     return 0 if _YOUNGEST.fullmatch(text) else None
 
 
+def open_age(text: str) -> int | None:
+    """The lowest age of an open one such as "90+"; None where the text is none."""
+    match = _OPEN_AGE.fullmatch(text)
+    return None if match is None else int(match[1])
+
+
 def _ages(name: str, column: Column) -> GuessedAttribute:
     """Ages in years, in groups; every age is mapped, including those that no record here has."""
     bounds = [*_AGE_GROUPS, _OLDEST + 1]

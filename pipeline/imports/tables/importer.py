@@ -11,7 +11,8 @@ import pyarrow as pa
 from geography.codes import counted
 from pipeline.errors import InputError
 from pipeline.imports.folder import import_folder
-from pipeline.imports.tables.guess_schema import GuessedAttribute, guess_schema, value_labels
+from pipeline.imports.tables.given_schema import has_households, read_given_schema
+from pipeline.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, guess_schema, value_labels
 from pipeline.imports.tables.guess_spine import level_name
 from pipeline.imports.tables.guess_wide import guess_wide
 from pipeline.imports.tables.households import check_key, guess_key, households_of, place_persons
@@ -69,7 +70,7 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             source=describe_source(request.persons.source),
             query=request.persons.query,
             spine=placed.spine,
-            areas_given=request.areas is not None,
+            origins=_origins(request, households is not None),
             persons=persons,
             households=households,
             messages=parts.messages,
@@ -77,6 +78,18 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
         parse_spec(text, f"{out / 'release.toml'} (not written)", out)
         folder.text("release.toml", text)
     return ImportedTable(out / "release.toml", tuple(parts.messages))
+
+
+def _origins(request: TableRequest, with_households: bool) -> dict[str, tuple[str, str]]:
+    """Of each public input its source, and where it is from."""
+    records = ("records", f"{describe_source(request.persons.source)}, by spinewise import")
+    given = None if request.schema is None else ("public", request.schema.name)
+    origins = {"geography": records if request.areas is None else ("public", request.areas.name)}
+    origins["schema"] = given or records
+    if with_households:
+        of_households = given if request.schema is not None and has_households(request.schema) else None
+        origins["companions.households.schema"] = of_households or records
+    return origins
 
 
 def _own_key(placed: Placed, request: TableRequest) -> str | None:
@@ -142,7 +155,7 @@ def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, Guesse
     if file.path.parent == parts.folder.path:
         file.path.unlink()
     located = TableFile(target.rename(target.with_name("persons.parquet")))
-    schema = guess_schema(homes.columns, [*homes.where, key])
+    schema = _schema(request, "households", homes.file, homes.columns, [*homes.where, key])
     if not schema.attributes:
         raise InputError(f"{household_file}: no column can be an attribute of households: {'; '.join(schema.left_out)}")
     households = GuessedUniverse(
@@ -167,7 +180,7 @@ def _own_households(parts: Parts, placed: Placed, key: str) -> GuessedUniverse:
     )
     parts.folder.parquet("households.parquet", table, private=True)
     target = TableFile(parts.folder.path / "households.parquet")
-    schema = guess_schema(profile(target), [placed.leaf, key])
+    schema = _schema(parts.request, "households", target, profile(target), [placed.leaf, key])
     if not schema.attributes:
         raise InputError(f"{placed.file}: no column can be an attribute of households: {'; '.join(schema.left_out)}")
     return GuessedUniverse(schema.attributes, target.path.name, placed.leaf, "microdata", left_out=schema.left_out)
@@ -181,7 +194,7 @@ def _rows(
     used = [*placed.where, *reading.counts, *([key] if key is not None else []), *of_households]
     used += [name for name in columns if is_label(name) and name not in parts.request.attributes]
     used = [name for name in used if name not in parts.request.attributes]
-    schema = guess_schema(columns, used)
+    schema = _schema(parts.request, "attributes", file, columns, used)
     if not schema.attributes:
         raise InputError(
             f"{file}: no column can be an attribute: {'; '.join(schema.left_out) or 'all of them are the geography'}"
@@ -210,6 +223,15 @@ def _rows(
     )
 
 
+def _schema(
+    request: TableRequest, of: str, file: TableFile, columns: Mapping[str, Column], used: Sequence[str]
+) -> GuessedSchema:
+    """The attributes of the public list, if there is one; otherwise what is guessed from the records."""
+    free = {name: column for name, column in columns.items() if name not in used}
+    given = None if request.schema is None else read_given_schema(request.schema, of, file, free)
+    return guess_schema(columns, used) if given is None else given
+
+
 def _possible_numbers(columns: Mapping[str, Column], used: Sequence[str]) -> list[str]:
     return [name for name in columns if name not in used]
 
@@ -235,6 +257,11 @@ def _repeated(parts: Parts, file: TableFile, cells: Sequence[str], everything: S
 
 
 def _wide(parts: Parts, placed: Placed, reading: Reading) -> GuessedUniverse:
+    if parts.request.schema is not None:
+        raise InputError(
+            f"{placed.file}: --schema: the table has its cells side by side, and their names are the values; make them "
+            "public in the spec: [provenance.inputs]"
+        )
     cells = guess_wide(placed.file, reading.counts)
     reasons = dict(reading.left)
     others = [name for name in placed.columns if name not in placed.where and name not in reading.counts]

@@ -53,6 +53,7 @@ class TableRequest:
         attributes: columns that are counted by, whatever they look like.
         repeated: whether rows of the same cell are added up.
         text: how the file is written.
+        schema: the public list of attributes and values; guessed from the records where it is None.
     """
 
     persons: TableSource
@@ -70,10 +71,13 @@ class TableRequest:
     attributes: tuple[str, ...] = ()
     repeated: bool = False
     text: AskedFormat = field(default_factory=AskedFormat)
+    schema: Path | None = None
 
     def __post_init__(self) -> None:
         if self.grid is not None and (self.geography or self.levels):
             raise InputError("--grid: a grid makes the levels; leave out --geography and --levels")
+        if self.schema is not None and self.attributes:
+            raise InputError("--schema: the list names the attributes; leave out --attribute")
         if both := [name for name in self.attributes if name in self.ignore]:
             raise InputError(f"--attribute and --ignore: column {both[0]!r} is in both; leave it out of one")
 

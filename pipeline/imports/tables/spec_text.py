@@ -53,6 +53,11 @@ The list of areas was made from the records, and it is published with the releas
 someone lives there, and areas without records are missing. Put a public list of all areas in its place.
 """
 _AREAS_GIVEN = "The public list of all areas, also the empty ones."
+_MADE = """
+What was made from the records shows who is in them, whatever the noise. A run refuses it until there is a public list
+in its place (source = "public"), or until you accept it here:
+"""
+_VALUES_GIVEN = "The values of the public list; their order is that of the histogram."
 _VALUES = """
 The values were found in the records, and they are published. Make them those of a public code list: add values that
 no record has, and remove values that identify someone. Their order is that of the histogram.
@@ -72,7 +77,7 @@ def table_spec(
     source: str,
     query: str | None,
     spine: GuessedSpine,
-    areas_given: bool,
+    origins: Mapping[str, tuple[str, str]],
     persons: GuessedUniverse,
     households: GuessedUniverse | None,
     messages: Sequence[str],
@@ -87,7 +92,7 @@ def table_spec(
         assigned("neighbours", quoted("change-one"), "protected: the content of one record"),
         commented('dataset = "..."   the ledger\'s name for these records; then the run is charged to it'),
         "",
-        commented(_AREAS_GIVEN if areas_given else _AREAS_OF_RECORDS),
+        commented(_AREAS_GIVEN if origins["geography"][0] == "public" else _AREAS_OF_RECORDS),
         "[geography]",
         assigned("file", quoted("areas.parquet")),
     ]
@@ -97,8 +102,10 @@ def table_spec(
         lines.append(f"levels = {{ {levels} }}")
     else:
         lines.append(listed("levels", spine.names))
-    lines += ["", *_universe("", persons, spine.names)]
+    public = origins["schema"][0] == "public"
+    lines += ["", *_provenance(origins), "", *_universe("", persons, spine.names, public=public)]
     if households is not None:
+        of_households = origins["companions.households.schema"][0]
         lines += [
             commented(_HOUSEHOLDS),
             "[companions.households]",
@@ -107,13 +114,25 @@ def table_spec(
             "[companions.households.privacy]",
             assigned("rho", quoted("1")),
             "",
-            *_universe("companions.households.", households, spine.names),
+            *_universe("companions.households.", households, spine.names, public=of_households == "public"),
         ]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str]) -> list[str]:
-    lines = [commented(_VALUES), f"[{prefix}schema.attributes]"]
+def _provenance(origins: Mapping[str, tuple[str, str]]) -> list[str]:
+    """Where the public inputs are from; what was made from the records is not accepted yet."""
+    lines = ["[provenance]                               # where what is published without noise comes from"]
+    if made := [name for name, (source, _) in origins.items() if source == "records"]:
+        lines += [commented(_MADE), f"# accept = [{', '.join(map(quoted, made))}]"]
+    lines += ["", "[provenance.inputs]"]
+    return lines + [
+        f"{key(name)} = {{ source = {quoted(source)}, from = {quoted(origin)} }}"
+        for name, (source, origin) in origins.items()
+    ]
+
+
+def _universe(prefix: str, universe: GuessedUniverse, levels: Sequence[str], *, public: bool) -> list[str]:
+    lines = [commented(_VALUES_GIVEN if public else _VALUES), f"[{prefix}schema.attributes]"]
     for attribute in universe.attributes:
         if attribute.about:
             lines.append(f"# {attribute.about}")

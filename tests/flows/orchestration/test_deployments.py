@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,8 @@ import pytest
 from releases.command import PROJECT, spinewise
 from releases.small import write_town
 
-from flows.orchestration.deployments import Plan, _deployment, check_cron, queue_of
+from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
+from flows.orchestration.deployments import Plan, _deployment, check_cron, job_template, queue_of
 from flows.settings import Settings
 from pipeline.errors import InputError
 
@@ -21,17 +24,36 @@ def test_specs_of_one_dataset_share_a_queue() -> None:
     assert queue_of([], Path("/srv/one")) == "directory :srv:one" != queue_of([], Path("/srv/other"))
 
 
-def test_variables_state_retries_and_the_projects_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("SPINEWISE_CONFIG", raising=False)
+def test_a_deployment_says_of_its_environment_how_often_runs_are_retried_and_nothing_else() -> None:
     plan = Plan("x", {}, "q", retries=3, retry_delay=1.5, timeout=60)
-    variables = plan.variables()
-    assert variables["SPINEWISE_RETRIES"] == "3"
-    assert variables["SPINEWISE_RETRY_DELAY"] == "1.5"
-    assert variables["SPINEWISE_TIMEOUT"] == "60"
-    assert "SPINEWISE_CONFIG" not in variables
-    (tmp_path / "spinewise.toml").write_text("")
-    assert plan.variables()["SPINEWISE_CONFIG"] == str(tmp_path / "spinewise.toml")
+    assert plan.variables() == {"retries": "3", "retry_delay": "1.5", "timeout": "60"}
+    template = job_template(["/srv/a", "/srv/a"], ["/srv/out"])
+    text = json.dumps(template)
+    assert set(re.findall(r"{{ (.*?) }}", text)) == {"name", "retries", "retry_delay", "timeout"}
+    assert not {"command", "working_dir"} & template["job_configuration"].keys()
+    assert template["variables"]["additionalProperties"] is False
+    assert deployed_folders(template["job_configuration"]["env"][DEPLOYED]) == {
+        "specs": ["/srv/a"], "outputs": ["/srv/out"],
+    }  # fmt: skip
+
+
+def test_a_deployed_run_follows_paths_below_the_folders_allowed_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "link").symlink_to("/etc")
+    monkeypatch.delenv(DEPLOYED, raising=False)
+    with pytest.raises(InputError, match="a deployed run may use what is below no folder at all"):
+        check_allowed(Settings(), {"spec": tmp_path / "in" / "a.toml"}, {})
+    monkeypatch.setenv(DEPLOYED, json.dumps({"specs": [str(tmp_path / "in")], "outputs": [str(tmp_path / "out")]}))
+    check_allowed(Settings(), {"spec": tmp_path / "in" / "a.toml", "data": None}, {"out": tmp_path / "out"})
+    for wrong in ("/etc/passwd", tmp_path / "in" / ".." / "x", tmp_path / "in" / "link" / "passwd", tmp_path / "in2"):
+        with pytest.raises(InputError, match=r"spec: found .*; the setting allowed_specs of the worker's machine"):
+            check_allowed(Settings(), {"spec": Path(wrong)}, {})
+        with pytest.raises(InputError, match="out: found"):
+            check_allowed(Settings(), {}, {"out": Path(wrong)})
+    with pytest.raises(InputError, match="spec: found"):  # the worker's own settings are the stronger
+        check_allowed(Settings(allowed_specs=(tmp_path / "other",)), {"spec": tmp_path / "in" / "a.toml"}, {})
 
 
 @pytest.mark.parametrize(("cron", "timezone"), [("every night", "UTC"), ("0 25 * * *", "UTC"), ("0 2 * * *", "Wien")])
@@ -84,6 +106,6 @@ def test_prefect_yaml_states_deployments_that_there_can_be() -> None:
         assert one["concurrency_limit"] == 1
         for schedule in one["schedules"]:
             check_cron(schedule["cron"], schedule["timezone"])
-        own = {name: value for name, value in one["work_pool"]["job_variables"]["env"].items() if "SPINEWISE" in name}
-        assert {name.removeprefix("SPINEWISE_").lower() for name in own} <= set(Settings.model_fields)
+        own = one["work_pool"]["job_variables"]
+        assert own.keys() <= set(Settings.model_fields) & job_template([], [])["variables"]["properties"].keys()
         assert all(isinstance(value, str) for value in own.values())

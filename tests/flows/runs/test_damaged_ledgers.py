@@ -17,6 +17,7 @@ from releases.small import run, write_town
 
 from flows.confidential.custody import KeySource
 from pipeline.errors import InputError
+from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import Group
 from pipeline.privacy.ledger.ledger import Charge, Ledger, RunFingerprint
@@ -30,15 +31,16 @@ def ledger(tmp_path: Path) -> Path:
         status, printed = spinewise("ledger", "open", name, "--population", "all", unit, "7/2", "--ledger", path)
         assert status == 0, printed
     with Ledger.open(str(path)) as opened:
-        for letter, dataset, mechanism in (
+        runs: tuple[tuple[str, str, MechanismName], ...] = (
             ("a", "persons", "discrete_gaussian"),
             ("b", "units", "discrete_laplace"),
             ("c", "persons", "discrete_gaussian"),
-        ):
+        )
+        for letter, dataset, mechanism in runs:
             groups = (
                 Group("county", "total", mechanism, Fraction(3), 20),
                 Group("block", "sex", mechanism, Fraction(9), 8),
-            )  # type: ignore[arg-type]
+            )
             opened.commit(opened.reserve(Charge(dataset, RunFingerprint(letter * 64), letter, "change-one", groups)))
     with sqlite3.connect(path) as database:
         database.execute("pragma wal_checkpoint(truncate)")

@@ -94,7 +94,9 @@ def test_a_run_that_was_refused_before_measuring_makes_room(root: Path) -> None:
     with open_run(root, OTHER) as run:
         assert recorded_identity(run) == OTHER
         assert run.log.read_text() == "refused\n"
-        assert sorted(path.name for path in run.restricted.iterdir()) == ["lock", "run.json", "run.log", "staging"]
+        assert sorted(path.name for path in run.restricted.iterdir()) == [
+            ".gitignore", "lock", "run.json", "run.log", "staging",
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize("left", ["published", "foreign"])

@@ -280,7 +280,7 @@ def test_folders_without_the_files(files_2020: Path, tmp_path: Path) -> None:
 def test_nothing_is_written_over(files_2020: Path, tmp_path: Path) -> None:
     """A folder with something in it is left alone; what holds counts is for its owner only."""
     import_pl94171(files_2020, tmp_path / "out")
-    with pytest.raises(InputError, match=r"holds blocks\.parquet already; give one that is new or empty"):
+    with pytest.raises(InputError, match=r"holds \.gitignore already; give one that is new or empty"):
         import_pl94171(files_2020, tmp_path / "out")
     closed = {file.name for file in (tmp_path / "out").iterdir() if file.stat().st_mode & 0o777 == 0o600}
     assert closed == {"persons.parquet", "units.parquet", "quarters.parquet", "mismatches.csv"}

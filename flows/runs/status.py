@@ -1,0 +1,13 @@
+"""What a run's release may be called."""
+
+from __future__ import annotations
+
+from pipeline.release.manifest import Status, status
+from pipeline.spec.provenance import accepted_inputs
+from pipeline.spec.release_spec import ReleaseSpec
+
+
+def status_of(spec: ReleaseSpec, *, insecure_key: bool, charged: bool) -> Status:
+    """The status of a release of `spec`, with a test key or not, charged to a ledger or not."""
+    from_records = bool(accepted_inputs(spec))
+    return status(insecure_key=insecure_key, charged=charged, purpose=spec.purpose, from_records=from_records)
