@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final
 
+from pipeline.privacy.accounting.compared import Compared
 from pipeline.privacy.accounting.neighbours import vacuous
-from pipeline.privacy.accounting.uses import UniverseLike
 
 __all__ = ["LARGEST_DELTA", "LARGEST_EPSILON", "LARGEST_RHO", "beyond_limits"]
 
@@ -25,7 +25,7 @@ LARGEST_RHO: Final = Fraction(5)
 LARGEST_EPSILON: Final = Fraction(10)
 
 
-def beyond_limits(universes: Sequence[UniverseLike]) -> tuple[str, ...]:
+def beyond_limits(universes: Sequence[Compared]) -> tuple[str, ...]:
     """What is beyond the limits, a sentence each without its full stop, beginning with its key in the spec.
 
     Args:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.privacy.accounting.uses import QueryLike, UniverseLike
+from pipeline.privacy.accounting.compared import Compared, QueryLike
 
 __all__ = ["SWAP", "Change", "attribute_changes", "change_in_words", "place_changes", "record_change", "vacuous"]
 
@@ -47,7 +47,7 @@ class Change:
     limits: str = ""
 
 
-def vacuous(universe: UniverseLike) -> str:
+def vacuous(universe: Compared) -> str:
     """Why no two inputs can be compared at all, so that a guarantee would say nothing; "" if some can."""
     if not universe.invariants:
         return ""
@@ -64,7 +64,7 @@ def vacuous(universe: UniverseLike) -> str:
     return ""
 
 
-def record_change(universe: UniverseLike) -> Change | None:
+def record_change(universe: Compared) -> Change | None:
     """The smallest change of records that keeps the invariants; None where no one record and no swap of two does."""
     if not universe.invariants:
         return Change(1)
@@ -80,7 +80,7 @@ def record_change(universe: UniverseLike) -> Change | None:
     return None
 
 
-def attribute_changes(universe: UniverseLike, name: str) -> tuple[Change, ...]:
+def attribute_changes(universe: Compared, name: str) -> tuple[Change, ...]:
     """Changes of one attribute alone that keep the invariants: of one record's value, and by a swap if that adds some.
 
     Empty where there is none: then nothing is promised about the attribute.
@@ -98,7 +98,7 @@ def attribute_changes(universe: UniverseLike, name: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-def place_changes(universe: UniverseLike, level: str) -> tuple[Change, ...]:
+def place_changes(universe: Compared, level: str) -> tuple[Change, ...]:
     """The same for the place of a record within its geounit of `level`, which is not the lowest."""
     view = _View(universe)
     number = view.numbers[level]
@@ -110,7 +110,7 @@ def place_changes(universe: UniverseLike, level: str) -> tuple[Change, ...]:
     return ()
 
 
-def change_in_words(universe: UniverseLike, change: Change) -> str:
+def change_in_words(universe: Compared, change: Change) -> str:
     """What neighbours differ in: "one record having other values"."""
     if change.records == SWAP:
         return f"two records swapping places or values ({change.limits})"
@@ -121,7 +121,7 @@ def change_in_words(universe: UniverseLike, change: Change) -> str:
 class _View:
     """The invariants of a universe as its cells and levels see them."""
 
-    def __init__(self, universe: UniverseLike) -> None:
+    def __init__(self, universe: Compared) -> None:
         self.universe = universe
         self.names = [level.level for level in universe.strategy.levels]
         self.numbers = {name: number for number, name in enumerate(self.names)}

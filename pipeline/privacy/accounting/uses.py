@@ -9,33 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from pipeline.privacy.accounting.compared import Compared, QueryLike
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import Use
 from pipeline.privacy.accounting.select import Select
-from pipeline.privacy.budget import Framework, Neighbours, noise_for
+from pipeline.privacy.budget import noise_for
 
 __all__ = ["Measurement", "QueryLike", "UniverseLike", "choices_of", "measurements_of"]
-
-
-class QueryLike(Protocol):
-    """The part of a query that privacy depends on; see `pipeline.model.query.Query`."""
-
-    @property
-    def name(self) -> str:
-        """As the spec calls it."""
-
-    @property
-    def size(self) -> int:
-        """The number of answers."""
-
-    @property
-    def groups(self) -> tuple[Any, ...]:
-        """For each attribute the group of each value; zeros where it is summed out."""
 
 
 class _Measured(Protocol):
@@ -77,39 +59,12 @@ class _Selection(Protocol):
     def noise(self) -> _Noise: ...
 
 
-class _Attribute(Protocol):
-    @property
-    def values(self) -> tuple[str, ...]: ...
-
-
-class _Schema(Protocol):
-    @property
-    def names(self) -> tuple[str, ...]: ...
-    def attribute(self, name: str) -> _Attribute: ...
-
-
-class UniverseLike(Protocol):
+class UniverseLike(Compared, Protocol):
     """The part of a universe that its privacy depends on."""
-
-    @property
-    def name(self) -> str:
-        """The companion's name; "" for the release's own universe."""
-
-    @property
-    def schema(self) -> _Schema:
-        """The attributes of a record."""
 
     @property
     def strategy(self) -> _Strategy:
         """What is measured at each level, with what share."""
-
-    @property
-    def framework(self) -> Framework:
-        """Which loss adds up: "zcdp" or "pure"."""
-
-    @property
-    def budget(self) -> Fraction:
-        """The whole budget, rho or epsilon, exact."""
 
     @property
     def record_budget(self) -> Fraction:
@@ -126,26 +81,6 @@ class UniverseLike(Protocol):
     @property
     def selections(self) -> Sequence[_Selection]:
         """The tables whose detail is chosen privately."""
-
-    @property
-    def delta(self) -> Fraction:
-        """The delta of the (epsilon, delta) statement; 0 with framework "pure"."""
-
-    @property
-    def population(self) -> int | None:
-        """About how many records there are, where that is public."""
-
-    @property
-    def neighbours(self) -> Neighbours:
-        """Which inputs are neighbours: "change-one" or "add-remove"."""
-
-    @property
-    def invariants(self) -> Sequence[tuple[str, QueryLike]]:
-        """Level and query of what is published exactly."""
-
-    @property
-    def structural_zeros(self) -> NDArray[np.bool_]:
-        """Which cells are impossible, `(n_cells,)`."""
 
     @property
     def bypass(self) -> bool:
