@@ -102,6 +102,7 @@ def keep_from_git(folder: Path) -> None:
     try:
         if path.is_symlink() or not path.is_file() or path.read_bytes() != b"*\n":
             path.unlink(missing_ok=True)
+            path.touch(mode=0o600, exist_ok=False)
             path.write_bytes(b"*\n")
     except OSError as error:
         raise ReleaseError(write_problem(error, path)) from error
