@@ -134,9 +134,9 @@ class LevelMeasurements:
         Raises:
             InputError: it is damaged, or has what the spec does not call for; the message names file and place.
         """
-        rows = sum(len(expected.geocodes) for expected in self._wanted.values())
+        most_rows = sum(len(expected.geocodes) for expected in self._wanted.values())
         most = max((expected.query.size for expected in self._wanted.values()), default=1)
-        for first, table in _parts(path, rows, max(most, len(self._schema.shape))):
+        for first, table in _parts(path, most_rows, max(most, len(self._schema.shape))):
             names = table.column("query_name").combine_chunks().dictionary_encode()
             variances = table.column("variance").to_numpy()
             if not (np.isfinite(variances) & (variances >= 0)).all():

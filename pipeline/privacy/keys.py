@@ -93,7 +93,8 @@ class MasterKey:
             InputError: there is no such file, users other than its owner may use it, or it holds no key.
         """
         try:
-            file = path.open("rb")
+            # A named pipe would wait for a writer.
+            file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
         except OSError as error:
             raise InputError(f"key file {path}: cannot be opened ({error.strerror})") from None
         with file:

@@ -72,10 +72,11 @@ def _attribute(
     if strange := [key for key in stated if key not in _KEYS]:
         raise InputError(f"{where}: found the key {strange[0]!r}; allowed are {', '.join(_KEYS)}")
     values, stock = _values(where, stated.get("values"))
-    column = columns.get(stated.get("column", name))
+    called = str(stated.get("column", name))
+    column = columns.get(called)
     if column is None:
         raise InputError(
-            f"{where}: {file} has no column {stated.get('column', name)!r} that can be counted by; its columns are "
+            f"{where}: {file} has no column {called!r} that can be counted by; its columns are "
             f"{', '.join(list(columns)[:20])}; name it with column = ..."
         )
     if column.too_many:

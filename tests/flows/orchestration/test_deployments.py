@@ -14,7 +14,7 @@ from releases.small import write_town
 
 from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
 from flows.orchestration.deployments import Plan, _deployment, check_cron, job_template, queue_of
-from flows.settings import Settings
+from flows.settings import load_settings
 from pipeline.errors import InputError
 
 
@@ -44,16 +44,16 @@ def test_a_deployed_run_follows_paths_below_the_folders_allowed_alone(
     (tmp_path / "in" / "link").symlink_to("/etc")
     monkeypatch.delenv(DEPLOYED, raising=False)
     with pytest.raises(InputError, match="a deployed run may use what is below no folder at all"):
-        check_allowed(Settings(), {"spec": tmp_path / "in" / "a.toml"}, {})
+        check_allowed(load_settings(), {"spec": tmp_path / "in" / "a.toml"}, {})
     monkeypatch.setenv(DEPLOYED, json.dumps({"specs": [str(tmp_path / "in")], "outputs": [str(tmp_path / "out")]}))
-    check_allowed(Settings(), {"spec": tmp_path / "in" / "a.toml", "data": None}, {"out": tmp_path / "out"})
+    check_allowed(load_settings(), {"spec": tmp_path / "in" / "a.toml", "data": None}, {"out": tmp_path / "out"})
     for wrong in ("/etc/passwd", tmp_path / "in" / ".." / "x", tmp_path / "in" / "link" / "passwd", tmp_path / "in2"):
         with pytest.raises(InputError, match=r"spec: found .*; the setting allowed_specs of the worker's machine"):
-            check_allowed(Settings(), {"spec": Path(wrong)}, {})
+            check_allowed(load_settings(), {"spec": Path(wrong)}, {})
         with pytest.raises(InputError, match="out: found"):
-            check_allowed(Settings(), {}, {"out": Path(wrong)})
+            check_allowed(load_settings(), {}, {"out": Path(wrong)})
     with pytest.raises(InputError, match="spec: found"):  # the worker's own settings are the stronger
-        check_allowed(Settings(allowed_specs=(tmp_path / "other",)), {"spec": tmp_path / "in" / "a.toml"}, {})
+        check_allowed(load_settings(allowed_specs=(tmp_path / "other",)), {"spec": tmp_path / "in" / "a.toml"}, {})
 
 
 @pytest.mark.parametrize(("cron", "timezone"), [("every night", "UTC"), ("0 25 * * *", "UTC"), ("0 2 * * *", "Wien")])

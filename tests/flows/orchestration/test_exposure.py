@@ -79,7 +79,7 @@ def test_a_request_cannot_run_a_command_or_read_elsewhere(tmp_path: Path) -> Non
     ran = tmp_path / "ran"
     home = tmp_path / "home"
     with prefect_server(home) as address:
-        variables = {**prefect_variables(home), "PREFECT_API_URL": address}
+        variables: dict[str, Any] = {**prefect_variables(home), "PREFECT_API_URL": address}
         out = tmp_path / "out"
         made = spinewise("deploy", spec, "--out", out, "--retries", "0", **variables)
         assert made.returncode == 0, made.stderr
@@ -123,7 +123,7 @@ def test_a_request_cannot_run_a_command_or_read_elsewhere(tmp_path: Path) -> Non
 def test_a_server_that_listens_everywhere_is_refused(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "town", *QUICK)
     with prefect_server(tmp_path / "home", host="0.0.0.0") as address:
-        variables = {**prefect_variables(tmp_path / "home"), "PREFECT_API_URL": address}
+        variables: dict[str, Any] = {**prefect_variables(tmp_path / "home"), "PREFECT_API_URL": address}
         if not probe._own_addresses():
             pytest.skip("this machine has no address at which others could reach it")
         refused = spinewise("deploy", spec, "--out", tmp_path / "out", **variables)
