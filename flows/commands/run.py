@@ -17,6 +17,9 @@ from flows.commands.options import (
     OutOption,
     Output,
     QuietOption,
+    SignKeyCommandOption,
+    SignKeyDescriptorOption,
+    SignKeyFileOption,
     SpecArgument,
     VerboseOption,
     WorkersOption,
@@ -42,6 +45,9 @@ def run(
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
+    sign_key_file: SignKeyFileOption = None,
+    sign_key_fd: SignKeyDescriptorOption = None,
+    sign_key_command: SignKeyCommandOption = None,
     ledger: LedgerOption = None,
     engine: Annotated[
         str, typer.Option(help="Who works on the parts of a large spine: local, or dask, a cluster.")
@@ -77,6 +83,7 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_key
+    from flows.confidential.signing import signing_key
     from flows.console import remarks_of_end
     from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
@@ -84,6 +91,7 @@ def run(
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
     from flows.settings import load_settings
     from pipeline.spec.release_spec import load_spec
+    from pipeline.witness.statement import sign_release
 
     output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)
@@ -94,6 +102,7 @@ def run(
         context.with_resource(temporary_server())
     given = KeySource(key_file, key_fd, key_command)
     key = given.read() if given != KeySource() else configured_key(spec, settings)
+    signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)
     count = settings.workers or default_workers()
     request = Request(spec, settings.out, data, count, key_file, key, Engine(engine, scheduler, scratch))
     checked = check_request(request)  # before an engine is started
@@ -107,6 +116,8 @@ def run(
         run_here(checked, output.progress(), settings)
     else:
         _run_with_prefect(checked, key, settings.timeout, output.progress())
+    if signer is not None:
+        sign_release(checked.run, signer)
     remarks = remarks_of_end(checked.run)
     for remark in remarks:
         output.remark(remark)

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.confidential.secret_source import SecretSource
 from flows.settings import Settings
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
@@ -21,9 +20,6 @@ from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.release.run_directory import held
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
-
-#: Seconds that a vault is given to answer.
-_PATIENCE = 300
 
 
 @dataclass(frozen=True)
@@ -47,15 +43,8 @@ class KeySource:
         Raises:
             InputError: several sources are given, or the source has no key. The message does not show what it has.
         """
-        sources = {"--key-file": self.file, "--key-fd": self.descriptor, "--key-command": self.command}
-        named = [name for name, value in sources.items() if value is not None]
-        if len(named) > 1:
-            raise InputError(f"found {' and '.join(named)}; one source of the key is allowed")
-        if self.file is not None:
-            return MasterKey.read(self.file)
-        if self.descriptor is not None:
-            return _from_descriptor(self.descriptor)
-        return None if self.command is None else _from_command(self.command)
+        found = SecretSource("--key", self.file, self.descriptor, self.command).content("key file", LONGEST_KEY_TEXT)
+        return None if found is None else MasterKey.from_content(*found)
 
 
 def configured_key(spec: Path | ReleaseSpec, settings: Settings) -> MasterKey | None:
@@ -68,36 +57,6 @@ def configured_key(spec: Path | ReleaseSpec, settings: Settings) -> MasterKey | 
     if source == KeySource() or as_spec(spec).privacy.key is not None:
         return None
     return source.read()
-
-
-def _from_descriptor(descriptor: int) -> MasterKey:
-    where = f"--key-fd {descriptor}"
-    try:
-        with os.fdopen(descriptor, "rb") as file:
-            content = file.read(LONGEST_KEY_TEXT)
-    except OSError as error:
-        raise InputError(f"{where}: cannot be read ({error.strerror})") from None
-    return MasterKey.from_content(content, where)
-
-
-def _from_command(command: str) -> MasterKey:
-    """The key that the command prints; its standard error goes to the terminal, its standard output only here."""
-    where = "--key-command"
-    try:
-        arguments = shlex.split(command)
-        if not arguments:
-            raise InputError(f"{where}: is empty; a command that prints the key is needed")
-        process = subprocess.run(arguments, stdout=subprocess.PIPE, check=False, timeout=_PATIENCE)
-    except ValueError as error:
-        raise InputError(f"{where}: cannot be split into words ({error})") from None
-    except OSError as error:
-        raise InputError(f"{where}: {arguments[0]} cannot be run ({error.strerror})") from None
-    except subprocess.TimeoutExpired:
-        # Not chained: the other error carries what the command wrote.
-        raise InputError(f"{where}: {arguments[0]} gave no key within {_PATIENCE} seconds") from None
-    if process.returncode:
-        raise InputError(f"{where}: {arguments[0]} ended with status {process.returncode}")
-    return MasterKey.from_content(process.stdout[:LONGEST_KEY_TEXT], where)
 
 
 def check_made_here(run: RunDirectory) -> None:

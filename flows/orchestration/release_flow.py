@@ -19,6 +19,7 @@ set_up_prefect()
 from prefect import flow  # noqa: E402
 
 from flows.confidential.custody import configured_key  # noqa: E402
+from flows.confidential.signing import signing_key  # noqa: E402
 from flows.execution.progress import Silent, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
@@ -29,6 +30,7 @@ from flows.runs.request import Engine, EngineName, Request, check_request  # noq
 from flows.runs.run import release_run  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
 from pipeline.privacy.keys import MasterKey  # noqa: E402
+from pipeline.witness.statement import sign_release  # noqa: E402
 
 #: The master key, where it was read before the flow began; not a parameter, which Prefect would store.
 key_of_run: ContextVar[MasterKey | None] = ContextVar("key_of_run", default=None)
@@ -79,6 +81,8 @@ def release(
         engine=Engine(engine, scheduler, scratch),
     )
     checked = check_request(request)
+    # Of a run of the command line this is done again, with the key that was given there.
+    signer = signing_key(settings, None, None, None)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Together(progress_of_run.get(Silent()), artifacts)
     try:
@@ -99,6 +103,8 @@ def release(
             stage("report", run.report)
             stage("compare", run.compare)
             run.finish()
+        if signer is not None:
+            sign_release(checked.run, signer)
         artifacts.finished(checked.run)
         return str(checked.run.root)
     finally:

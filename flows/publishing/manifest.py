@@ -12,9 +12,10 @@ from flows.execution.job import Job
 from flows.execution.steps import Notes
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.release.manifest import Manifest, public_files
+from pipeline.release.manifest import Manifest, RowRoots, TableRoot, public_files
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.software import software
+from pipeline.witness.rows import release_root, table_leaf
 
 
 @lru_cache(maxsize=16)
@@ -53,4 +54,17 @@ def manifest_of(
         input_fingerprints=dict(input_fingerprints),
         solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),
+        rows=row_roots(job),
     )
+
+
+def row_roots(job: Job) -> RowRoots:
+    """The roots of the trees over the rows of all published tables."""
+    folders = [(universe.name, job.folder(universe).public / "tables") for universe in job.universes]
+    leaves = [
+        table_leaf(path, job.run.name_of(path), universe)
+        for universe, folder in folders
+        for path in sorted(folder.rglob("*.parquet"))
+    ]
+    tables = {leaf.file: TableRoot(rows=leaf.rows, root=leaf.root) for leaf in leaves}
+    return RowRoots(root=release_root(leaves).hex(), tables=tables)

@@ -35,6 +35,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.release.manifest import status, write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
+from pipeline.witness.statement import drop_stale_signature
 
 #: Modules that worker processes need and that are slow to import.
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulated_margins")
@@ -111,6 +112,7 @@ class ReleaseRun:
         """Write the manifest: the release is complete."""
         fingerprints = self._confidential.fingerprints
         write_manifest(self.job.run, manifest_of(self.job, self._notes, self._key.commitment(), fingerprints))
+        drop_stale_signature(self.job.run)
         Batches(self.job.run).forget()
 
     def _perform_steps(self, steps: Sequence[Step]) -> None:
@@ -191,7 +193,7 @@ def _workers(checked: CheckedRequest, count: int) -> Workers:
 
 def _refuse_other_files(job: Job) -> None:
     """Raises InputError where public/ holds a file that this run would not write."""
-    expected = {job.run.manifest, *input_files(job), *output_files(job)}
+    expected = {*job.run.unlisted, *input_files(job), *output_files(job)}
     unexpected = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
     if unexpected:
         names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(unexpected)[:3])

@@ -13,6 +13,7 @@ from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
+from flows.publishing.manifest import row_roots
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.versions import version_differences
@@ -92,6 +93,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
         "privacy": manifest.privacy == statements,
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
+        "rows": manifest.rows is None or manifest.rows == row_roots(job),
     }
     problems += [
         f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds

@@ -13,14 +13,10 @@ member states the purpose, so that no two purposes share a key:
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import stat
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
@@ -29,7 +25,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from geography.errors import InputError
-from pipeline.storage.durable import sync_folder
+from pipeline.storage.private_files import read_private, write_private
 
 __all__ = ["DERIVATION", "KEY_BYTES", "LONGEST_KEY_TEXT", "MasterKey", "draws_key", "refinement_key"]
 
@@ -42,7 +38,6 @@ _SALT: Final = DERIVATION.encode("ascii")
 _TEST_PREFIX: Final = "insecure-test:"
 _TEST_TEXT: Final = re.compile(r"insecure-test:(0|[1-9][0-9]{0,17})", re.ASCII)
 _FILE_TEXT: Final = re.compile(r"spinewise-master-key-1 ([0-9a-f]{64})", re.ASCII)
-_OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 LONGEST_KEY_TEXT: Final = 1024  # bytes
 
 
@@ -91,21 +86,7 @@ class MasterKey:
         Raises:
             InputError: there is no such file, users other than its owner may use it, or it holds no key.
         """
-        try:
-            file = path.open("rb")
-        except OSError as error:
-            raise InputError(f"key file {path}: cannot be opened ({error.strerror})") from None
-        with file:
-            mode = os.fstat(file.fileno()).st_mode  # of the very file that is read
-            if not stat.S_ISREG(mode):
-                raise InputError(f"key file {path}: found something that is not a regular file")
-            if os.name == "posix" and mode & _OTHERS:
-                raise InputError(
-                    f"key file {path}: found mode {stat.S_IMODE(mode):04o}, which lets users other than the owner use "
-                    "the key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
-                )
-            content = file.read(LONGEST_KEY_TEXT)
-        return cls.from_content(content, f"key file {path}")
+        return cls.from_content(read_private(path, "key file", LONGEST_KEY_TEXT), f"key file {path}")
 
     @classmethod
     def from_content(cls, content: bytes, where: str) -> MasterKey:
@@ -133,23 +114,7 @@ class MasterKey:
             InputError: the file exists, or the folder does not take it.
         """
         text = self._text if self._text is not None else f"spinewise-master-key-1 {self._secret.hex()}"
-        try:
-            # mkstemp creates with mode 0600; link, unlike rename, fails where the name is taken.
-            descriptor, temporary = tempfile.mkstemp(prefix=".key-", dir=path.parent)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(text.encode("ascii") + b"\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.link(temporary, path)
-            finally:
-                Path(temporary).unlink()
-        except FileExistsError:
-            raise InputError(f"key file {path}: exists already; a key is never overwritten") from None
-        except OSError as error:
-            raise InputError(f"key file {path}: cannot be written ({error.strerror})") from None
-        with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
-            sync_folder(path.parent)
+        write_private(path, "key file", text.encode("ascii") + b"\n")
 
     @property
     def insecure(self) -> bool:

@@ -2,7 +2,7 @@
 
 The same inputs and key give the same bytes: there are no times, durations or host names in it. It is canonical JSON
 with a hash over all of the rest, so that any change shows, in the manifest or in a file. That guards against damage and
-slips, not against someone who rewrites both.
+slips, not against someone who rewrites both; a signature does, which is a file of its own beside it.
 """
 
 from __future__ import annotations
@@ -47,6 +47,25 @@ class FileEntry(Stated):
     bytes: int
 
 
+class TableRoot(Stated):
+    """The Merkle tree of a table's rows: how many, and its root in hexadecimal."""
+
+    rows: int
+    root: str
+
+
+class RowRoots(Stated):
+    """The Merkle tree over all tables of a release; `pipeline.witness.rows` says how rows and tables are hashed.
+
+    Attributes:
+        root: hexadecimal.
+        tables: path under public/ -> root of the table's own tree.
+    """
+
+    root: str
+    tables: dict[str, TableRoot]
+
+
 class Manifest(Stated):
     """Everything that the manifest states, except its own hash.
 
@@ -61,7 +80,8 @@ class Manifest(Stated):
         input_fingerprints: universe -> hash of its confidential histogram, keyed with the master key, hexadecimal;
             none where the measurements were made elsewhere.
         solver: what the solvers report, without durations.
-        files: path under public/ with slashes -> hash and size; all of them but the manifest.
+        files: path under public/ with slashes -> hash and size; all of them but the manifest and its signature.
+        rows: roots of Merkle trees over the tables' rows; None in a release made before there were any.
     """
 
     format: Literal[1] = FORMAT
@@ -76,6 +96,7 @@ class Manifest(Stated):
     input_fingerprints: dict[str, str]
     solver: dict[str, JsonValue]
     files: dict[str, FileEntry]
+    rows: RowRoots | None = None
 
 
 def status(*, insecure_key: bool, purpose: str | None = None) -> Status:
@@ -86,14 +107,14 @@ def status(*, insecure_key: bool, purpose: str | None = None) -> Status:
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:
-    """Hash and size of every file under public/ but the manifest, by path.
+    """Hash and size of every file under public/ but the manifest and its signature, by path.
 
     Raises:
         ReleaseError: something there is not a regular file, or cannot be read.
     """
     entries = {}
     for name, path in _walk(run.public):
-        if path == run.manifest:
+        if path in run.unlisted:
             continue
         entry = _entry(path)
         if isinstance(entry, str):
@@ -150,7 +171,7 @@ def check_public_files(run: RunDirectory) -> list[str]:
     """
     try:
         listed = read_manifest(run.manifest).files
-        files = {name: path for name, path in _walk(run.public) if path != run.manifest}
+        files = {name: path for name, path in _walk(run.public) if path not in run.unlisted}
     except ReleaseError as error:
         return [str(error)]
     problems = {}
