@@ -49,6 +49,8 @@ class Settings(BaseSettings):
     key_command: str | None = Field(
         None, description="command that prints the master key, such as one that queries a vault"
     )
+    beacon_file: Path | None = Field(None, description="file with the beacon's round that a spec names")
+    beacon_command: str | None = Field(None, description="command that prints the beacon's round that a spec names")
     sign_key_file: Path | None = Field(
         None, description="file with the key that finished releases are signed with; by default they are not signed"
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from flows.confidential.custody import KeySource, configured_key, key_of_release
 from flows.confidential.signing import signing_key
 from flows.execution.workers import default_workers
+from flows.runs.beacons import beacon_of_settings
 from flows.runs.from_measurements import estimate_release
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.request import Request, check_ledger_is_used, check_stated
@@ -73,7 +74,8 @@ def run(
     key = configured_key(resolved, settings) if named_key is None else named_key
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
-    request = Request(Path(resolved.source), settings.out, folder, count, _path(key_file), key)
+    beacon = beacon_of_settings(resolved, settings)
+    request = Request(Path(resolved.source), settings.out, folder, count, _path(key_file), key, beacon=beacon)
     checked = check_stated(request, resolved, tables)
     signer = signing_key(settings, None, None, None)
     if ledger is not None:

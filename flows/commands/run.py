@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from flows.commands.options import (
+    BeaconCommandOption,
+    BeaconFileOption,
     DataOption,
     JsonOption,
     KeyCommandOption,
@@ -45,6 +47,8 @@ def run(
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
+    beacon_file: BeaconFileOption = None,
+    beacon_command: BeaconCommandOption = None,
     sign_key_file: SignKeyFileOption = None,
     sign_key_fd: SignKeyDescriptorOption = None,
     sign_key_command: SignKeyCommandOption = None,
@@ -88,6 +92,7 @@ def run(
     from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
     from flows.orchestration.server import temporary_server
+    from flows.runs.beacons import beacon_of_settings, given_beacon
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
     from flows.settings import load_settings
     from pipeline.spec.release_spec import load_spec
@@ -95,7 +100,7 @@ def run(
 
     output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)
-    load_spec(spec)  # its mistakes are reported before a server is started
+    parsed = load_spec(spec)  # its mistakes are reported before a server is started
     stopping_loses_nothing()
     if not no_prefect:
         # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.
@@ -104,7 +109,8 @@ def run(
     key = given.read() if given != KeySource() else configured_key(spec, settings)
     signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)
     count = settings.workers or default_workers()
-    request = Request(spec, settings.out, data, count, key_file, key, Engine(engine, scheduler, scratch))
+    beacon = given_beacon(beacon_file, beacon_command) or beacon_of_settings(parsed, settings)
+    request = Request(spec, settings.out, data, count, key_file, key, Engine(engine, scheduler, scratch), beacon)
     checked = check_request(request)  # before an engine is started
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
@@ -130,11 +136,11 @@ def _run_with_prefect(
 ) -> None:
     """Run the release as a Prefect flow; key and progress are handed over beside it."""
     from flows.execution.retries import timed_out
-    from flows.orchestration.release_flow import key_of_run, release
+    from flows.orchestration.release_flow import beacon_of_run, key_of_run, release
     from flows.orchestration.tasks import progress_of_run
 
     request = checked.request
-    tokens = progress_of_run.set(progress), key_of_run.set(key)
+    tokens = progress_of_run.set(progress), key_of_run.set(key), beacon_of_run.set(request.beacon)
     try:
         release(
             spec=request.spec,
@@ -151,3 +157,4 @@ def _run_with_prefect(
     finally:
         progress_of_run.reset(tokens[0])
         key_of_run.reset(tokens[1])
+        beacon_of_run.reset(tokens[2])

@@ -20,6 +20,7 @@ from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.release.run_directory import held
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
+from pipeline.witness.beacon import stated_beacon
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def check_made_here(run: RunDirectory) -> None:
 
 
 def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
-    """The key that the release was made with: from `source`, or the one that the run kept.
+    """The key that the release was made with: from `source`, or the one that the run kept; at the release's beacon.
 
     Raises:
         InputError: there is none, or it is a different one.
@@ -94,7 +95,8 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
             f"the key is not the one that {run.root} was made with: its commitment begins with "
             f"{key.commitment()[:12]}, the manifest's with {commitment[:12]}"
         )
-    return key
+    beacon = stated_beacon(read_manifest(run.manifest))
+    return key if beacon is None else key.at_beacon(beacon.randomness)
 
 
 def destroy_key(run: RunDirectory) -> str:

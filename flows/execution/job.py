@@ -13,6 +13,7 @@ from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.manifest import Status
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.witness.beacon import Beacon
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Job:
         part_cells: leaf cells of the small subtrees that are worked on together; None as above.
         status: whether it may be published; by default not.
         notes: step -> what its solvers reported; public.
+        beacon: the round of public randomness that the spec names, once it is known.
     """
 
     run: RunDirectory
@@ -45,6 +47,7 @@ class Job:
     part_cells: int | None = None
     status: Status = "NOT FOR RELEASE: insecure test key"
     notes: dict[str, Notes] = field(default_factory=dict)
+    beacon: Beacon | None = None
 
     @property
     def n_geounits(self) -> int:

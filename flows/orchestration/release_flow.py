@@ -26,14 +26,20 @@ from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
+from flows.runs.beacons import beacon_of_settings  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
 from pipeline.privacy.keys import MasterKey  # noqa: E402
+from pipeline.spec.release_spec import load_spec  # noqa: E402
+from pipeline.witness.beacon import Beacon  # noqa: E402
 from pipeline.witness.statement import sign_release  # noqa: E402
 
 #: The master key, where it was read before the flow began; not a parameter, which Prefect would store.
 key_of_run: ContextVar[MasterKey | None] = ContextVar("key_of_run", default=None)
+
+#: The round of the beacon, likewise.
+beacon_of_run: ContextVar[Beacon | None] = ContextVar("beacon_of_run", default=None)
 
 
 @flow(
@@ -79,6 +85,7 @@ def release(
         key_file=key_file,
         key=key,
         engine=Engine(engine, scheduler, scratch),
+        beacon=beacon_of_run.get() or beacon_of_settings(load_spec(spec), settings),
     )
     checked = check_request(request)
     # Of a run of the command line this is done again, with the key that was given there.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from functools import lru_cache
 from typing import cast
 
@@ -12,7 +13,7 @@ from flows.execution.job import Job
 from flows.execution.steps import Notes
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.release.manifest import Manifest, RowRoots, TableRoot, public_files
+from pipeline.release.manifest import BeaconRound, Manifest, RowRoots, TableRoot, public_files
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.software import software
 from pipeline.witness.rows import release_root, table_leaf
@@ -55,6 +56,7 @@ def manifest_of(
         solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),
         rows=row_roots(job),
+        beacon=None if job.beacon is None else BeaconRound(**asdict(job.beacon)),
     )
 
 

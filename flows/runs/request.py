@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
+from flows.runs.beacons import check_beacon
 from flows.runs.given_records import require_given, with_given
 from pipeline.errors import InputError
 from pipeline.model.memory_table import Source
@@ -17,6 +18,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.witness.beacon import Beacon
 
 EngineName = Literal["local", "dask"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
@@ -58,6 +60,7 @@ class Request:
         key_file: of the master key; None if the run keeps its own.
         key: the master key itself, where the operator supplies it in another way.
         engine: what works on the parts of a large spine.
+        beacon: the round that the spec names, once it is published.
     """
 
     spec: Path
@@ -67,6 +70,7 @@ class Request:
     key_file: Path | None
     key: MasterKey | None = field(default=None, repr=False)
     engine: Engine = Engine()
+    beacon: Beacon | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +114,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         universe.require_input()
         for check in universe_checks(universe):
             check()
+    check_beacon(spec, request.beacon)
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if request.key is not None or request.key_file is not None:
         if spec.privacy.key is not None:

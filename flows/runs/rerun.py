@@ -32,6 +32,7 @@ from pipeline.release.manifest import Manifest, read_manifest, status, write_man
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.storage.files import write_bytes
 from pipeline.storage.temporary import temporary_folder
+from pipeline.witness.beacon import stated_beacon
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ def _compute(
     job = replace(
         public.job(again, pool, progress), status=status(insecure_key=key.insecure, purpose=public.spec.purpose)
     )
+    job = replace(job, beacon=stated_beacon(manifest))
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
     counting, measuring = confidential.counting(), confidential.measuring()
     progress.begin((*counting, *measuring, *public_steps(job)))

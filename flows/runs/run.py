@@ -165,6 +165,8 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
         key = master_key(checked, run)
+        if (beacon := checked.request.beacon) is not None:
+            key, job = key.at_beacon(beacon.randomness), replace(job, beacon=beacon)
         yield ReleaseRun(
             replace(job, status=status(insecure_key=key.insecure, purpose=public.spec.purpose)), public, key, perform
         )

@@ -16,6 +16,7 @@ from flows.publishing.files import input_files
 from flows.publishing.manifest import row_roots
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
+from flows.runs.beacons import beacon_problems
 from flows.runs.versions import version_differences
 from pipeline.errors import SpinewiseError
 from pipeline.published import open_finished
@@ -84,7 +85,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is missing; the spec says that it is published")
         elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
             problems.append(f"public/{name} is not what its measurements give")
-    problems += selected_problems(job)
+    problems += selected_problems(job) + beacon_problems(manifest, job.spec)
     elsewhere = manifest.status == MADE_ELSEWHERE
     statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}

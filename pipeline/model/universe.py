@@ -68,6 +68,7 @@ class Universe:
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
         stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
+        beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
     """
 
     name: str
@@ -87,6 +88,7 @@ class Universe:
     dataset: str = ""
     bypass: bool = False
     stated_selections: tuple[StatedSelection, ...] = ()
+    beacon: str = ""
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
@@ -117,8 +119,8 @@ class Universe:
         """SHA-256 in hexadecimal over all that the distribution of the noise depends on.
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
-        and queries (names, groups and shares), whether geounits without siblings are bypassed, and the selections. The
-        order of a level's queries does not matter.
+        and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, and the
+        round of a beacon. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -138,6 +140,8 @@ class Universe:
             content.append("bypass")
         if self.selections:
             content.append(["select", *(_selection_content(selection) for selection in self.selections)])
+        if self.beacon:
+            content.append(["beacon", self.beacon])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -66,6 +66,22 @@ class RowRoots(Stated):
     tables: dict[str, TableRoot]
 
 
+class BeaconRound(Stated):
+    """The round of public randomness that the noise depends on; `pipeline.witness.beacon.Beacon` says what it holds."""
+
+    chain: str
+    round: int
+    randomness: str
+    signature: str
+    previous_signature: str
+    public_key: str
+    period: int
+    genesis_time: int
+    group_hash: str
+    scheme: str
+    name: str
+
+
 class Manifest(Stated):
     """Everything that the manifest states, except its own hash.
 
@@ -81,6 +97,7 @@ class Manifest(Stated):
             none where the measurements were made elsewhere.
         solver: what the solvers report, without durations.
         files: path under public/ with slashes -> hash and size; all of them but the manifest and its signature.
+        beacon: the round that the spec names; None where it names none.
         rows: roots of Merkle trees over the tables' rows; None in a release made before there were any.
     """
 
@@ -97,6 +114,7 @@ class Manifest(Stated):
     solver: dict[str, JsonValue]
     files: dict[str, FileEntry]
     rows: RowRoots | None = None
+    beacon: BeaconRound | None = None
 
 
 def status(*, insecure_key: bool, purpose: str | None = None) -> Status:

@@ -101,6 +101,7 @@ class UniverseResolver:
             preset=sections.strategy.preset or sections.strategy.derived_from or "",
             dataset=context.own_privacy.dataset or "",
             bypass=context.bypass,
+            beacon="" if privacy.beacon is None else privacy.beacon.text,
             **stated_values,
         )
 
