@@ -160,6 +160,6 @@ def remarks_of_end(run: RunDirectory) -> list[str]:
         remarks += [f"Warning: {line}" for line in run.remarks.read_text(encoding="utf-8").splitlines()]
     if run.warnings.exists():
         remarks.append(f"Warning: there are remarks on the records and the spec's constraints, see {run.warnings}")
-    if read_manifest(run.manifest).status == status(insecure_key=True):
+    if read_manifest(run.manifest).status == status(insecure_key=True, charged=False):
         remarks.append("NOT FOR RELEASE: the noise was made with a test key, and anyone can take it off again")
     return remarks

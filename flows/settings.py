@@ -45,6 +45,12 @@ class Settings(BaseSettings):
         None, gt=0, description="gigabytes of memory that a run may take; by default all that is free"
     )
     ledger: str | None = Field(None, description="the ledger of budgets: a file, sqlite:///PATH or postgresql://...")
+    require_ledger: bool = Field(
+        False, description="refuse a run that is not charged to a dataset's budget; only test keys are free"
+    )
+    state: Path | None = Field(
+        None, description="folder of the high-water marks of ledgers; by default the user's state folder"
+    )
     key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
     key_command: str | None = Field(
         None, description="command that prints the master key, such as one that queries a vault"

@@ -21,4 +21,5 @@ def open_ledger(url: str | Path | None = None, *, create: bool = False) -> Ledge
         LedgerError: it is damaged.
     """
     named = None if url is None else str(url)
-    return Ledger.open(load_settings(ledger=named).ledger, create=create)
+    settings = load_settings(ledger=named)
+    return Ledger.open(settings.ledger, create=create, state=settings.state)

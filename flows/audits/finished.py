@@ -6,8 +6,10 @@ from flows.audits.collected import FindingReporter, collected, installed_version
 from flows.confidential.custody import KeySource, key_of_release
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
+from flows.settings import load_settings
 from pipeline.audit.findings import Audit, certain
 from pipeline.audit.release_checks import release_findings
+from pipeline.audit.release_leaks import input_digests
 from pipeline.audit.release_reading import open_audited
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
@@ -62,14 +64,15 @@ def _charged(url: str, release: PublishedRelease, key: MasterKey | None) -> list
     """
     if key is None:
         raise InputError("--ledger: the release's charges can be found only with its key, which is not given")
+    digests = input_digests(release)
     runs = {
         RunFingerprint.of(
             key,
-            input_fingerprint=release.manifest.input_fingerprints[universe.name],
+            input_fingerprint=key.keyed_hash(f"input/{universe.name}", digests[universe.name]),
             spine_fingerprint=release.spine.fingerprint(),
             privacy_fingerprint=universe.privacy_fingerprint(),
         ).text
         for universe in release.universes
     }
-    with Ledger.open(url) as ledger:
+    with Ledger.open(url, state=load_settings().state) as ledger:
         return [event for event in ledger.events() if event.run in runs]

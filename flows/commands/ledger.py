@@ -10,6 +10,7 @@ import typer
 from flows.commands.options import LedgerOption
 
 if TYPE_CHECKING:
+    from pipeline.privacy.ledger.events import Event
     from pipeline.privacy.ledger.ledger import Ledger
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
@@ -33,6 +34,14 @@ app = typer.Typer(
 
 DatasetArgument = Annotated[str, typer.Argument(metavar="DATASET", help="The dataset's name.")]
 SomeDataset = Annotated[str | None, typer.Argument(metavar="[DATASET]", help="Only this dataset.")]
+ExactOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="WHAT",
+        help="What may be exact: LEVEL:QUERY (an invariant), zeros (structural zeros), bounds:NAME; repeatable.",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
@@ -43,13 +52,17 @@ def open_dataset(
     rho: Annotated[str | None, typer.Option(help='Total budget for zCDP, exact: "2.56" or "542/339".')] = None,
     epsilon: Annotated[str | None, typer.Option(help="Total budget for pure differential privacy, exact.")] = None,
     neighbours: Annotated[str, typer.Option(help="change-one or add-remove.")] = "change-one",
+    exact: ExactOption = None,
     ledger: LedgerOption = None,
 ) -> None:
     """Give a dataset its budget, once and for all. The ledger is made if there is none.
 
+    Without --exact no number of it may be published exactly, and a run with invariants is refused.
+
     Example:
 
         spinewise ledger open census-2030 --rho 4 --population "residents of Little State on 1 April 2030"
+            --exact state:total
     """
     from pipeline.errors import InputError
     from pipeline.model.exact import parse_exact
@@ -65,8 +78,31 @@ def open_dataset(
         raise InputError(f"--{unit}: {error}") from None
     with _opened(ledger, create=True) as opened:
         framework = "zcdp" if rho is not None else "pure"
-        opened.open_dataset(dataset, population=population, framework=framework, budget=budget, neighbours=neighbours)
+        opened.open_dataset(
+            dataset,
+            population=population,
+            framework=framework,
+            budget=budget,
+            neighbours=neighbours,
+            exact=exact or (),
+        )
         typer.echo(f"{dataset}: open with {unit} = {amount_text(budget)} in {opened.place}")
+
+
+@app.command()
+def allow(dataset: DatasetArgument, exact: ExactOption = None, ledger: LedgerOption = None) -> None:
+    """Declare that more of a dataset may be published exactly, which no budget covers; an event like any other.
+
+    Each --exact stands for one meaning: the same query of the same level over other areas, or of other values, needs
+    another. A closed dataset can be allowed nothing.
+
+    Example:
+
+        spinewise ledger allow census-2030 --exact county:total
+    """
+    with _opened(ledger) as opened:
+        opened.allow_exact(dataset, *(exact or ()))
+        typer.echo(f"{dataset}: may be exact: {', '.join(map(str, opened.dataset(dataset).allowed))}")
 
 
 @app.command()
@@ -122,6 +158,9 @@ def events(dataset: SomeDataset = None, json: JsonOption = False, ledger: Ledger
             "open": f"{event.population}: {event.framework}, {event.neighbours}, budget {event.budget}",
             "charge": f"{event.cost} for {event.mechanism} {event.scale} on {event.query} at {event.level} "
             f"({event.count} numbers), {event.release}, run {event.run[:12]}",
+            "allow": f"{_subject(event)} may be exact",
+            "exact": f"{_subject(event)} exactly ({event.count} numbers), {event.release}, run {event.run[:12]}",
+            "key": f"of {event.release}, run {event.run[:12]}",
             "commit": f"{event.release}, run {event.run[:12]}",
             "close": "",
         }.get(event.kind, "")
@@ -213,7 +252,16 @@ def _opened(url: str | None, *, create: bool = False) -> Ledger:
     from flows.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
 
-    return Ledger.open(load_settings(ledger=url).ledger, create=create)
+    settings = load_settings(ledger=url)
+    return Ledger.open(settings.ledger, create=create, state=settings.state)
+
+
+def _subject(event: Event) -> str:
+    """What an event allows or discloses; damaged events are shown, too."""
+    try:
+        return str(event.subject() if event.kind == "allow" else event.exact().subject)
+    except ValueError:
+        return "?"
 
 
 def _judge(what: str, extent: str, problems: list[str]) -> None:
@@ -241,6 +289,7 @@ def _told(report: dict[str, object]) -> list[str]:
         f"  budget  {unit} = {amount('budget')}",
         f"  spent   {unit} = {amount('spent', up=True)}{epsilon if unit == 'rho' else ''}",
         f"  left    {unit} = {amount('left')}",
+        f"  exact   {_listed(report['allowed']) or 'nothing may be'}",
     ]
     runs = report["runs"]
     assert isinstance(runs, list)
@@ -248,7 +297,14 @@ def _told(report: dict[str, object]) -> list[str]:
         state = "drawn" if run["committed"] else "charged, not reported drawn"
         cost = amount_text(Fraction(run["cost"]), up=True)
         lines.append(f"  run {run['run'][:12]}  {run['time']}  {run['release']}: {unit} = {cost}, {state}")
+        if run["exact"]:
+            lines.append(f"    published exactly: {_listed(run['exact'])}")
     return lines
+
+
+def _listed(names: object) -> str:
+    assert isinstance(names, list)
+    return ", ".join(names)
 
 
 def _echo_json(content: object) -> None:

@@ -1,16 +1,28 @@
-"""Charging a run to the ledger of budgets, before anything is drawn."""
+"""Charging a run to the ledger of budgets, before anything is drawn; what it was charged is its receipts."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from flows.execution.job import Job
+from flows.publishing.inputs import Facilities
 from flows.settings import load_settings
 from pipeline.model.allocation import allocations
+from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
+from pipeline.release.receipts import ExactReceipt, Receipt
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge, Charged
 
 
-def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, drawn: bool = False) -> None:
+def charge_run(
+    job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities, *, drawn: bool = False
+) -> tuple[Receipt, ...]:
     """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, commit it.
 
     Repeating the same run costs nothing. If the spec names no dataset, nothing is charged. The ledger's address may
@@ -20,21 +32,43 @@ def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, dra
         job: the run.
         key: the run's master key.
         fingerprints: of each universe's records, keyed.
+        facilities: of each universe, of each of its bounds.
         drawn: the noise has been drawn.
 
+    Returns:
+        One receipt for each dataset; none if nothing is charged.
+
     Raises:
-        BudgetRefusedError: a dataset does not have enough left; the message shows what is spent, left and requested.
-        InputError: there is no such ledger or dataset.
+        BudgetRefusedError: a dataset does not have enough left, or the spec publishes exactly what was not declared.
+        InputError: there is no such ledger or dataset, or the key was used over other records.
         LedgerError: the ledger is damaged, or was restored from an older copy.
     """
     if not job.universes[0].dataset:
-        return
-    from pipeline.privacy.ledger.charge import charge_for
+        return ()
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 
-    charges = [
-        charge_for(
+    charges = run_charges(job, key, fingerprints, facilities)
+    restricted, settings = job.run.restricted, load_settings()
+    with Ledger.open(settings.ledger, state=settings.state) as ledger:
+        own = read_note(restricted)
+        beside = read_notes(job.run.root.parent, ledger.id).values()
+        reservation = ledger.reserve(*charges, noted=[*([] if own is None else [own]), *beside])
+        note_event(restricted, reservation.head)
+        if drawn:
+            note_event(restricted, ledger.commit(reservation))
+    return tuple(_receipt(charged) for charged in reservation.charged)
+
+
+def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities) -> list[Charge]:
+    """What a ledger is asked for by the run: one charge for each universe; see `charge_run` for the arguments."""
+    from flows.confidential.disclosures import exact_disclosures
+    from pipeline.privacy.ledger.charge import charge_for
+    from pipeline.privacy.ledger.key_uses import KeyUse
+
+    charges = []
+    for universe in job.universes:
+        charge = charge_for(
             universe,
             dataset=universe.dataset,
             release=job.spec.name,
@@ -47,13 +81,25 @@ def charge_run(job: Job, key: MasterKey, fingerprints: Mapping[str, str], *, dra
             },
             choosing={level.name: len(level) for level in job.spine.levels},
         )
-        for universe in job.universes
-    ]
-    restricted = job.run.restricted
-    with Ledger.open(load_settings().ledger) as ledger:
-        own = read_note(restricted)
-        beside = read_notes(job.run.root.parent, ledger.id).values()
-        reservation = ledger.reserve(*charges, noted=[*([] if own is None else [own]), *beside])
-        note_event(restricted, reservation.head)
-        if drawn:
-            note_event(restricted, ledger.commit(reservation))
+        use = KeyUse(key.commitment(), universe.name, _layout(job, universe), fingerprints[universe.name])
+        exact = exact_disclosures(universe, job.spine, facilities[universe.name])
+        charges.append(replace(charge, exact=exact, key=use))
+    return charges
+
+
+def _layout(job: Job, universe: Universe) -> str:
+    """Hash of how the records are counted: two fingerprints of records are comparable where it is the same."""
+    content = [job.spine.fingerprint(), [[a.name, *a.values] for a in universe.schema.attributes]]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _receipt(charged: Charged) -> Receipt:
+    return Receipt(
+        dataset=charged.dataset,
+        ledger=charged.head.ledger,
+        number=charged.head.number,
+        hash=charged.head.hash,
+        unit=charged.unit,
+        cost=str(charged.cost),
+        exact=tuple(ExactReceipt(universe=universe, what=str(subject)) for universe, subject in charged.exact),
+    )

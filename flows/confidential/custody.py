@@ -89,11 +89,12 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
                 "key is lost can still be verified)"
             )
         key = MasterKey.read(run.key)
-    commitment = read_manifest(run.manifest).key_commitment
-    if key.commitment() != commitment:
+    manifest = read_manifest(run.manifest)
+    own, stated = key.commitment(manifest.key_salt), manifest.key_commitment
+    if own != stated:
         raise InputError(
-            f"the key is not the one that {run.root} was made with: its commitment begins with "
-            f"{key.commitment()[:12]}, the manifest's with {commitment[:12]}"
+            f"the key is not the one that {run.root} was made with: its commitment begins with {own[:12]}, the "
+            f"manifest's with {stated[:12]}"
         )
     beacon = stated_beacon(read_manifest(run.manifest))
     return key if beacon is None else key.at_beacon(beacon.randomness)
@@ -116,7 +117,8 @@ def destroy_key(run: RunDirectory) -> str:
             raise InputError(
                 f"{run.root}: holds no key; one that was handed in with the run is destroyed where it is kept"
             )
-        commitment = MasterKey.read(run.key).commitment()
+        salt = read_manifest(run.manifest).key_salt if run.manifest.is_file() else ""
+        commitment = MasterKey.read(run.key).commitment(salt)
         try:
             run.staging.mkdir(mode=0o700, exist_ok=True)
             # First, so that a run after a crash at this point does not draw another key.

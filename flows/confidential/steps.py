@@ -94,10 +94,10 @@ class ConfidentialSteps:
             write_bytes(self.job.run.warnings, text.encode(), self.job.run.staging, private=True)
 
     def _charge(self) -> None:
-        charge_run(self.job, self.key, self.fingerprints)
+        self.job.receipts[:] = charge_run(self.job, self.key, self.fingerprints, self.facilities)
 
     def _close_charge(self) -> None:
-        charge_run(self.job, self.key, self.fingerprints, drawn=True)
+        charge_run(self.job, self.key, self.fingerprints, self.facilities, drawn=True)
 
     def _write_inputs(self) -> None:
         write_public_inputs(self.job, self.facilities, self.polygons)

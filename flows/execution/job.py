@@ -12,6 +12,7 @@ from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.manifest import Status
+from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.witness.beacon import Beacon
 
@@ -33,6 +34,7 @@ class Job:
         part_cells: leaf cells of the small subtrees that are worked on together; None as above.
         status: whether it may be published; by default not.
         notes: step -> what its solvers reported; public.
+        receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
     """
 
@@ -47,6 +49,7 @@ class Job:
     part_cells: int | None = None
     status: Status = "NOT FOR RELEASE: insecure test key"
     notes: dict[str, Notes] = field(default_factory=dict)
+    receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
 
     @property

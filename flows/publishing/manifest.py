@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import cast
 
@@ -15,6 +15,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.manifest import BeaconRound, Manifest, RowRoots, TableRoot, public_files
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.receipts import charging
 from pipeline.release.software import software
 from pipeline.witness.rows import release_root, table_leaf
 
@@ -29,30 +30,43 @@ def account_of(universe: Universe) -> PrivacyAccount:
     return privacy_statements(universe)
 
 
-def manifest_of(
-    job: Job,
-    notes: Mapping[str, Notes],
-    key_commitment: str,
-    input_fingerprints: Mapping[str, str],
-) -> Manifest:
+@dataclass(frozen=True)
+class KeyStatement:
+    """What a manifest states of key and records; empty where another program drew the noise.
+
+    Attributes:
+        salt: of the release.
+        commitment: to the key, with the salt.
+        fingerprints: universe -> of its records, keyed, with the salt.
+    """
+
+    salt: str = ""
+    commitment: str = ""
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
+
+
+def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Manifest:
     """The manifest of the files that are under public/.
 
     Args:
         job: the run.
         notes: of the steps, by name: what the solvers report.
-        key_commitment: of the run's key; "" where another program drew the noise.
-        input_fingerprints: of each universe's records, keyed.
+        key: what is said of the run's key and records.
     """
+    receipts = tuple(job.receipts)
     return Manifest(
         release=job.spec.name,
         software=software(),
         status=job.status,
         spec=cast("dict[str, JsonValue]", job.spec.public_dict()),
         public_seed=job.spec.postprocess.seed,
-        privacy=tuple(privacy_statement(universe, made_elsewhere=not key_commitment) for universe in job.universes),
+        privacy=tuple(privacy_statement(universe, made_elsewhere=not key.commitment) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
-        key_commitment=key_commitment,
-        input_fingerprints=dict(input_fingerprints),
+        key_salt=key.salt,
+        key_commitment=key.commitment,
+        input_fingerprints=dict(key.fingerprints),
+        charging=charging(receipts),
+        receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),
         rows=row_roots(job),

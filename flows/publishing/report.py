@@ -43,6 +43,7 @@ def write_report(job: Job) -> None:
         run=job.run,
         spec=job.spec,
         status=job.status,
+        receipts=tuple(job.receipts),
         universes=job.universes,
         spine=job.spine,
         statements=tuple(privacy_statement(universe) for universe in job.universes),

@@ -12,7 +12,7 @@ from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.inputs import write_public_inputs
-from flows.publishing.manifest import manifest_of
+from flows.publishing.manifest import KeyStatement, manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.request import universe_checks
@@ -67,7 +67,7 @@ def estimate_release(
             write_public_inputs(job, public.facilities, public.polygons)
             progress.begin(tuple(public_steps(job)))
             notes = perform_public_steps(job)
-            write_manifest(run, manifest_of(job, notes, "", {}))
+            write_manifest(run, manifest_of(job, notes, KeyStatement()))
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise

@@ -10,6 +10,7 @@ from typing import Any
 
 from flows.confidential.custody import check_made_here
 from flows.plan.determined import published_tables
+from flows.runs.drawn_before import refuse_other_inputs
 from flows.runs.given_records import require_given, with_given
 from flows.runs.kept_inputs import kept_inputs
 from flows.runs.open_public import open_published
@@ -29,7 +30,7 @@ def universes_to_rerun(
     """The release's universes with their records.
 
     How the records are read is not public, so it is taken from the spec file if one is given, and otherwise from what
-    the run kept in restricted/.
+    the run kept in restricted/. Where that is gone, the public inputs are compared with those that the spec names.
 
     Args:
         run: the release.
@@ -57,6 +58,9 @@ def universes_to_rerun(
                 f"--spec {stated.source}: is not the spec of {run.root}: it differs in {', '.join(differing)}; the "
                 "spec that the release was made with is needed"
             )
+        if not run.record.exists():
+            public_side = open_published(open_finished(run.root, check_hashes=False), universes)
+            refuse_other_inputs(run, public_side, as_spec(spec), as_spec(spec).universes())
     for universe in universes:
         universe.require_input()
     universes = with_given(with_data(universes, data), records or {})

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from flows.runs.beacons import check_beacon
 from flows.runs.given_records import require_given, with_given
+from flows.settings import load_settings, where_set
 from pipeline.errors import InputError
 from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
@@ -116,6 +117,11 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
             check()
     check_beacon(spec, request.beacon)
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
+    if spec.privacy.key is None and not universes[0].dataset and load_settings().require_ledger:
+        raise InputError(
+            f"{spec.source}: privacy.dataset: missing; a run that is not charged to a dataset's budget is refused here "
+            f"({where_set('require_ledger')})"
+        )
     if request.key is not None or request.key_file is not None:
         if spec.privacy.key is not None:
             second_key = "a key on the command line" if request.key_file is None else f"--key-file {request.key_file}"

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
+from flows.confidential.key_statement import key_statement
 from flows.confidential.steps import ConfidentialSteps
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
@@ -20,6 +21,7 @@ from flows.execution.steps import Perform, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
+from flows.runs.drawn_before import refuse_other_records, refuse_other_run, refuse_uncharged
 from flows.runs.open_public import open_published
 from flows.runs.versions import version_differences
 from pipeline.errors import InputError, RefusedError
@@ -78,7 +80,7 @@ def rerun_release(
         perform: performs one step.
 
     Raises:
-        InputError: the records are not those that the release was made from.
+        InputError: the release or the records are not those that were run here, or the run was never charged.
         RefusedError: the records cannot be read; the reason is in a file that only its owner can read.
         SpinewiseError: the release cannot be recomputed.
     """
@@ -103,20 +105,24 @@ def _compute(
     perform: Perform,
 ) -> Job:
     public = open_published(open_finished(run.root, check_hashes=False), universes)
+    refuse_other_run(run, public)
     make_run_folders(again)
-    job = replace(
-        public.job(again, pool, progress), status=status(insecure_key=key.insecure, purpose=public.spec.purpose)
-    )
+    charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
+    stated = status(insecure_key=key.insecure, charged=charged, purpose=public.spec.purpose)
+    job = replace(public.job(again, pool, progress), status=stated, receipts=list(manifest.receipts))
     job = replace(job, beacon=stated_beacon(manifest))
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
     counting, measuring = confidential.counting(), confidential.measuring()
     progress.begin((*counting, *measuring, *public_steps(job)))
     perform_steps(job, counting, perform)
-    _refuse_other_records(run, manifest, confidential.fingerprints)
+    stated_key = key_statement(key, manifest.key_salt, confidential.fingerprints)
+    _refuse_other_records(run, manifest, stated_key.fingerprints)
+    refuse_other_records(run, confidential.fingerprints)
+    refuse_uncharged(run, job, key, confidential.fingerprints, public.facilities)
     # Not charged: the noise that is drawn again is the noise that was charged for.
     perform_steps(job, measuring, perform)
     notes = perform_public_steps(job, perform)
-    write_manifest(again, manifest_of(job, notes, key.commitment(), confidential.fingerprints))
+    write_manifest(again, manifest_of(job, notes, stated_key))
     return job
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from threadpoolctl import threadpool_limits
 
 from flows.confidential.accuracy import write_accuracy
+from flows.confidential.key_statement import key_statement, release_salt
 from flows.confidential.steps import ConfidentialSteps
 from flows.execution.batch_store import Batches
 from flows.execution.checkpoints import Checkpoints
@@ -110,8 +111,9 @@ class ReleaseRun:
 
     def finish(self) -> None:
         """Write the manifest: the release is complete."""
-        fingerprints = self._confidential.fingerprints
-        write_manifest(self.job.run, manifest_of(self.job, self._notes, self._key.commitment(), fingerprints))
+        salt = release_salt(self._key, self.job.spec)
+        stated = key_statement(self._key, salt, self._confidential.fingerprints)
+        write_manifest(self.job.run, manifest_of(self.job, self._notes, stated))
         drop_stale_signature(self.job.run)
         Batches(self.job.run).forget()
 
@@ -167,9 +169,9 @@ def release_run(checked: CheckedRequest, progress: Progress, perform: Perform) -
         key = master_key(checked, run)
         if (beacon := checked.request.beacon) is not None:
             key, job = key.at_beacon(beacon.randomness), replace(job, beacon=beacon)
-        yield ReleaseRun(
-            replace(job, status=status(insecure_key=key.insecure, purpose=public.spec.purpose)), public, key, perform
-        )
+        charged = any(universe.dataset for universe in public.universes)
+        stated = status(insecure_key=key.insecure, charged=charged, purpose=public.spec.purpose)
+        yield ReleaseRun(replace(job, status=stated), public, key, perform)
 
 
 def _way(checked: CheckedRequest, spine: Spine) -> Fitting:

@@ -23,6 +23,7 @@ from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
 from pipeline.storage.files import make_folder, sha256_file
 from pipeline.storage.temporary import temporary_folder
@@ -59,7 +60,15 @@ def _recomputed(run: RunDirectory, manifest: Manifest, workers: int, progress: P
         make_run_folders(again)
         batches = Batches(again, about="verify")
         job = Job(
-            again, release.spec, release.universes, release.spine, pool, progress, batches, status=manifest.status
+            again,
+            release.spec,
+            release.universes,
+            release.spine,
+            pool,
+            progress,
+            batches,
+            status=manifest.status,
+            receipts=list(manifest.receipts),
         )
         for path in input_files(job):
             _link(path, run.public / path.relative_to(again.public))
@@ -93,6 +102,8 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
         "privacy": manifest.privacy == statements,
+        "charging": manifest.charging in ("", charging(manifest.receipts)),
+        "status": bool(manifest.receipts) or not manifest.charging or manifest.status != "official",
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
         "rows": manifest.rows is None or manifest.rows == row_roots(job),
     }

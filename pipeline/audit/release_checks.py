@@ -240,12 +240,14 @@ def _distribution(
 
 
 def _fingerprint(release: PublishedRelease, key: MasterKey, universe: str, digest: bytes) -> bool:
-    return release.manifest.input_fingerprints.get(universe) == key.keyed_hash(f"input/{universe}", digest)
+    fingerprint = key.keyed_hash(f"input/{universe}", digest)
+    published = key.published_fingerprint(release.manifest.key_salt, universe, fingerprint)
+    return release.manifest.input_fingerprints.get(universe) == published
 
 
 def _key_problems(release: PublishedRelease, key: MasterKey) -> list[str]:
     problems = []
-    if key.commitment() != release.manifest.key_commitment:
+    if key.commitment(release.manifest.key_salt) != release.manifest.key_commitment:
         problems.append("the key is not the one that the manifest is committed to")
     if key.insecure != release.manifest.status.startswith("NOT FOR RELEASE"):
         problems.append(

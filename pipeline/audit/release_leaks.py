@@ -56,6 +56,11 @@ def leaks(release: PublishedRelease, key: MasterKey | None) -> list[str]:
     if key is not None and not key.insecure and release.run.key.is_file():
         text = release.run.key.read_text("ascii").split()[-1]
         secrets.append(("the master key", bytes.fromhex(text)))
+    if key is not None and release.manifest.key_salt:
+        secrets.append(("the key's commitment without a salt", bytes.fromhex(key.commitment())))
+        for name, digest in input_digests(release).items():
+            fingerprint = bytes.fromhex(key.keyed_hash(f"input/{name}", digest))
+            secrets.append(("the records' fingerprint without a salt", fingerprint))
     problems = []
     for path in sorted(path for path in release.run.public.rglob("*") if path.is_file()):
         label = f"public/{path.relative_to(release.run.public).as_posix()}"

@@ -9,7 +9,8 @@ member states the purpose, so that no two purposes share a key:
     "draws"       the AES key of the uniforms of one (level, query), from its stream key
     "refinement"  the AES key of the further words of undecidable draws, from the stream key
     "keyed hash"  the HMAC key of fingerprints of confidential things, from the master key
-    "commitment"  the public commitment to the master key
+    "commitment"  the commitment to the master key, which the ledger keeps; with a release's salt, the published one
+    "salt"        the public salt of a release, from the master key
 """
 
 from __future__ import annotations
@@ -123,9 +124,28 @@ class MasterKey:
         """Whether the key is a public test key, whose outputs are NOT FOR RELEASE."""
         return self._text is not None
 
-    def commitment(self) -> str:
-        """64 hex digits that pin the key down without revealing it; they may be published."""
-        return _derive(self._secret, "commitment").hex()
+    def commitment(self, salt: str = "") -> str:
+        """64 hex digits that pin the key down without revealing it.
+
+        Args:
+            salt: of a release, from `release_salt`: what is published, so that two releases do not show that they
+                share a key. Without one it is the same everywhere, and not for publication.
+        """
+        return _derive(self._secret, "commitment", *([salt] if salt else [])).hex()
+
+    def release_salt(self, identity: str) -> str:
+        """64 hex digits, public: of the release with that identity, the same each time it is made."""
+        return _derive(self._secret, "salt", identity).hex()
+
+    def published_fingerprint(self, salt: str, universe: str, fingerprint: str) -> str:
+        """64 hex digits for the manifest, which show equal records only to those who hold the key.
+
+        Args:
+            salt: of the release.
+            universe: its name.
+            fingerprint: of its records, keyed; the same in every release from them, and so never published.
+        """
+        return self.keyed_hash(f"published input/{salt}/{universe}", fingerprint.encode()) if salt else fingerprint
 
     def keyed_hash(self, label: str, data: bytes) -> str:
         """64 hex digits, HMAC-SHA256 of `data` under a key of its own for each `label`.

@@ -20,6 +20,7 @@ from pipeline.errors import ReleaseError
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
@@ -28,10 +29,13 @@ FORMAT: Final = 1
 
 Status = Literal[
     "official",
+    "not charged: budgets of repeated runs add up and nobody counts them",
     "NOT FOR RELEASE: insecure test key",
     "estimated from measurements that were made elsewhere",
     "EXAMPLE: made-up data, about nobody",
 ]
+#: Of a release whose noise is real, and which no ledger has counted.
+UNCHARGED: Final[Status] = "not charged: budgets of repeated runs add up and nobody counts them"
 #: Of a release whose spec says that it is an example.
 EXAMPLE: Final[Status] = "EXAMPLE: made-up data, about nobody"
 #: Of a release whose measurements another program drew.
@@ -92,9 +96,13 @@ class Manifest(Stated):
         privacy: one statement for each universe.
         accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
             the distribution of privacy losses and by zCDP.
-        key_commitment: of the master key, hexadecimal; "" where the measurements were made elsewhere.
-        input_fingerprints: universe -> hash of its confidential histogram, keyed with the master key, hexadecimal;
-            none where the measurements were made elsewhere.
+        key_salt: of this release, hexadecimal, so that no other release with the same key or records has the same
+            commitment and fingerprints; "" where the measurements were made elsewhere, or before there were salts.
+        key_commitment: of the master key with the salt, hexadecimal; "" where the measurements were made elsewhere.
+        input_fingerprints: universe -> hash of its confidential histogram and the salt, keyed with the master key,
+            hexadecimal; none where the measurements were made elsewhere.
+        charging: whether a ledger has counted the release.
+        receipts: one for each dataset that was charged; none where nothing was.
         solver: what the solvers report, without durations.
         files: path under public/ with slashes -> hash and size; all of them but the manifest and its signature.
         beacon: the round that the spec names; None where it names none.
@@ -109,19 +117,24 @@ class Manifest(Stated):
     public_seed: int
     privacy: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...] = ()
+    key_salt: str = ""
     key_commitment: str
     input_fingerprints: dict[str, str]
+    charging: str = ""
+    receipts: tuple[Receipt, ...] = ()
     solver: dict[str, JsonValue]
     files: dict[str, FileEntry]
     rows: RowRoots | None = None
     beacon: BeaconRound | None = None
 
 
-def status(*, insecure_key: bool, purpose: str | None = None) -> Status:
-    """Whether a release may be published; `purpose` as its spec states it."""
+def status(*, insecure_key: bool, charged: bool, purpose: str | None = None) -> Status:
+    """Whether a release may be published; `charged` to a ledger; `purpose` as its spec states it."""
     if insecure_key:
         return "NOT FOR RELEASE: insecure test key"
-    return EXAMPLE if purpose == "example" else "official"
+    if purpose == "example":
+        return EXAMPLE
+    return "official" if charged else UNCHARGED
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:

@@ -16,8 +16,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount
-from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, Status
+from pipeline.release.manifest import EXAMPLE, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.receipts import NOT_CHARGED
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
 from pipeline.report.sources import ReportSources
@@ -53,6 +54,8 @@ def report_page(sources: ReportSources) -> str:
         status=sources.status,
         official=sources.status == "official",
         example=sources.spec.purpose == "example",
+        receipts=sources.receipts,
+        not_charged=NOT_CHARGED,
         banner=_banner(sources.status),
         undetermined=_undetermined(explorer, universes),
         levels=levels,
@@ -125,6 +128,8 @@ def _banner(status: Status) -> str:
     """What a status other than official means for readers."""
     if status == EXAMPLE:
         return "The records were invented to show the program; no number here says anything about anybody."
+    if status == UNCHARGED:
+        return "What is promised below holds for this run alone, as if nothing else were published from its records."
     if status == MADE_ELSEWHERE:
         return "Another program drew the noise; what is promised below holds if it did so as is said here."
     return "The noise of this release can be redone by anyone: it protects nobody. Its numbers are for tests."

@@ -16,6 +16,7 @@ from pipeline.privacy.accounting.statement_models import PrivacyAccount
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Status
 from pipeline.release.privacy_statement import PrivacyStatement
+from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -27,6 +28,7 @@ class ReportSources:
         run: whose public/ holds tables and polygons.
         statements, accounts: of each universe, in their order.
         notes: step -> what its solvers report, as the manifest has it.
+        receipts: of the run's charges.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
     """
@@ -39,6 +41,7 @@ class ReportSources:
     statements: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...]
     notes: Mapping[str, Mapping[str, object]]
+    receipts: tuple[Receipt, ...]
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
 
     def table_file(self, universe: Universe, table: Table, level: str) -> Path:

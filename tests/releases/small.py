@@ -87,6 +87,11 @@ QUICK = (
 )
 
 
+#: What the town's spec publishes exactly, as its datasets must allow it.
+PEOPLE_EXACT = ("county:total", "zeros", "bounds:group quarters")
+UNITS_EXACT = ("block:total",)
+
+
 def write_town(folder: Path, *changes: tuple[str, str], seed: int = 5, spec: str = SPEC) -> Path:
     """Write the town's files and spec; `changes` are texts of the spec and what stands in their place."""
     folder.mkdir(parents=True, exist_ok=True)

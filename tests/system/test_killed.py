@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.command import environment, spinewise
 from releases.killed import kill_at
-from releases.small import QUICK, public_bytes, run, write_town
+from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, public_bytes, run, write_town
 
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
@@ -88,9 +88,14 @@ def test_killed_at_100_random_moments_over_all_steps(tmp_path: Path) -> None:
     key, ledger = tmp_path / "key", tmp_path / "ledger.sqlite"
     MasterKey.generate().write(key)
     with Ledger.open(str(ledger), create=True) as opened:
-        for dataset in ("persons", "units"):
+        for dataset, exact in (("persons", PEOPLE_EXACT), ("units", UNITS_EXACT)):
             opened.open_dataset(
-                dataset, population="a town", framework="zcdp", budget=Fraction(10), neighbours="change-one"
+                dataset,
+                population="a town",
+                framework="zcdp",
+                budget=Fraction(10),
+                neighbours="change-one",
+                exact=exact,
             )
     command = [sys.executable, "-m", "releases.killed_often", spec, key, ledger, tmp_path, KILLS, 7]
     done = subprocess.run(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.events import BYPASSED, Group
-from pipeline.privacy.ledger.ledger import Charge, RunFingerprint
 
 
 def charge_for(

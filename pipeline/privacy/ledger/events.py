@@ -10,106 +10,34 @@ does.
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any
 
 from pipeline.errors import InputError, SpinewiseError
-from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
+from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS, Framework
+from pipeline.privacy.ledger.chain import BYPASSED, Event, Group, LedgerError, exact_of_text, exact_text, sealed
+from pipeline.privacy.ledger.details import details_text
+from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
+from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 
-__all__ = ["BYPASSED", "DatasetState", "Event", "Group", "LedgerError", "cost_of", "exact_text", "replay", "sealed"]
-
-EventKind = Literal["open", "charge", "commit", "close"]
-
-#: Ends the query of a charge whose scale is not that of every geounit, though every path costs the same.
-BYPASSED: Final = " (bypass)"
-
-_KINDS: Final = ("open", "charge", "commit", "close")
-_SEAL: Final = "spinewise ledger event 1"
-
-
-class LedgerError(SpinewiseError):
-    """The ledger cannot be used, or is damaged."""
-
-
-@dataclass(frozen=True, order=True)
-class Group:
-    """One mechanism on all geounits of a level: what is charged.
-
-    Attributes:
-        level, query: what is measured; for a choice the query is `Select.stream_name`. A query ends with `BYPASSED`
-            where geounits without siblings are bypassed: their share is spent above, with more budget at once.
-        mechanism, scale: `discrete_gaussian` with sigma^2, `discrete_laplace` with b, `exponential` with epsilon.
-        count: how many numbers are drawn, geounits times answers; for the record, the cost does not depend on it.
-    """
-
-    level: str
-    query: str
-    mechanism: MechanismName
-    scale: Fraction
-    count: int
-
-
-@dataclass(frozen=True)
-class Event:
-    """One line of the ledger. What does not apply to its kind is empty.
-
-    Attributes:
-        number: 1, 2, 3 ...
-        kind: `open` or `close` a dataset; `charge` it for one mechanism group of a run, before anything is drawn;
-            `commit`: the run has drawn all that it was charged for.
-        time: of the event, UTC, ISO 8601.
-        population: a description of the people in the dataset.
-        framework: the budget is rho ("zcdp") or epsilon ("pure").
-        budget: of an `open`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
-        run: fingerprint of what determines the noise; see `ledger.RunFingerprint`.
-        release: the name of the release charged for.
-        previous: hash of the event before; the ledger's own id for the first.
-        hash: SHA-256 over all of the other fields.
-    """
-
-    number: int
-    kind: EventKind
-    time: str
-    dataset: str
-    population: str = ""
-    framework: str = ""
-    neighbours: str = ""
-    budget: str = ""
-    run: str = ""
-    release: str = ""
-    level: str = ""
-    query: str = ""
-    mechanism: str = ""
-    scale: str = ""
-    count: int = 0
-    cost: str = ""
-    previous: str = ""
-    hash: str = ""
-
-    def computed_hash(self) -> str:
-        """The SHA-256 in hexadecimal that the event should have, over all its other fields."""
-        content = [_SEAL, *(getattr(self, f.name) for f in fields(self) if f.name != "hash")]
-        return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
-
-    def group(self) -> Group:
-        """What a `charge` is for; LedgerError if its fields do not state that properly."""
-        drawn = mechanism(self.mechanism, _exact(self.scale, "scale"))
-        return Group(self.level, self.query, drawn.name, drawn.scale, self.count)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields by name, as JSON has them."""
-        return asdict(self)
-
-
-def sealed(event: Event, number: int, previous: str) -> Event:
-    """The event as the next of a chain."""
-    placed = replace(event, number=number, previous=previous)
-    return replace(placed, hash=placed.computed_hash())
+__all__ = [
+    "BYPASSED",
+    "DatasetState",
+    "Event",
+    "Group",
+    "LedgerError",
+    "allow_event",
+    "cost_of",
+    "exact_event",
+    "exact_text",
+    "key_uses",
+    "replay",
+    "same_groups",
+    "sealed",
+]
 
 
 @dataclass
@@ -120,6 +48,9 @@ class DatasetState:
         budget, spent: rho or epsilon, exact.
         runs: fingerprint -> what the run was charged for.
         committed: the runs that have drawn all of it.
+        allowed: what was declared exact, in order; each stands for one meaning.
+        exact: fingerprint of a run -> what it discloses exactly, as events.
+        keys: fingerprint of a run -> the key that it uses; none for a run that was charged before keys were recorded.
     """
 
     name: str
@@ -131,6 +62,14 @@ class DatasetState:
     closed: bool = False
     runs: dict[str, list[Event]] = field(default_factory=dict)
     committed: set[str] = field(default_factory=set)
+    allowed: list[Subject] = field(default_factory=list)
+    exact: dict[str, list[Event]] = field(default_factory=dict)
+    keys: dict[str, KeyUse] = field(default_factory=dict)
+
+    @property
+    def disclosed(self) -> list[Exact]:
+        """All that was disclosed exactly so far, run by run."""
+        return [event.exact() for events in self.exact.values() for event in events]
 
     @property
     def left(self) -> Fraction:
@@ -183,7 +122,7 @@ def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState
         try:
             _APPLY[event.kind](datasets, event)
         except (KeyError, ValueError, TypeError, SpinewiseError) as error:
-            problem = f"{event.kind!r} is not a kind of event" if event.kind not in _KINDS else str(error)
+            problem = f"{event.kind!r} is not a kind of event" if event.kind not in _APPLY else str(error)
             problems.append(f"event {event.number}: {problem}")
     return datasets, problems
 
@@ -193,7 +132,7 @@ def _open(datasets: dict[str, DatasetState], event: Event) -> None:
         raise LedgerError(f"opens the dataset {event.dataset!r} again")
     if event.framework not in FRAMEWORKS or event.neighbours not in NEIGHBOURS:
         raise LedgerError(f"has the framework {event.framework!r} and the neighbours {event.neighbours!r}")
-    budget = _exact(event.budget, "budget")
+    budget = exact_of_text(event.budget, "budget")
     if budget <= 0:
         raise LedgerError(f"has the budget {budget}")
     datasets[event.dataset] = DatasetState(event.dataset, event.population, event.framework, event.neighbours, budget)
@@ -201,7 +140,7 @@ def _open(datasets: dict[str, DatasetState], event: Event) -> None:
 
 def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
     state = _known(datasets, event)
-    group, cost = event.group(), _exact(event.cost, "cost")
+    group, cost = event.group(), exact_of_text(event.cost, "cost")
     if event.neighbours != state.neighbours:
         raise LedgerError(f"charges for neighbours {event.neighbours!r}, the dataset has {state.neighbours!r}")
     charges = state.runs.setdefault(event.run, [])
@@ -231,29 +170,75 @@ def _close(datasets: dict[str, DatasetState], event: Event) -> None:
     state.closed = True
 
 
-_APPLY = {"open": _open, "charge": _charge, "commit": _commit, "close": _close}
+def _allow(datasets: dict[str, DatasetState], event: Event) -> None:
+    state = _known(datasets, event)
+    state.allowed.append(event.subject())
+    if state.closed:
+        raise LedgerError(f"allows {event.dataset!r}, which is closed, an exact disclosure")
+
+
+def _exact_disclosure(datasets: dict[str, DatasetState], event: Event) -> None:
+    state, exact = _known(datasets, event), event.exact()
+    before = state.disclosed
+    state.exact.setdefault(event.run, []).append(event)
+    if undeclared(state.allowed, before, [exact]):
+        raise LedgerError(f"discloses {exact.subject} of {event.dataset!r} exactly, which was not declared")
+    if event.run not in state.runs:
+        raise LedgerError(f"records an exact disclosure of the run {event.run[:12]!r}, which was not charged")
+    if exact in [other.exact() for other in state.exact[event.run][:-1]]:
+        raise LedgerError(f"records {exact.subject} of the run {event.run[:12]!r} twice")
+    if state.closed:
+        raise LedgerError(f"discloses {exact.subject} of {event.dataset!r}, which is closed")
+
+
+def _key(datasets: dict[str, DatasetState], event: Event) -> None:
+    state, use = _known(datasets, event), KeyUse.parse(event.details)
+    if event.run not in state.runs or event.run in state.keys:
+        raise LedgerError(f"records the key of the run {event.run[:12]!r}, which was not charged, or has one")
+    other = conflicting(event.dataset, use, key_uses(datasets))
+    state.keys[event.run] = use
+    if other:
+        raise LedgerError(f"uses a key that was used over other records, of {other!r}")
+
+
+def key_uses(datasets: Mapping[str, DatasetState]) -> list[tuple[str, KeyUse]]:
+    """Dataset and use, of all runs whose key was recorded."""
+    return [(name, use) for name, state in datasets.items() for use in state.keys.values()]
+
+
+def exact_event(exact: Exact) -> dict[str, Any]:
+    """The fields of an `exact` that state the disclosure."""
+    stated = {"way": exact.subject.way, "universe": exact.universe, "content": exact.content}
+    subject = exact.subject
+    return {
+        "level": subject.level,
+        "query": subject.query,
+        "count": exact.count,
+        "details": details_text(stated),
+    }
+
+
+def allow_event(subject: Subject) -> dict[str, Any]:
+    """The fields of an `allow` that state what may be exact."""
+    return {"level": subject.level, "query": subject.query, "details": details_text({"way": subject.way})}
+
+
+#: What each kind of event does to the datasets; a new kind needs a line here and in `EventKind`.
+_APPLY = {
+    "open": _open,
+    "allow": _allow,
+    "charge": _charge,
+    "exact": _exact_disclosure,
+    "key": _key,
+    "commit": _commit,
+    "close": _close,
+}
 
 
 def _known(datasets: dict[str, DatasetState], event: Event) -> DatasetState:
     if event.dataset not in datasets:
         raise LedgerError(f"is about the dataset {event.dataset!r}, which was not opened")
     return datasets[event.dataset]
-
-
-def exact_text(value: Fraction) -> str:
-    """The one text of a fraction: lowest terms, "3/2" or "2"."""
-    return str(value)
-
-
-def _exact(text: str, label: str) -> Fraction:
-    """The fraction of a text as `exact_text` writes it; LedgerError for any other."""
-    try:
-        value = Fraction(text)
-    except (ValueError, ZeroDivisionError):
-        value = None
-    if value is None or exact_text(value) != text:
-        raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
-    return value
 
 
 def same_groups(charges: Sequence[Event], groups: Iterable[Group]) -> bool:

@@ -7,138 +7,39 @@ what it reserved. The same run again (`RunFingerprint`) draws the same noise, bi
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Final, Self
 
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
-from pipeline.privacy.keys import DERIVATION, MasterKey
+from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
+from pipeline.privacy.ledger.disclosures import Subject, undeclared
 from pipeline.privacy.ledger.events import (
     DatasetState,
     Event,
-    Group,
     LedgerError,
+    allow_event,
     cost_of,
+    exact_event,
     exact_text,
+    key_uses,
     replay,
     same_groups,
 )
+from pipeline.privacy.ledger.key_uses import conflicting
+from pipeline.privacy.ledger.marks import Marks
 from pipeline.privacy.ledger.notes import Head, check_noted
+from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
 from pipeline.privacy.ledger.store import Store, Writing
 
-__all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "amount_text"]
+__all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "UndeclaredError", "amount_text"]
 
 _NAME: Final = re.compile(r"\w[\w.-]{0,99}")
-_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
-
-
-class OverspentError(BudgetRefusedError):
-    """A dataset has less left than was asked for. Nothing was charged.
-
-    Attributes:
-        dataset: its name; `unit` is rho or epsilon.
-        total, spent, asked: exact.
-    """
-
-    def __init__(self, dataset: str, unit: str, total: Fraction, spent: Fraction, asked: Fraction) -> None:
-        super().__init__(
-            f"budget of the dataset {dataset!r}: asked for {unit} = {amount_text(asked, up=True)}, left is "
-            f"{amount_text(total - spent)}: {amount_text(spent, up=True)} of {amount_text(total)} is spent; refused, "
-            "and nothing was charged or drawn"
-        )
-        self.dataset, self.unit, self.total, self.spent, self.asked = dataset, unit, total, spent, asked
-
-    @property
-    def left(self) -> Fraction:
-        """The budget that is not spent, rho or epsilon, exact."""
-        return self.total - self.spent
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.dataset, self.unit, self.total, self.spent, self.asked)
-
-
-@dataclass(frozen=True)
-class RunFingerprint:
-    """SHA-256 over all that the noise of a run is determined by; it holds nothing confidential.
-
-    Attributes:
-        text: 64 hex digits.
-    """
-
-    text: str
-
-    def __post_init__(self) -> None:
-        if not _HEX.fullmatch(self.text):
-            raise ValueError("a run's fingerprint is 64 hex digits")
-
-    @classmethod
-    def of(cls, key: MasterKey, *, input_fingerprint: str, spine_fingerprint: str, privacy_fingerprint: str) -> Self:
-        """The fingerprint of one universe of a run.
-
-        Args:
-            key: the run's master key; its commitment goes in.
-            input_fingerprint: of the confidential histogram, keyed with the master key.
-            spine_fingerprint: of the public spine.
-            privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
-                the stream keys are derived from.
-
-        Raises:
-            InputError: the key is a test key, whose noise anyone can compute.
-        """
-        if key.insecure:
-            raise InputError(
-                "ledger: a run with an insecure-test key cannot draw on a ledger: its noise is public, and so no "
-                "budget covers what it shows; leave the key out of the spec, or the dataset"
-            )
-        context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
-        if not all(context):
-            raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
-        content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
-        return cls(hashlib.sha256(json.dumps(content).encode()).hexdigest())
-
-
-@dataclass(frozen=True)
-class Charge:
-    """What one universe of a run is going to measure, and of which dataset.
-
-    Attributes:
-        release: name of the release, for the record.
-        neighbours: that the noise was made for; they must be the dataset's.
-        groups: every query at every level, each once.
-    """
-
-    dataset: str
-    run: RunFingerprint
-    release: str
-    neighbours: str
-    groups: tuple[Group, ...]
-
-    def __post_init__(self) -> None:
-        if not self.groups:
-            raise ValueError("a charge needs what it is for")
-        if len({(group.level, group.query) for group in self.groups}) < len(self.groups):
-            raise ValueError("a charge names a query at a level twice; both would draw the same noise")
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A run may draw what its charges are for.
-
-    Attributes:
-        new: whether any of it was charged now; False if all of it was charged to the same run before.
-        head: the ledger's last event, to be noted in the run's directory before anything is drawn.
-    """
-
-    charges: tuple[Charge, ...]
-    new: bool
-    head: Head
 
 
 class Ledger:
@@ -151,13 +52,20 @@ class Ledger:
     ...     note_event(run.restricted, ledger.commit(reservation))
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, marks: Marks | None = None) -> None:
         self._store = store
+        self._marks = Marks() if marks is None else marks
 
     @classmethod
-    def open(cls, url: str | None = None, *, create: bool = False) -> Self:
-        """The ledger at `url`, by default the user's own; see `Store.open` for what it raises."""
-        return cls(Store.open(url, create=create))
+    def open(cls, url: str | None = None, *, create: bool = False, state: Path | None = None) -> Self:
+        """The ledger at `url`, by default the user's own; see `Store.open` for what it raises.
+
+        Args:
+            url: of the database, or the path of a SQLite file.
+            create: make it if there is none.
+            state: folder in which its high-water mark is kept; by default the user's state folder.
+        """
+        return cls(Store.open(url, create=create), Marks(state))
 
     def close(self) -> None:
         """Close the connection to the ledger's store."""
@@ -193,7 +101,16 @@ class Ledger:
             lines.append(f"  {state.name}: {state.unit} = {left} left of {budget}, {times}{closed}")
         return "\n".join(lines if len(lines) > 1 else [*lines, "  no dataset yet"])
 
-    def open_dataset(self, name: str, *, population: str, framework: str, budget: Fraction, neighbours: str) -> Head:
+    def open_dataset(
+        self,
+        name: str,
+        *,
+        population: str,
+        framework: str,
+        budget: Fraction,
+        neighbours: str,
+        exact: Iterable[Subject | str] = (),
+    ) -> Head:
         """Give a dataset its budget, which never changes.
 
         Args:
@@ -202,6 +119,7 @@ class Ledger:
             framework: "zcdp" (the budget is rho) or "pure" (epsilon).
             budget: above 0, exact.
             neighbours: "change-one" or "add-remove".
+            exact: what may be published exactly, each as a subject or as `Subject.parse` reads it; by default nothing.
 
         Raises:
             InputError: a value is not allowed, or there is a dataset of that name.
@@ -217,7 +135,8 @@ class Ledger:
             )
         if budget <= 0:
             raise InputError(f"ledger: found the budget {budget}; it must be above 0")
-        with self._store.writing() as writing:
+        subjects = _subjects(exact)
+        with self._writing() as writing:
             if name in self._checked(writing):
                 raise InputError(f"ledger: there is a dataset {name!r} already; its budget cannot be changed")
             opened = _event(
@@ -228,7 +147,24 @@ class Ledger:
                 neighbours=neighbours,
                 budget=exact_text(Fraction(budget)),
             )
-            return self._head([writing.add(opened)])
+            last = writing.add(opened)
+            for subject in subjects:
+                last = writing.add(_event("allow", name, **allow_event(subject)))
+            return self._head([last])
+
+    def allow_exact(self, name: str, *exact: Subject | str) -> Head:
+        """Declare that more may be published exactly of a dataset; each stands for one meaning, see `disclosures`.
+
+        Raises:
+            InputError: nothing is declared, there is no such dataset, or it is closed.
+        """
+        subjects = _subjects(exact)
+        if not subjects:
+            raise InputError("ledger: nothing to allow; give at least one --exact")
+        with self._writing() as writing:
+            if self._dataset(self._checked(writing), name).closed:
+                raise InputError(f"ledger: the dataset {name!r} is closed; nothing more of it becomes exact")
+            return self._head([writing.add(_event("allow", name, **allow_event(one))) for one in subjects])
 
     def reserve(self, *charges: Charge, noted: Iterable[Head] = ()) -> Reservation:
         """Charge a run for everything that it will draw, all or nothing; nothing may be drawn before this returns.
@@ -241,17 +177,25 @@ class Ledger:
 
         Raises:
             OverspentError: a dataset does not have enough left.
+            UndeclaredError: an exact disclosure was not declared.
             BudgetRefusedError: a dataset is closed.
-            InputError: there is no such dataset, its neighbours are others, or a mechanism has no cost in its unit.
+            InputError: there is no such dataset, its neighbours are others, a mechanism has no cost in its unit, or the
+                key was used over other records.
             LedgerError: the ledger is damaged or was put back, or the run was charged for something else before.
         """
-        with self._store.writing() as writing:
+        with self._writing() as writing:
             datasets = self._checked(writing)
             check_noted(self.id, writing.events, noted)
             before = len(writing.events)
             for charge in charges:
-                self._charge(writing, self._dataset(datasets, charge.dataset), charge)
-            return Reservation(charges, new=len(writing.events) > before, head=self._head(writing.events))
+                state = self._dataset(datasets, charge.dataset)
+                self._charge(writing, state, charge)
+                _disclose(writing, state, charge)
+                _use_key(writing, datasets, state, charge)
+            charged = self._charged(datasets, charges)
+            return Reservation(
+                charges, new=len(writing.events) > before, head=self._head(writing.events), charged=charged
+            )
 
     def commit(self, reservation: Reservation) -> Head:
         """Record that everything reserved was drawn; it costs nothing, and nothing the second time.
@@ -259,7 +203,7 @@ class Ledger:
         Raises:
             LedgerError: the ledger is damaged, or the reservation is not in it.
         """
-        with self._store.writing() as writing:
+        with self._writing() as writing:
             datasets = self._checked(writing)
             for charge in reservation.charges:
                 state = self._dataset(datasets, charge.dataset)
@@ -278,7 +222,7 @@ class Ledger:
         Raises:
             InputError: there is none of that name, or it is closed.
         """
-        with self._store.writing() as writing:
+        with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed already")
             return self._head([writing.add(_event("close", name))])
@@ -307,6 +251,10 @@ class Ledger:
         """
         events = self._store.read()
         problems = replay(self.id, events)[1] + self._store.guards_missing()
+        try:
+            self._marks.check(self.id, events)
+        except LedgerError as error:
+            problems.append(str(error))
         for head in noted:
             try:
                 check_noted(self.id, events, [head])
@@ -355,6 +303,38 @@ class Ledger:
             state.runs.setdefault(charge.run.text, []).append(event)
         state.spent += cost_of_run
 
+    def _charged(self, datasets: dict[str, DatasetState], charges: Sequence[Charge]) -> tuple[Charged, ...]:
+        """Where the charges of a run stand, by dataset."""
+        found = []
+        for name in dict.fromkeys(charge.dataset for charge in charges):
+            state, own = datasets[name], [charge for charge in charges if charge.dataset == name]
+            costs = [event for charge in own for event in state.runs[charge.run.text]]
+            exact = [
+                event
+                for charge in own
+                for event in state.exact.get(charge.run.text, ())
+                if event.exact() in charge.exact
+            ]
+            last = max([*costs, *exact], key=lambda event: event.number)
+            found.append(
+                Charged(
+                    name,
+                    self._head([last]),
+                    state.unit,
+                    sum((Fraction(event.cost) for event in costs), Fraction(0)),
+                    tuple((one.universe, one.subject) for one in sorted(event.exact() for event in exact)),
+                )
+            )
+        return tuple(found)
+
+    @contextmanager
+    def _writing(self) -> Iterator[Writing]:
+        """A transaction; what it leaves as the last event is the high-water mark once it is on disk."""
+        with self._marks.held(self.id):
+            with self._store.writing() as writing:
+                yield writing
+            self._marks.raise_to(self._head(writing.events))
+
     def _checked(self, writing: Writing) -> dict[str, DatasetState]:
         return self._replayed(writing.events)
 
@@ -363,6 +343,7 @@ class Ledger:
         if problems:
             more = f" ({len(problems) - 1} more problems)" if problems[1:] else ""
             raise LedgerError(f"ledger {self.place} is damaged: {problems[0]}{more}; nothing is charged to it")
+        self._marks.check(self.id, events)
         return datasets
 
     def _dataset(self, datasets: dict[str, DatasetState], name: str) -> DatasetState:
@@ -377,18 +358,38 @@ class Ledger:
         return Head(self.id, events[-1].number, events[-1].hash) if events else Head(self.id, 0, self.id)
 
 
-def amount_text(value: Fraction, *, up: bool = False) -> str:
-    """A decimal of six digits and, where it is not the same and not too long, the exact fraction.
+def _disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
+    """Record what the run discloses exactly. BudgetRefusedError where that is not allowed."""
+    recorded = [event.exact() for event in state.exact.get(charge.run.text, ())]
+    asked = [exact for exact in sorted(charge.exact) if exact not in recorded]
+    if refused := undeclared(state.allowed, state.disclosed, asked):
+        raise UndeclaredError(state, refused)
+    if asked and state.closed:
+        raise UndeclaredError(state, asked)
+    for exact in asked:
+        event = writing.add(
+            _event("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
+        )
+        state.exact.setdefault(charge.run.text, []).append(event)
 
-    >>> amount_text(Fraction(293764, 114921), up=True), amount_text(Fraction(5, 2))
-    ('2.55623 (293764/114921)', '2.5')
-    """
-    context = Context(prec=6, rounding=ROUND_CEILING if up else ROUND_FLOOR)
-    decimal = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
-    text = format(decimal, "f") if decimal == 0 or abs(decimal) >= Decimal("1e-6") else str(decimal).lower()
-    if Fraction(decimal) == value or value.denominator.bit_length() > 100:
-        return text
-    return f"{text} ({value})"
+
+def _use_key(writing: Writing, datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> None:
+    """Record the key of the run. InputError where it was used over other records."""
+    run = charge.run.text
+    if charge.key is None or run in state.keys:
+        return
+    if other := conflicting(state.name, charge.key, key_uses(datasets)):
+        raise InputError(
+            f"ledger: the key of this run was used over other records before, of the dataset {other!r}; two releases "
+            "with one key show where their records are the same: let the run draw its own key, or give another one; "
+            "nothing was charged or drawn"
+        )
+    writing.add(_event("key", state.name, run=run, release=charge.release, details=charge.key.details()))
+    state.keys[run] = charge.key
+
+
+def _subjects(exact: Iterable[Subject | str]) -> list[Subject]:
+    return [Subject.parse(one) if isinstance(one, str) else one for one in exact]
 
 
 def _event(kind: str, dataset: str, **rest: object) -> Event:

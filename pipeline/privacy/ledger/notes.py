@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pipeline.privacy.ledger.events import Event, LedgerError
+from pipeline.privacy.ledger.chain import Event, LedgerError
 from pipeline.storage.durable import sync_folder
 
-__all__ = ["NOTE_NAME", "Head", "check_noted", "note_event", "read_note", "read_notes"]
+__all__ = ["NOTE_NAME", "Head", "check_noted", "note_event", "read_head", "read_note", "read_notes"]
 
 #: Of the file in a run's restricted/ folder.
 NOTE_NAME = "ledger.json"
@@ -71,7 +71,11 @@ def note_event(folder: Path, head: Head) -> None:
 
 def read_note(folder: Path) -> Head | None:
     """The note of a run's restricted folder; None where there is none. LedgerError if it cannot be read."""
-    path = folder / NOTE_NAME
+    return read_head(folder / NOTE_NAME)
+
+
+def read_head(path: Path) -> Head | None:
+    """The event that a file notes; None where there is none. LedgerError if it cannot be read."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         head = Head(**content)

@@ -16,11 +16,14 @@ from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
+from pipeline.privacy.ledger.disclosures import Exact
 from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, replay
 
 __all__ = ["check_export", "dataset_report", "export_text", "spent_epsilon"]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+#: The first form had no details.
+_ADDED: Final = {1: {"details"}, _FORMAT: set[str]()}
 
 
 def spent_epsilon(state: DatasetState, delta: Fraction) -> float:
@@ -54,6 +57,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
                 "cost": str(cost),
                 "measurements": len(charges),
                 "committed": run in state.committed,
+                "exact": [named(event.exact()) for event in state.exact.get(run, ())],
             }
         )
     return {
@@ -68,8 +72,14 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
         "closed": state.closed,
         "delta": str(delta) if state.framework == "zcdp" else "0",
         "epsilon": math.ceil(spent_epsilon(state, delta) * 10_000) / 10_000,
+        "allowed": [str(subject) for subject in state.allowed],
         "runs": runs,
     }
+
+
+def named(exact: Exact) -> str:
+    """An exact disclosure for people: "county:total", or "county:total of units" of a companion."""
+    return f"{exact.subject}{' of ' + exact.universe if exact.universe else ''}"
 
 
 def _text(value: Fraction, rounding: str) -> str:
@@ -94,10 +104,11 @@ def check_export(path: Path) -> tuple[int, list[str]]:
     names = {field.name for field in fields(Event)}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != _FORMAT:
-            raise InputError(f"{path}: found the format {content['format']!r}; this software reads {_FORMAT}")
+        if content["format"] not in _ADDED:
+            raise InputError(f"{path}: found the format {content['format']!r}; this software reads 1 and {_FORMAT}")
         rows = content["events"]
-        if not all(isinstance(row, dict) and row.keys() == names for row in rows):
+        expected = names - _ADDED[content["format"]]
+        if not all(isinstance(row, dict) and row.keys() == expected for row in rows):
             raise ValueError("an event has other fields")
         events = [Event(**row) for row in rows]
         return len(events), replay(str(content["ledger"]), events)[1]

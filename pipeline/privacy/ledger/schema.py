@@ -58,9 +58,20 @@ _POSTGRESQL_GUARDS = (
     "FOR EACH STATEMENT EXECUTE FUNCTION ledger_events_refuse()",
 )
 
+#: Each event states more than the columns hold; what must stand there once is so for the first kinds only.
+_DETAILS = (
+    "ALTER TABLE ledger_events ADD COLUMN details TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX ledger_events_once",
+    "CREATE UNIQUE INDEX ledger_events_once ON ledger_events (kind, dataset, run, level, query) "
+    "WHERE kind IN ('open', 'charge', 'commit', 'close')",
+    "CREATE UNIQUE INDEX ledger_events_stated_once ON ledger_events (kind, dataset, run, level, query, details) "
+    "WHERE kind IN ('exact', 'key')",
+)
+
 #: Statements by dialect; `:ledger` stands for a new ledger's id.
 MIGRATIONS: tuple[Mapping[str, tuple[str, ...]], ...] = (
     {"sqlite": _TABLES + _SQLITE_GUARDS, "postgresql": _TABLES + _POSTGRESQL_GUARDS},
+    {"sqlite": _DETAILS, "postgresql": _DETAILS},
 )
 
 

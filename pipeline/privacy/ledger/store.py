@@ -135,7 +135,7 @@ class Store:
         """To the newest version, in one transaction that keeps every event, or fails and changes nothing."""
         with self._connected(writes=True) as connection:
             old = ledger_schema.version(connection)  # again, now that no other process is writing
-            before = _read(connection) if old else []
+            before = _read(connection, old) if old else []
             ledger_schema.migrate(connection, old, secrets.token_hex(32))
             after = _read(connection)
             problems = replay(ledger_schema.identity(connection), after)[1]
@@ -183,8 +183,10 @@ class Writing:
         return added
 
 
-def _read(connection: sa.Connection) -> list[Event]:
-    rows = connection.execute(sa.select(_EVENTS).order_by(_EVENTS.c.number))
+def _read(connection: sa.Connection, version: int | None = None) -> list[Event]:
+    """All events; of tables of an older version, those columns that it has."""
+    columns = [column for column in _EVENTS.c if column.name != "details" or version != 1]
+    rows = connection.execute(sa.select(*columns).order_by(_EVENTS.c.number))
     return [Event(**row._mapping) for row in rows]
 
 

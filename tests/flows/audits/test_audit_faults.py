@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from releases.small import run, write_town
+from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 
 import flows.confidential.measure
 import flows.publishing.tables
@@ -96,9 +96,14 @@ def charged_town(tmp_path: Path) -> tuple[Path, str]:
     """A run of the town with a key of its own, charged to a ledger."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     with Ledger.open(url, create=True) as ledger:
-        for name, rho in (("people", "2"), ("homes", "1")):
+        for name, rho, exact in (("people", "2", PEOPLE_EXACT), ("homes", "1", UNITS_EXACT)):
             ledger.open_dataset(
-                name, population="made up", framework="zcdp", budget=Fraction(rho), neighbours="change-one"
+                name,
+                population="made up",
+                framework="zcdp",
+                budget=Fraction(rho),
+                neighbours="change-one",
+                exact=exact,
             )
     changes = [
         ('key = "insecure-test:1"', 'dataset = "people"'),

@@ -22,6 +22,8 @@ from pipeline.audit.findings import ALPHA, Audit, Finding, certain
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
 
 SERIAL = Workers(1)
 
@@ -153,7 +155,8 @@ def test_key_commands(town: Path, tmp_path: Path) -> None:
     commitment = CliRunner().invoke(app, ["key", "new", str(tmp_path / "key")]).output.strip()
     assert commitment == MasterKey.read(tmp_path / "key").commitment()
     shown = CliRunner().invoke(app, ["key", "show-commitment", str(town)])
-    assert shown.output.strip() == MasterKey.from_text("insecure-test:1").commitment()
+    salt = read_manifest(RunDirectory(town).manifest).key_salt
+    assert shown.output.strip() == MasterKey.from_text("insecure-test:1").commitment(salt)
     left = CliRunner().invoke(app, ["key", "destroy", str(town)], input="n\n")
     assert left.exit_code == 1
     assert (town / "restricted" / "key").exists()

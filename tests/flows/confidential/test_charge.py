@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from releases.command import spinewise
 from releases.killed import kill_at
-from releases.small import run, write_town
+from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -25,9 +25,9 @@ def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     place = str(tmp_path / "ledger.sqlite")
     monkeypatch.setenv("SPINEWISE_LEDGER", place)
     with Ledger.open(place, create=True) as opened:
-        for name, budget in (("town", 3), ("town-units", 2)):
+        for name, budget, exact in (("town", 3, PEOPLE_EXACT), ("town-units", 2, UNITS_EXACT)):
             opened.open_dataset(
-                name, population=name, framework="zcdp", budget=Fraction(budget), neighbours="change-one"
+                name, population=name, framework="zcdp", budget=Fraction(budget), neighbours="change-one", exact=exact
             )
     return place
 
@@ -56,7 +56,7 @@ def test_a_run_is_charged_once(ledger: str, tmp_path: Path) -> None:
     assert spent(ledger) == 2
     with Ledger.open(ledger) as opened:
         assert not opened.verify()
-        assert {event.kind for event in opened.events()} == {"open", "charge", "commit"}
+        assert {event.kind for event in opened.events()} == {"open", "allow", "charge", "exact", "key", "commit"}
 
 
 def test_another_run_is_refused_when_the_budget_is_short(ledger: str, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.release.differences import compare_public
 from pipeline.release.layout import RunDirectory
+from pipeline.release.run_directory import recorded_input
 from pipeline.release.spine import read_public_spine
 
 SPEC = """
@@ -126,9 +127,16 @@ def file_of(job: Job) -> Path:
     return job.run.main.selected("detail", "block")
 
 
+def recorded(job: Job) -> dict[str, str]:
+    """The records' fingerprints, which are not published."""
+    fingerprints = recorded_input(job.run)
+    assert fingerprints is not None
+    return fingerprints
+
+
 def choose_again(job: Job) -> None:
     (universe,) = job.universes
-    fingerprint = open_audited(job.run.root).manifest.input_fingerprints[""]
+    fingerprint = recorded(job)[""]
     select_versions(job, key_of(job), fingerprint, universe, universe.selections[0])
 
 
@@ -241,7 +249,7 @@ def test_a_choice_that_is_not_charged_is_found(
     monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
     (universe,) = job.universes
     charged = replace(job, universes=(replace(universe, dataset="people"),))
-    charge_run(charged, key_of(job), open_audited(job.run.root).manifest.input_fingerprints)
+    charge_run(charged, key_of(job), recorded(job), {universe.name: ()})
     with Ledger.open(ledger) as found:
         events = found.events()
     findings = list(release_findings(open_audited(job.run.root), key_of(job), events))

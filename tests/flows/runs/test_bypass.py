@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
-from releases.small import public_bytes, run, write_town
+from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
 import pipeline.model.allocation
 from flows.confidential.custody import KeySource, key_of_release
@@ -189,9 +189,14 @@ def test_the_ledger_is_charged_the_price_of_any_path(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     with Ledger.open(url, create=True) as ledger:
-        for name, rho in (("people", "2"), ("homes", "1")):
+        for name, rho, exact in (("people", "2", PEOPLE_EXACT), ("homes", "1", UNITS_EXACT)):
             ledger.open_dataset(
-                name, population="made up", framework="zcdp", budget=Fraction(rho), neighbours="change-one"
+                name,
+                population="made up",
+                framework="zcdp",
+                budget=Fraction(rho),
+                neighbours="change-one",
+                exact=exact,
             )
     shutil.copytree(spec.parent, tmp_path / "in")
     text = spec.read_text().replace('key = "insecure-test:1"', 'dataset = "people"')

@@ -17,6 +17,7 @@ from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecEr
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import check_public_files, read_manifest
+from pipeline.release.receipts import NOT_CHARGED
 
 
 class Listening(Silent):
@@ -182,7 +183,9 @@ def test_a_run_draws_a_key_and_keeps_it(tmp_path: Path) -> None:
     root = run(spec, tmp_path / "out")
     directory = RunDirectory(root)
     assert stat.S_IMODE(directory.key.stat().st_mode) == 0o600
-    assert read_manifest(directory.manifest).status == "official"
+    manifest = read_manifest(directory.manifest)
+    assert manifest.status == manifest.charging == NOT_CHARGED
+    assert NOT_CHARGED in directory.report.read_text()
     before = public_bytes(root)
     shutil.rmtree(directory.public / "measurements")
     run(spec, tmp_path / "out")

@@ -15,6 +15,8 @@ import pytest
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import (
+    EXAMPLE,
+    UNCHARGED,
     Manifest,
     check_public_files,
     public_files,
@@ -52,7 +54,7 @@ def _manifest(run: RunDirectory) -> Manifest:
     return Manifest(
         release="test",
         software=software(),
-        status=status(insecure_key=True),
+        status=status(insecure_key=True, charged=False),
         spec={"name": "test", "privacy": {"rho": "2.56"}},
         public_seed=0,
         privacy=(privacy_statement(UNIVERSE),),
@@ -215,5 +217,7 @@ def test_the_software_is_what_is_installed() -> None:
 
 
 def test_a_test_keys_release_is_not_for_release() -> None:
-    assert status(insecure_key=True) == "NOT FOR RELEASE: insecure test key"
-    assert status(insecure_key=False) == "official"
+    assert status(insecure_key=True, charged=True) == "NOT FOR RELEASE: insecure test key"
+    assert status(insecure_key=False, charged=True) == "official"
+    assert status(insecure_key=False, charged=False) == UNCHARGED
+    assert status(insecure_key=False, charged=True, purpose="example") == EXAMPLE

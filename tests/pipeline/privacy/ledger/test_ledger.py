@@ -289,7 +289,7 @@ def test_an_insecure_key_cannot_draw_on_a_ledger() -> None:
 def test_another_derivation_of_the_noise_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """One constant stands for both: a release of the software that draws otherwise cannot forget one of the two."""
     before = key_and_context()
-    monkeypatch.setattr("pipeline.privacy.ledger.ledger.DERIVATION", "spinewise keys 2")
+    monkeypatch.setattr("pipeline.privacy.ledger.charges.DERIVATION", "spinewise keys 2")
     assert key_and_context() != before
     assert pipeline.privacy.keys.DERIVATION.encode() == pipeline.privacy.keys._SALT
 
@@ -540,7 +540,7 @@ def test_a_ledger_put_back_is_noticed_by_the_runs_charged_since(tmp_path: Path, 
         assert ledger.verify(notes.values()) == ()
         assert ledger.reserve(charge(2, "1/4"), noted=notes.values()).new
     shutil.copy(tmp_path / "backup", file)
-    with Ledger.open(file) as ledger:
+    with Ledger.open(file, state=tmp_path / "another user") as ledger:  # with no high-water mark of it
         with pytest.raises(
             LedgerError, match=r"ends with event 1, but a run was charged when it had 2: it was put back"
         ):

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from pipeline.privacy.ledger import schema as ledger_schema
-from pipeline.privacy.ledger.events import Event, LedgerError
+from pipeline.privacy.ledger.events import Event, LedgerError, sealed
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.store import default_url, ledger_url
 
@@ -53,7 +53,7 @@ def test_an_older_ledger_is_brought_up_to_date(file: str, tables: sa.Engine, mon
     before = events(file)
     next_version(monkeypatch, *ADDED)
     assert events(file) == before
-    assert version(tables) == 2
+    assert version(tables) == 3
     assert sa.inspect(tables).has_table("ledger_remarks")
     assert events(file) == before, "a second time there is nothing to do"
 
@@ -64,7 +64,7 @@ def test_a_migration_that_fails_changes_nothing(file: str, tables: sa.Engine, mo
         next_version(patched, *ADDED, "CREATE NONSENSE")
         with pytest.raises(LedgerError, match="syntax error"):
             Ledger.open(file)
-    assert version(tables) == 1
+    assert version(tables) == 2
     assert not sa.inspect(tables).has_table("ledger_remarks")
     assert events(file) == before
 
@@ -77,9 +77,9 @@ def test_a_migration_that_would_lose_an_event_is_undone(
         next_version(
             patched, "DROP TRIGGER ledger_events_no_delete", "DELETE FROM ledger_events WHERE number = 2", *ADDED
         )
-        with pytest.raises(LedgerError, match="not brought from version 1 to 2: the events would have changed"):
+        with pytest.raises(LedgerError, match="not brought from version 2 to 3: the events would have changed"):
             Ledger.open(file)
-    assert version(tables) == 1
+    assert version(tables) == 2
     assert events(file) == before
 
 
@@ -87,7 +87,7 @@ def test_a_newer_ledger_is_left_alone(file: str, monkeypatch: pytest.MonkeyPatch
     with monkeypatch.context() as patched:
         next_version(patched, *ADDED)
         events(file)
-    with pytest.raises(LedgerError, match="has version 2; this software knows versions up to 1"):
+    with pytest.raises(LedgerError, match="has version 3; this software knows versions up to 2"):
         Ledger.open(file)
 
 
@@ -106,3 +106,44 @@ def test_where_the_ledger_is_by_default(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("SPINEWISE_LEDGER", "postgresql://h/d")
     assert default_url() == "postgresql://h/d"
     assert ledger_url("postgresql://u@h/d").drivername == "postgresql+psycopg"
+
+
+def test_a_ledger_of_the_first_version_keeps_its_hashes_and_is_continued(tmp_path: Path) -> None:
+    """Written as the first version wrote it; the hashes are those that it computed."""
+    file = str(tmp_path / "first.sqlite")
+    engine = sa.create_engine(ledger_url(file))
+    opened = Event(0, "open", "2030-04-01T00:00:00+00:00", "persons", "all", "zcdp", "change-one", "3")
+    charge = Event(
+        0,
+        "charge",
+        "2030-04-02T00:00:00+00:00",
+        "persons",
+        neighbours="change-one",
+        run="a" * 64,
+        release="r",
+        level="county",
+        query="total",
+        mechanism="discrete_gaussian",
+        scale="2",
+        count=5,
+        cost="1/2",
+    )
+    first = sealed(opened, 1, "f" * 64)
+    second = sealed(charge, 2, first.hash)
+    assert first.hash == "553f5bbf5c74598a676040c796b2a056e570abd75aa856b2673fda2be378aab5"
+    assert second.hash == "b474f1e6f3700e5f329ff9038cb9e05a7d79ed4ff58f6a532e05435e68cb3218"
+    columns = [name for name in first.as_dict() if name != "details"]
+    insert = f"INSERT INTO ledger_events ({', '.join(columns)}) VALUES ({', '.join(f':{name}' for name in columns)})"
+    with engine.begin() as connection:
+        for statement in ledger_schema.MIGRATIONS[0]["sqlite"]:
+            connection.execute(sa.text(statement), {"ledger": "f" * 64} if ":ledger" in statement else {})
+        connection.execute(sa.text("UPDATE ledger_about SET version = 1"))
+        for event in (first, second):
+            connection.execute(sa.text(insert), {name: event.as_dict()[name] for name in columns})
+    engine.dispose()
+    assert events(file) == (first, second)
+    with Ledger.open(file) as ledger:
+        ledger.allow_exact("persons", "county:total")
+        assert ledger.verify() == ()
+        assert ledger.dataset("persons").spent == Fraction(1, 2)
+        assert [event.kind for event in ledger.events()] == ["open", "charge", "allow"]

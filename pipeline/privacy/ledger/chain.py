@@ -1,0 +1,137 @@
+"""One event of the ledger: what it states, and the hash by which it is sealed to the one before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
+from typing import Any, Final, Literal
+
+from pipeline.errors import SpinewiseError
+from pipeline.privacy.accounting.mechanisms import MechanismName, mechanism
+from pipeline.privacy.ledger.details import read_details
+from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
+
+__all__ = ["BYPASSED", "Event", "Group", "LedgerError", "exact_of_text", "exact_text", "sealed"]
+
+EventKind = Literal["open", "allow", "charge", "exact", "key", "commit", "close"]
+
+#: Ends the query of a charge whose scale is not that of every geounit, though every path costs the same.
+BYPASSED: Final = " (bypass)"
+
+_SEAL: Final = "spinewise ledger event 1"
+#: Of events with details; those without keep the hash that they had before there were any.
+_SEAL_WITH_DETAILS: Final = "spinewise ledger event 2"
+
+
+class LedgerError(SpinewiseError):
+    """The ledger cannot be used, or is damaged."""
+
+
+@dataclass(frozen=True, order=True)
+class Group:
+    """One mechanism on all geounits of a level: what is charged.
+
+    Attributes:
+        level, query: what is measured; for a choice the query is `Select.stream_name`. A query ends with `BYPASSED`
+            where geounits without siblings are bypassed: their share is spent above, with more budget at once.
+        mechanism, scale: `discrete_gaussian` with sigma^2, `discrete_laplace` with b, `exponential` with epsilon.
+        count: how many numbers are drawn, geounits times answers; for the record, the cost does not depend on it.
+    """
+
+    level: str
+    query: str
+    mechanism: MechanismName
+    scale: Fraction
+    count: int
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the ledger. What does not apply to its kind is empty.
+
+    Attributes:
+        number: 1, 2, 3 ...
+        kind: `open` or `close` a dataset; `allow` it an exact disclosure; before anything is drawn, `charge` it for one
+            mechanism group of a run, record what the run discloses exactly (`exact`), and the `key` that it uses;
+            `commit`: the run has drawn all that it was charged for.
+        time: of the event, UTC, ISO 8601.
+        population: a description of the people in the dataset.
+        framework: the budget is rho ("zcdp") or epsilon ("pure").
+        budget: of an `open`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
+        run: fingerprint of what determines the noise; see `ledger.RunFingerprint`.
+        release: the name of the release charged for.
+        previous: hash of the event before; the ledger's own id for the first.
+        hash: SHA-256 over all of the other fields.
+        details: what else the kind states, as `details_text` writes it: the way of an `allow`; way, universe and
+            content of an `exact`; of a `key`, see `KeyUse`.
+    """
+
+    number: int
+    kind: EventKind
+    time: str
+    dataset: str
+    population: str = ""
+    framework: str = ""
+    neighbours: str = ""
+    budget: str = ""
+    run: str = ""
+    release: str = ""
+    level: str = ""
+    query: str = ""
+    mechanism: str = ""
+    scale: str = ""
+    count: int = 0
+    cost: str = ""
+    previous: str = ""
+    hash: str = ""
+    details: str = ""
+
+    def computed_hash(self) -> str:
+        """The SHA-256 in hexadecimal that the event should have, over all its other fields."""
+        content = [_SEAL, *(getattr(self, f.name) for f in fields(self) if f.name not in ("hash", "details"))]
+        if self.details:
+            content = [_SEAL_WITH_DETAILS, *content[1:], self.details]
+        return hashlib.sha256(json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode()).hexdigest()
+
+    def group(self) -> Group:
+        """What a `charge` is for; LedgerError if its fields do not state that properly."""
+        drawn = mechanism(self.mechanism, exact_of_text(self.scale, "scale"))
+        return Group(self.level, self.query, drawn.name, drawn.scale, self.count)
+
+    def subject(self) -> Subject:
+        """What an `allow` declares; ValueError if its fields do not state that properly."""
+        return Subject(way_of(read_details(self.details, "way")["way"]), self.level, self.query)
+
+    def exact(self) -> Exact:
+        """What an `exact` discloses; ValueError if its fields do not state that properly."""
+        stated = read_details(self.details, "way", "universe", "content")
+        subject = Subject(way_of(stated["way"]), self.level, self.query)
+        return Exact(subject, stated["universe"], stated["content"], self.count)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, as JSON has them."""
+        return asdict(self)
+
+
+def sealed(event: Event, number: int, previous: str) -> Event:
+    """The event as the next of a chain."""
+    placed = replace(event, number=number, previous=previous)
+    return replace(placed, hash=placed.computed_hash())
+
+
+def exact_text(value: Fraction) -> str:
+    """The one text of a fraction: lowest terms, "3/2" or "2"."""
+    return str(value)
+
+
+def exact_of_text(text: str, label: str) -> Fraction:
+    """The fraction of a text as `exact_text` writes it; LedgerError for any other."""
+    try:
+        value = Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        value = None
+    if value is None or exact_text(value) != text:
+        raise LedgerError(f"has the {label} {text!r}, which is not an exact fraction in lowest terms")
+    return value

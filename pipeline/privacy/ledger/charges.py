@@ -1,0 +1,121 @@
+"""What a run asks of the ledger, and what it is answered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Self
+
+from pipeline.errors import InputError
+from pipeline.privacy.keys import DERIVATION, MasterKey
+from pipeline.privacy.ledger.disclosures import Exact, Subject
+from pipeline.privacy.ledger.events import Group
+from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.notes import Head
+
+__all__ = ["Charge", "Charged", "Reservation", "RunFingerprint"]
+
+_HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class RunFingerprint:
+    """SHA-256 over all that the noise of a run is determined by; it holds nothing confidential.
+
+    Attributes:
+        text: 64 hex digits.
+    """
+
+    text: str
+
+    def __post_init__(self) -> None:
+        if not _HEX.fullmatch(self.text):
+            raise ValueError("a run's fingerprint is 64 hex digits")
+
+    @classmethod
+    def of(cls, key: MasterKey, *, input_fingerprint: str, spine_fingerprint: str, privacy_fingerprint: str) -> Self:
+        """The fingerprint of one universe of a run.
+
+        Args:
+            key: the run's master key; its commitment goes in.
+            input_fingerprint: of the confidential histogram, keyed with the master key.
+            spine_fingerprint: of the public spine.
+            privacy_fingerprint: of the privacy-relevant part of the spec. The three fingerprints are the context that
+                the stream keys are derived from.
+
+        Raises:
+            InputError: the key is a test key, whose noise anyone can compute.
+        """
+        if key.insecure:
+            raise InputError(
+                "ledger: a run with an insecure-test key cannot draw on a ledger: its noise is public, and so no "
+                "budget covers what it shows; leave the key out of the spec, or the dataset"
+            )
+        context = [input_fingerprint, spine_fingerprint, privacy_fingerprint]
+        if not all(context):
+            raise ValueError("a run's fingerprint needs the fingerprints of input, spine and privacy spec")
+        content = ["spinewise run 1", DERIVATION, key.commitment(), *context]
+        return cls(hashlib.sha256(json.dumps(content).encode()).hexdigest())
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one universe of a run is going to measure, and of which dataset.
+
+    Attributes:
+        release: name of the release, for the record.
+        neighbours: that the noise was made for; they must be the dataset's.
+        groups: every query at every level, each once.
+        exact: what the run discloses exactly of the universe.
+        key: the key that its noise is drawn from; None where it is not recorded.
+    """
+
+    dataset: str
+    run: RunFingerprint
+    release: str
+    neighbours: str
+    groups: tuple[Group, ...]
+    exact: tuple[Exact, ...] = ()
+    key: KeyUse | None = None
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            raise ValueError("a charge needs what it is for")
+        if len({(group.level, group.query) for group in self.groups}) < len(self.groups):
+            raise ValueError("a charge names a query at a level twice; both would draw the same noise")
+
+
+@dataclass(frozen=True)
+class Charged:
+    """Where a ledger has a release's charges to one dataset: what a receipt states. The same run gives the same one.
+
+    Attributes:
+        head: the last event of the run's own charges and exact disclosures, not of the ledger.
+        unit: rho or epsilon; `cost`: of all of the run's charges to the dataset, exact.
+        exact: universe and subject of each exact disclosure.
+    """
+
+    dataset: str
+    head: Head
+    unit: str
+    cost: Fraction
+    exact: tuple[tuple[str, Subject], ...]
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A run may draw what its charges are for.
+
+    Attributes:
+        new: whether any of it was charged now; False if all of it was charged to the same run before.
+        head: the ledger's last event, to be noted in the run's directory before anything is drawn.
+        charged: one for each dataset, in the order of the charges.
+    """
+
+    charges: tuple[Charge, ...]
+    new: bool
+    head: Head
+    charged: tuple[Charged, ...] = ()
