@@ -20,7 +20,7 @@ from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.release.run_directory import held
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
-from pipeline.witness.beacon import stated_beacon
+from pipeline.witness.stated_beacon import stated_beacon
 
 
 @dataclass(frozen=True)

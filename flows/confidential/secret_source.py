@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import InputError
-from pipeline.storage.private_files import read_private
+from pipeline.privacy.keys import read_private
 
 #: Seconds that a vault is given to answer.
 _PATIENCE = 300

@@ -9,7 +9,8 @@ from flows.settings import Settings
 from pipeline.errors import InputError
 from pipeline.release.manifest import Manifest
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.witness.beacon import LONGEST_BEACON, Beacon, parse_beacon, stated_beacon
+from pipeline.witness.beacon import LONGEST_BEACON, Beacon, parse_beacon
+from pipeline.witness.stated_beacon import stated_beacon
 
 
 def given_beacon(file: Path | None, command: str | None) -> Beacon | None:

@@ -95,10 +95,12 @@ def refuse_uncharged(
         return
     with ledger:
         datasets = ledger.datasets()
+        charged = {run_of for state in datasets.values() for run_of in state.runs}
         uncharged = {
-            charge.dataset
+            charge.dataset or "a dataset of a companion"  # which earlier versions did not publish
             for charge in run_charges(job, key, fingerprints, facilities)
-            if charge.dataset not in datasets or charge.run.text not in datasets[charge.dataset].runs
+            if charge.run.text not in (datasets[charge.dataset].runs if charge.dataset in datasets else charged)
+            or (charge.dataset and charge.dataset not in datasets)
         }
     if uncharged:
         raise InputError(

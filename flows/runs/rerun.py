@@ -34,7 +34,7 @@ from pipeline.release.manifest import Manifest, read_manifest, status, write_man
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.storage.files import write_bytes
 from pipeline.storage.temporary import temporary_folder
-from pipeline.witness.beacon import stated_beacon
+from pipeline.witness.stated_beacon import stated_beacon
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ class ReleaseSpec(UniverseSections):
                 universe.name,
                 {
                     **encode_universe(self.companions[universe.name], universe),
-                    "privacy": encode_budget(universe),
+                    "privacy": encode_budget(universe) | ({"dataset": universe.dataset} if universe.dataset else {}),
                     "passes": [query.name for query in universe.passes],
                 },
             ]

@@ -95,6 +95,8 @@ def _row_bytes(row: dict[str, Any], table: dict[str, Any]) -> bytes:
         raise BadProofError("the row has more than a row of a table has")
     if any(type(count) is not int for count in counts):
         raise BadProofError("a count is not a whole number")
+    if any(margin is not None and type(margin) not in (int, float) for margin in margins):
+        raise BadProofError("a margin is not a number")
     code = row["geocode"].encode()
     encoded = [_NAN if margin is None else struct.pack(">d", margin) for margin in margins]
     return struct.pack(">I", len(code)) + code + struct.pack(f">{len(counts)}q", *counts) + b"".join(encoded)

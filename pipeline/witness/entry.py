@@ -30,6 +30,7 @@ class Entry:
             different draws are a redrawing.
         rows: root of the tree over all tables, hexadecimal; "" where there is none.
         key_commitment: of the master key; "" where another program drew the noise.
+        receipts: "<ledger> <event> <hash> <dataset>" of each dataset that was charged, in order.
     """
 
     release: str
@@ -38,6 +39,7 @@ class Entry:
     draws: str
     rows: str
     key_commitment: str
+    receipts: tuple[str, ...] = ()
 
     def data(self) -> bytes:
         """The entry's bytes, in one way only: JSON with sorted keys, without any space, UTF-8."""
@@ -50,17 +52,31 @@ class Entry:
         try:
             content = json.loads(data)
             kind = content.pop("format")
-            entry = cls(**content)
-            whole = all(isinstance(value, str) for value in content.values()) and kind == FORMAT
+            receipts = content.pop("receipts")
+            entry = cls(**content, receipts=tuple(receipts))
+            texts = all(isinstance(value, str) for value in (*content.values(), *receipts))
+            whole = texts and kind == FORMAT and all(len(receipt.split(" ")) == 4 for receipt in receipts)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise ReleaseError("an entry is not that of a release") from None
         if not whole or entry.data() != data:
             raise ReleaseError("an entry is not that of a release, or not in the one form that it can have")
         return entry
 
-    def redraws(self, other: Entry) -> bool:
-        """Whether this is the same release as another, drawn again."""
-        return self.release == other.release and self.draws != other.draws
+    def contradicts(self, other: Entry) -> str:
+        """Why this and an earlier entry cannot both be honest, in a few words; "" if they can.
+
+        One release has one noise, and one event of a ledger is one charge, for one noise.
+        """
+        if self.release == other.release and self.draws != other.draws:
+            return f"{self.release} was drawn again, with other noise"
+        for receipt in self.receipts:
+            ledger, number, digest, _ = receipt.split(" ")
+            for earlier in other.receipts:
+                if earlier.split(" ")[:3] == [ledger, number, digest] and self.draws != other.draws:
+                    return f"{self.release} was drawn for the charge of {other.release}"
+                if earlier.split(" ")[:2] == [ledger, number] and earlier.split(" ")[2] != digest:
+                    return f"event {number} of the ledger {ledger[:12]} is two events: it was put back, or forked"
+        return ""
 
 
 def entry_of(run: RunDirectory) -> Entry:
@@ -73,6 +89,7 @@ def entry_of(run: RunDirectory) -> Entry:
         draws=draws_of(manifest),
         rows="" if manifest.rows is None else manifest.rows.root,
         key_commitment=manifest.key_commitment,
+        receipts=tuple(sorted(f"{one.ledger} {one.number} {one.hash} {one.dataset}" for one in manifest.receipts)),
     )
 
 

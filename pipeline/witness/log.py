@@ -94,8 +94,8 @@ def add_entry(folder: Path, entry: Entry, key: SigningKey) -> int:
         if (place := log.place_of(entry)) is not None:
             return place
         for number, other in enumerate(log.entries):
-            if entry.redraws(other):
-                raise LogError(f"{entry.release} stands in the log with other noise (entry {number}): it was redrawn")
+            if reason := entry.contradicts(other):
+                raise LogError(f"{entry.release} is not added, since entry {number} contradicts it: {reason}")
         entries = [*(each.data() for each in log.entries), data]
         write_entries(folder, entries, log.checkpoint.size, staging)
         root = root_of([leaf_hash(each) for each in entries])
@@ -105,13 +105,13 @@ def add_entry(folder: Path, entry: Entry, key: SigningKey) -> int:
 
 
 def redrawings(log: Log) -> list[str]:
-    """Releases that stand in the log with different draws, a sentence each."""
-    first: dict[str, int] = {}
+    """Entries that cannot both be honest, a sentence each: the first of each that contradicts one before it."""
     problems = []
     for number, entry in enumerate(log.entries):
-        before = first.setdefault(entry.release, number)
-        if entry.redraws(log.entries[before]):
-            problems.append(f"{entry.release} was drawn again: entries {before} and {number} have different noise")
+        reasons = ((before, entry.contradicts(other)) for before, other in enumerate(log.entries[:number]))
+        found = next(((before, reason) for before, reason in reasons if reason), None)
+        if found is not None:
+            problems.append(f"entries {found[0]} and {number}: {found[1]}")
     return problems
 
 

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.mldsa import MLDSA65PrivateKey, MLDSA65PublicKey
 
 from pipeline.errors import InputError
-from pipeline.storage.private_files import write_private
+from pipeline.privacy.keys import write_private
 
 ED25519: Final = b"\x01"
 ML_DSA_65: Final = b"\xffspinewise ML-DSA-65\n"

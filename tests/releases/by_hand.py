@@ -40,7 +40,7 @@ def write_release(root: Path, name: str = "little", noise: str = "3 -1 4", rows:
     manifest = Manifest(
         release=name,
         software=software(),
-        status=status(insecure_key=True),
+        status=status(insecure_key=True, charged=False),
         spec={"name": name},
         public_seed=0,
         privacy=(),

@@ -19,8 +19,8 @@ from pipeline.witness.signing_keys import SigningKey
 from pipeline.witness.tiles import WIDTH, tile_path, write_entries
 
 
-def entry(name: str, draws: str = "aa") -> Entry:
-    return Entry(name, "official", f"{name}{draws}", draws, "", "")
+def entry(name: str, draws: str = "aa", *receipts: str) -> Entry:
+    return Entry(name, "official", f"{name}{draws}", draws, "", "", receipts)
 
 
 @pytest.fixture
@@ -67,11 +67,28 @@ def test_redrawing_is_refused_and_noticed(log: Path, key: SigningKey, tmp_path: 
     """The noise was drawn until it pleased: one name, two draws."""
     first, second = (write_release(tmp_path / "r", noise=noise) for noise in ("1 1", "2 2"))
     add_entry(log, entry_of(first), key)
-    with pytest.raises(LogError, match=r"little stands in the log with other noise \(entry 3\): it was redrawn"):
+    with pytest.raises(LogError, match="entry 3 contradicts it: little was drawn again, with other noise"):
         add_entry(log, entry_of(second), key)
     force(log, [*open_log(log, key.public()).entries, entry_of(second)], key)
     problems = redrawings(open_log(log, key.public()))
-    assert problems == ["little was drawn again: entries 3 and 4 have different noise"]
+    assert problems == ["entries 3 and 4: little was drawn again, with other noise"]
+
+
+def test_one_charge_is_for_one_noise(log: Path, key: SigningKey) -> None:
+    """Another name does not hide a redrawing, nor a ledger that was put back and charged again."""
+    first = entry("first", "aa", "f00d 12 abcd people")
+    add_entry(log, first, key)
+    add_entry(log, entry("later", "bb", "f00d 15 ef01 people"), key)
+    add_entry(log, entry("elsewhere", "cc", "beef 12 9999 people"), key)
+    with pytest.raises(LogError, match="second was drawn for the charge of first"):
+        add_entry(log, entry("second", "bb", "f00d 12 abcd people"), key)
+    forked = entry("third", "bb", "f00d 12 9876 people")
+    with pytest.raises(LogError, match="event 12 of the ledger f00d is two events"):
+        add_entry(log, forked, key)
+    force(log, [first, forked], key)
+    assert redrawings(open_log(log, key.public())) == [
+        "entries 0 and 1: event 12 of the ledger f00d is two events: it was put back, or forked"
+    ]
 
 
 def test_roll_back_is_noticed(log: Path, key: SigningKey, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipeline.errors import InputError, ReleaseError
-from pipeline.storage.private_files import read_private
+from pipeline.privacy.keys import read_private
 from pipeline.witness.notes import opened, signed
 from pipeline.witness.signing_keys import ED25519, ML_DSA_65, PublicKey, SigningKey
 
