@@ -40,7 +40,7 @@ def new(
 ) -> None:
     """Draw a key from the operating system's entropy and write it to a file with mode 0600, to be kept in a vault.
 
-    Prints its commitment, which may be published.
+    Prints its commitment, by which the ledger knows it; manifests hold others, one for each release.
 
     Example:
 

@@ -10,8 +10,12 @@ import typer
 from flows.commands.options import LedgerOption
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flows.audits.receipts import KnownLedger
     from pipeline.privacy.ledger.events import Event
     from pipeline.privacy.ledger.ledger import Ledger
+    from pipeline.release.manifest import Manifest
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
 
@@ -197,6 +201,15 @@ def export(
 
 @app.command()
 def verify(
+    context: typer.Context,
+    releases: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RELEASE]...",
+            help="Compare with the receipts of these: manifests, releases, or folders of releases, from anywhere.",
+            show_default=False,
+        ),
+    ] = None,
     runs: Annotated[
         Path | None, typer.Option(help="A run's directory, or the folder of several: compare with their notes.")
     ] = None,
@@ -205,27 +218,45 @@ def verify(
 ) -> None:
     """Check the chain of hashes, every cost and every total; ends with status 1 if anything is wrong.
 
+    Receipts show a ledger that was put back, or continued in two copies, and exact numbers that it did not allow; what
+    they state is added up for each dataset. Where there is no ledger here, they are compared with each other.
+
     Example:
 
         spinewise ledger verify --runs releases
-    """
-    from flows.console import error_console
-    from pipeline.privacy.ledger.notes import read_notes
-    from pipeline.privacy.ledger.report import check_export
 
+        spinewise ledger verify published/2030-*/manifest.json
+    """
+    from flows.audits.receipts import KnownLedger, find_manifests
+    from flows.console import error_console
+    from pipeline.errors import InputError
+    from pipeline.privacy.ledger.notes import read_notes
+    from pipeline.privacy.ledger.report import check_export, read_export
+
+    manifests = find_manifests(releases or ())
     if file is not None:
         count, problems = check_export(file)
+        problems += _compared(manifests, KnownLedger(*read_export(file)))
         _judge(str(file), f"{count} events", problems)
         return
-    with _opened(ledger) as opened:
+    try:
+        opened = _opened(ledger)
+    except InputError:
+        source = context.get_parameter_source("ledger")
+        if not manifests or (source is not None and source.name == "COMMANDLINE"):
+            raise
+        _judge("what these releases state", f"{len(manifests)} manifests, no ledger", _compared(manifests, None))
+        return
+    with opened:
         notes = read_notes(runs) if runs is not None else {}
         if runs is not None and not notes:
             error_console().print(
                 f"Warning: --runs {runs}: found no run with notes of its charges below it; nothing was compared"
             )
-        problems = list(opened.verify(notes.values()))
+        events = opened.events()
+        problems = list(opened.verify(notes.values())) + _compared(manifests, KnownLedger(opened.id, events))
         compared = f", and the notes of {len(notes)} runs" if runs is not None else ""
-        _judge(f"ledger {opened.place}", f"{len(opened.events())} events{compared}", problems)
+        _judge(f"ledger {opened.place}", f"{len(events)} events{compared}", problems)
 
 
 @app.command("close")
@@ -262,6 +293,23 @@ def _subject(event: Event) -> str:
         return str(event.subject() if event.kind == "allow" else event.exact().subject)
     except ValueError:
         return "?"
+
+
+def _compared(manifests: Mapping[Path, Manifest], ledger: KnownLedger | None) -> list[str]:
+    """Tell what the receipts add up to; returns what is wrong with them, a sentence each."""
+    from flows.audits.receipts import compare_receipts
+    from pipeline.privacy.ledger.ledger import amount_text
+
+    found = compare_receipts(manifests, ledger)
+    for one in found.spending:
+        exact = f"; exact: {', '.join(one.exact)}" if one.exact else ""
+        typer.echo(
+            f"{one.dataset} (ledger {one.ledger[:12]}): {one.unit} = {amount_text(one.cost, up=True)} in "
+            f"{one.releases} published charges{exact}"
+        )
+    for release in found.uncharged:
+        typer.echo(f"not charged, and in no sum: {release}")
+    return list(found.problems)
 
 
 def _judge(what: str, extent: str, problems: list[str]) -> None:

@@ -8,6 +8,7 @@ the ledger; before anything is drawn.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from flows.confidential.charge import run_charges
 from flows.execution.job import Job
@@ -20,6 +21,10 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import recorded_identity, recorded_input
 from pipeline.spec.release_spec import ReleaseSpec
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge
+    from pipeline.privacy.ledger.events import DatasetState
 
 _NOTHING = "nothing was drawn, since its noise was never charged"
 _KEY = "the key"  # in the identity; it is compared with the manifest's commitment
@@ -95,15 +100,17 @@ def refuse_uncharged(
         return
     with ledger:
         datasets = ledger.datasets()
-        charged = {run_of for state in datasets.values() for run_of in state.runs}
-        uncharged = {
-            charge.dataset or "a dataset of a companion"  # which earlier versions did not publish
-            for charge in run_charges(job, key, fingerprints, facilities)
-            if charge.run.text not in (datasets[charge.dataset].runs if charge.dataset in datasets else charged)
-            or (charge.dataset and charge.dataset not in datasets)
-        }
+        charges = run_charges(job, key, fingerprints, facilities)
+        uncharged = {charge.dataset or "any" for charge in charges if not _is_charged(charge, datasets)}
     if uncharged:
         raise InputError(
             f"{run.root}: the ledger {ledger.place} has no charge of this run to {', '.join(sorted(uncharged))}; "
             f"{_NOTHING}"
         )
+
+
+def _is_charged(charge: Charge, datasets: Mapping[str, DatasetState]) -> bool:
+    """Whether the ledger has the charge; earlier versions did not publish the dataset of a companion."""
+    if not charge.dataset:
+        return any(charge.run.text in state.runs for state in datasets.values())
+    return charge.dataset in datasets and charge.run.text in datasets[charge.dataset].runs

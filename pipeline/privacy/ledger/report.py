@@ -20,7 +20,7 @@ from pipeline.privacy.ledger.disclosures import Exact
 from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, replay
 
-__all__ = ["check_export", "dataset_report", "export_text", "spent_epsilon"]
+__all__ = ["check_export", "dataset_report", "export_text", "named", "read_export", "spent_epsilon"]
 
 _FORMAT: Final = 2
 #: The first form had no details.
@@ -103,6 +103,16 @@ def check_export(path: Path) -> tuple[int, list[str]]:
     Raises:
         InputError: the file is not an exported ledger.
     """
+    ledger, events = read_export(path)
+    return len(events), replay(ledger, events)[1]
+
+
+def read_export(path: Path) -> tuple[str, list[Event]]:
+    """The id and the events of an exported ledger, unchecked.
+
+    Raises:
+        InputError: the file is not an exported ledger.
+    """
     names = {field.name for field in fields(Event)}
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -112,8 +122,7 @@ def check_export(path: Path) -> tuple[int, list[str]]:
         expected = names - _ADDED[content["format"]]
         if not all(isinstance(row, dict) and row.keys() == expected for row in rows):
             raise ValueError("an event has other fields")
-        events = [Event(**row) for row in rows]
-        return len(events), replay(str(content["ledger"]), events)[1]
+        return str(content["ledger"]), [Event(**row) for row in rows]
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError) as error:

@@ -1,0 +1,187 @@
+"""Receipts of published releases, from anywhere, compared with each other, with their manifests, and with a ledger.
+
+A published manifest cannot be taken back. So its receipt shows what the ledger alone cannot: that events at its end are
+missing, or that two copies of it were continued.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+from pipeline.errors import InputError
+from pipeline.model.universe import Universe
+from pipeline.privacy.ledger.events import Event, replay
+from pipeline.release.manifest import Manifest, read_manifest
+from pipeline.release.receipts import Receipt
+from pipeline.spec.release_spec import ReleaseSpec
+
+__all__ = ["Compared", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
+
+
+@dataclass(frozen=True)
+class KnownLedger:
+    """A ledger, or an export of one."""
+
+    id: str
+    events: Sequence[Event]
+
+
+@dataclass(frozen=True)
+class Spending:
+    """What published receipts of a dataset add up to.
+
+    Attributes:
+        unit: rho or epsilon; `cost`: exact.
+        releases: how many different charges.
+        exact: everything that they state as exact, as text.
+    """
+
+    ledger: str
+    dataset: str
+    unit: str
+    cost: Fraction
+    releases: int
+    exact: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """What a comparison found.
+
+    Attributes:
+        problems: a sentence each.
+        spending: of each dataset, in order of its name.
+        uncharged: releases that no ledger has counted.
+    """
+
+    problems: tuple[str, ...]
+    spending: tuple[Spending, ...]
+    uncharged: tuple[str, ...]
+
+
+def find_manifests(paths: Iterable[Path]) -> dict[Path, Manifest]:
+    """The manifests at the paths: a manifest itself, the directory of a release, or a folder of several.
+
+    Raises:
+        InputError: there is none at a path.
+        ReleaseError: a manifest is damaged.
+    """
+    found: dict[Path, Manifest] = {}
+    for path in paths:
+        if path.is_file():
+            files = [path]
+        else:
+            places = [path, *sorted(one for one in path.iterdir() if one.is_dir())] if path.is_dir() else []
+            files = [
+                place / name
+                for place in places
+                for name in ("manifest.json", "public/manifest.json")
+                if (place / name).is_file()
+            ]
+        if not files:
+            raise InputError(f"{path}: found no manifest; allowed are a manifest.json, a release, a folder of releases")
+        for file in files:
+            found[file.resolve()] = read_manifest(file)
+    return found
+
+
+def compare_receipts(manifests: Mapping[Path, Manifest], ledger: KnownLedger | None) -> Compared:
+    """Compare the receipts with their manifests, with each other and, where they are of it, with the ledger."""
+    problems: list[str] = []
+    seen: dict[tuple[str, int], tuple[str, str]] = {}
+    distinct: dict[tuple[str, str], dict[tuple[int, str], Receipt]] = {}
+    uncharged = []
+    for path, manifest in manifests.items():
+        if not manifest.receipts:
+            uncharged.append(f"{manifest.release} ({path})")
+        problems += [f"{path}: {problem}" for problem in _unlike_manifest(manifest)]
+        for receipt in manifest.receipts:
+            place = (receipt.ledger, receipt.number)
+            other = seen.setdefault(place, (receipt.hash, str(path)))
+            if other[0] != receipt.hash:
+                problems.append(
+                    f"{path}: event {receipt.number} of the ledger {receipt.ledger[:12]} is another one than in "
+                    f"{other[1]}: the ledger was put back and used twice from there (a fork)"
+                )
+            distinct.setdefault((receipt.ledger, receipt.dataset), {})[receipt.number, receipt.hash] = receipt
+            if ledger is not None and receipt.ledger == ledger.id:
+                problems += [f"{path}: {problem}" for problem in _not_in_ledger(manifest.release, receipt, ledger)]
+    spending = tuple(_spending(*place, tuple(receipts.values())) for place, receipts in sorted(distinct.items()))
+    if ledger is not None:
+        problems += _overspent(spending, ledger)
+    return Compared(tuple(problems), spending, tuple(uncharged))
+
+
+def exact_of(universe: Universe) -> set[tuple[str, str]]:
+    """Universe and name of everything that it publishes exactly."""
+    names = {f"{level}:{query.name}" for level, query in universe.invariants}
+    names |= {f"bounds:{bound.name}" for bound in universe.bounds}
+    if universe.structural_zeros.any():
+        names.add("zeros")
+    return {(universe.name, name) for name in names}
+
+
+def _unlike_manifest(manifest: Manifest) -> Iterator[str]:
+    """What a manifest publishes, and its own receipts do not have."""
+    if not manifest.receipts:
+        return
+    receipts = {receipt.dataset: receipt for receipt in manifest.receipts}
+    budgets: dict[str, Fraction] = {}
+    for universe in ReleaseSpec.from_public_dict(manifest.spec, "manifest").universes():
+        receipt = receipts.get(universe.dataset)
+        if receipt is None:
+            yield f"has no receipt for the dataset {universe.dataset!r}"
+            continue
+        budgets[universe.dataset] = budgets.get(universe.dataset, Fraction(0)) + universe.budget
+        recorded = {(one.universe, one.what) for one in receipt.exact}
+        for name, what in sorted(exact_of(universe) - recorded):
+            yield f"publishes {what}{' of ' + name if name else ''} exactly, which its receipt does not state"
+    for dataset, budget in budgets.items():
+        if Fraction(receipts[dataset].cost) != budget:
+            yield f"spends {budget} of {dataset!r}, its receipt states {receipts[dataset].cost}"
+
+
+def _not_in_ledger(release: str, receipt: Receipt, ledger: KnownLedger) -> Iterator[str]:
+    if receipt.number > len(ledger.events):
+        yield (
+            f"its receipt is event {receipt.number}, but the ledger ends with event {len(ledger.events)}: it was put "
+            "back to an older state, and what was spent since is not in it"
+        )
+        return
+    event = ledger.events[receipt.number - 1]
+    if event.hash != receipt.hash:
+        yield (
+            f"event {receipt.number} of the ledger is not the one of its receipt: the ledger was put back to an older "
+            "state and used since (a fork)"
+        )
+        return
+    if (event.dataset, event.release) != (receipt.dataset, release) or event.kind not in ("charge", "exact"):
+        yield f"event {receipt.number} of the ledger is no charge of {release!r} to {receipt.dataset!r}"
+    recorded = {
+        (one.exact().universe, str(one.exact().subject))
+        for one in ledger.events
+        if one.kind == "exact" and (one.dataset, one.release) == (receipt.dataset, release)
+    }
+    for exact in receipt.exact:
+        if (exact.universe, exact.what) not in recorded:
+            yield f"its receipt states {exact.what} as exact, which the ledger does not"
+
+
+def _spending(ledger: str, dataset: str, receipts: Sequence[Receipt]) -> Spending:
+    exact = {
+        f"{one.what}{' of ' + one.universe if one.universe else ''}" for receipt in receipts for one in receipt.exact
+    }
+    cost = sum((Fraction(receipt.cost) for receipt in receipts), Fraction(0))
+    return Spending(ledger, dataset, receipts[0].unit, cost, len(receipts), tuple(sorted(exact)))
+
+
+def _overspent(spending: Iterable[Spending], ledger: KnownLedger) -> Iterator[str]:
+    datasets = replay(ledger.id, ledger.events)[0]
+    for one in spending:
+        state = datasets.get(one.dataset)
+        if one.ledger == ledger.id and (state is None or one.cost > state.spent):
+            recorded = "nothing" if state is None else str(state.spent)
+            yield f"{one.dataset}: receipts add up to {one.unit} = {one.cost}, the ledger has {recorded}"
