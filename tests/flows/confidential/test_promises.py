@@ -157,7 +157,9 @@ def test_a_planted_geography_is_refused_where_restricted_is_gone(folder: Path, d
     blocks.write_text(blocks.read_text() + "C0101\n")
     facilities = folder / "in" / "facilities.csv"
     facilities.write_text(facilities.read_text() + "C0101,0,0\n")
-    with pytest.raises(InputError, match=r"public/ is not what .*release.toml gives: the geography"):
+    with pytest.raises(
+        InputError, match=r"public/ is not what .*release.toml gives: the facilities of the bounds, the geography"
+    ):
         rerun(root, folder / "in" / "release.toml", KeySource(file=folder / "key"))
     assert drawn == []
 
