@@ -30,6 +30,7 @@ from flows.commands import (
     validate,
     verify,
 )
+from flows.commands.witness import log, prove, sign
 from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from flows.execution.threads import limit_threads
 from flows.machine_faults import fault_of, flush_output, open_standard_streams
@@ -74,6 +75,9 @@ for module in (
     deploy,
     doctor,
     key,
+    sign,
+    prove,
+    log,
     example,
     schema,
     spine,

@@ -68,6 +68,12 @@ class Settings(BaseSettings):
     key_command: str | None = Field(
         None, description="command that prints the master key, such as one that queries a vault"
     )
+    beacon_file: Path | None = Field(None, description="file with the beacon's round that a spec names")
+    beacon_command: str | None = Field(None, description="command that prints the beacon's round that a spec names")
+    sign_key_file: Path | None = Field(
+        None, description="file with the key that finished releases are signed with; by default they are not signed"
+    )
+    sign_key_command: str | None = Field(None, description="command that prints the signing key")
     work_pool: str = Field("spinewise", min_length=1, description="Prefect work pool that deployments run on")
     retries: int = Field(0, ge=0, le=20, description="how often a step, or a run that crashed, is retried")
     retry_delay: float = Field(30.0, ge=0, description="seconds before the first retry; doubled for each further one")

@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flows.confidential.custody import KeySource, configured_source, key_of_release
+from flows.confidential.signing import signing_key
 from flows.execution.workers import default_workers
+from flows.runs.beacons import beacon_of_settings
 from flows.runs.from_measurements import estimate_release
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.request import Request, check_ledger_is_used, check_stated
@@ -19,6 +21,7 @@ from flows.settings import load_settings
 from pipeline.published import release_at
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
+from pipeline.witness.statement import sign_release
 from spinewise.frames import folder_of, records_of
 from spinewise.progress import progress_for
 from spinewise.specs import Spec, as_spec, with_areas
@@ -72,12 +75,16 @@ def run(  # noqa: PLR0913 - options, by keyword
     key = configured_source(resolved, settings) if key_file is None else KeySource(_path(key_file))
     folder, tables = folder_of(records), records_of(records)
     count = settings.workers or default_workers()
-    request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know)
+    beacon = beacon_of_settings(resolved, settings)
+    request = Request(Path(resolved.source), settings.out, folder, count, key, i_know=i_know, beacon=beacon)
     checked = check_stated(request, resolved, tables)
+    signer = signing_key(settings, None, None, None)
     if ledger is not None:
         check_ledger_is_used(checked.universes, asked_for=True)
     with _ledger(ledger):
         run_here(checked, progress_for(shown=progress), settings)
+    if signer is not None:
+        sign_release(checked.run, signer)
     if checked.run.warnings.exists():
         warnings.warn(
             f"there are remarks on the records and the spec's constraints, see {checked.run.warnings}", stacklevel=2

@@ -11,6 +11,8 @@ from flows.settings import load_settings
 from pipeline.published import release_at
 from pipeline.reading.release import Release
 from pipeline.release.manifest import read_manifest
+from pipeline.witness.signing_keys import PublicKey
+from pipeline.witness.statement import signature_problems
 from spinewise.progress import progress_for
 
 #: Problems that are shown.
@@ -69,22 +71,31 @@ class RerunResult:
         return "\n".join([first, *_lines(self.differences), *self.remarks])
 
 
-def verify(release: Release | Path | str, *, workers: int | None = None, progress: bool = True) -> Verification:
+def verify(
+    release: Release | Path | str,
+    *,
+    signed_by: Path | str | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> Verification:
     """Compute a release again from its noisy measurements, and compare; nothing under restricted/ is read.
 
     Args:
         release: the release, its directory, or the public/ folder of it.
+        signed_by: public key file of the agency; the release must be signed by that key.
         workers: number of processes; by default that of the settings, or all cores.
         progress: show a bar in a terminal or a notebook.
 
     Raises:
-        InputError: there is no finished release.
+        InputError: there is no finished release, or no public key.
     """
     run = release_at(release.directory if isinstance(release, Release) else Path(release).expanduser())
     count = load_settings(workers=workers).workers or default_workers()
+    key = None if signed_by is None else PublicKey.read(Path(signed_by).expanduser())
     bar = progress_for(shown=progress)
     try:
-        problems = verify_release(run, count, bar)
+        problems = [] if key is None else signature_problems(run, key)
+        problems = problems or verify_release(run, count, bar)
     finally:
         bar.close()
     return Verification(run.root, len(read_manifest(run.manifest).files), tuple(problems))

@@ -1,4 +1,4 @@
-"""`spinewise key ...`: create a key, show its commitment, destroy it."""
+"""`spinewise key ...`: create a key, show its commitment, destroy it; create a key to sign with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-_HELP = """The master key of a release: create one, show its commitment, destroy it.
+_HELP = """The master key of a release: create one, show its commitment, destroy it; and keys to sign releases with.
 
 Example:
 
@@ -19,7 +19,7 @@ Example:
 keys = typer.Typer(
     name="key",
     help=_HELP,
-    short_help="Create, check and destroy master keys.",
+    short_help="Create, check and destroy master keys; create signing keys.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -51,6 +51,39 @@ def new(
     key = MasterKey.generate()
     key.write(file)
     typer.echo(key.commitment())
+
+
+@keys.command("sign-new")
+def sign_new(
+    file: Annotated[Path, typer.Argument(help="Where to write it; never over another file.", show_default=False)],
+    name: Annotated[str, typer.Option(help="Of the signer, such as statistics.example/releases; it is public.")],
+    ed25519_only: Annotated[
+        bool,
+        typer.Option("--ed25519-only", help="Without ML-DSA-65, the signature that quantum computers leave whole."),
+    ] = False,
+) -> None:
+    """Draw a key to sign releases with: FILE with mode 0600, and FILE.pub, which is to be published.
+
+    Prints the SHA-256 of the public key file, to be published where readers trust it: on paper, on another site.
+
+    Example:
+
+        spinewise key sign-new /secure/agency.sign --name statistics.example/releases
+    """
+    from pipeline.errors import InputError
+    from pipeline.witness.signing_keys import SigningKey
+
+    public_file = file.with_name(file.name + ".pub")
+    if public_file.exists():
+        raise InputError(f"public key file {public_file}: exists already; a key is never overwritten")
+    key = SigningKey.generate(name, post_quantum=not ed25519_only)
+    key.write(file)
+    try:
+        with public_file.open("x", encoding="ascii") as target:
+            target.write(key.public().text())
+    except OSError as error:
+        raise InputError(f"public key file {public_file}: cannot be written ({error.strerror})") from None
+    typer.echo(key.public().fingerprint())
 
 
 @keys.command("show-commitment")

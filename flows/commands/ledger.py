@@ -340,6 +340,9 @@ def _told(report: dict[str, object]) -> list[str]:
         f"  left    {unit} = {amount('left')}",
         f"  exact   {_listed(report['allowed']) or 'nothing may be'}",
     ]
+    redraws = report["redraws"]
+    assert isinstance(redraws, list)
+    lines += [f"  REFUSED a second draw of {attempt}" for attempt in redraws]
     runs = report["runs"]
     assert isinstance(runs, list)
     for run in runs:

@@ -46,6 +46,24 @@ KeyCommandOption = Annotated[
     str | None,
     typer.Option(help="Command that prints the master key, such as a query to a vault; run without a shell."),
 ]
+BeaconFileOption = Annotated[
+    Path | None, typer.Option(help="File with the beacon's round that the spec names, once it is published.")
+]
+BeaconCommandOption = Annotated[
+    str | None, typer.Option(help="Command that prints the beacon's round; run without a shell.")
+]
+SignKeyFileOption = Annotated[
+    Path | None, typer.Option(help="File with the key to sign with, made by spinewise key sign-new.")
+]
+SignKeyDescriptorOption = Annotated[
+    int | None, typer.Option(min=0, help="Open file descriptor that the signing key can be read from.")
+]
+SignKeyCommandOption = Annotated[
+    str | None, typer.Option(help="Command that prints the signing key; run without a shell.")
+]
+SignedByOption = Annotated[
+    Path | None, typer.Option(metavar="PUBLIC_KEY_FILE", help="Public key whose signature is required.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, no remarks.")

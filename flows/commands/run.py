@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from flows.commands.options import (
+    BeaconCommandOption,
+    BeaconFileOption,
     DataOption,
     JsonOption,
     KeyCommandOption,
@@ -17,6 +19,9 @@ from flows.commands.options import (
     OutOption,
     Output,
     QuietOption,
+    SignKeyCommandOption,
+    SignKeyDescriptorOption,
+    SignKeyFileOption,
     SpecArgument,
     VerboseOption,
     WorkersOption,
@@ -41,6 +46,11 @@ def run(
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
     key_command: KeyCommandOption = None,
+    beacon_file: BeaconFileOption = None,
+    beacon_command: BeaconCommandOption = None,
+    sign_key_file: SignKeyFileOption = None,
+    sign_key_fd: SignKeyDescriptorOption = None,
+    sign_key_command: SignKeyCommandOption = None,
     ledger: LedgerOption = None,
     engine: Annotated[
         str, typer.Option(help="Where the parts of a large spine are computed: local, or dask (a cluster).")
@@ -82,25 +92,31 @@ def run(
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source
+    from flows.confidential.signing import signing_key
     from flows.console import promise_of, remarks_of_end
     from flows.execution.interrupts import stopping_loses_nothing
     from flows.execution.workers import default_workers
     from flows.orchestration.server import temporary_server
+    from flows.runs.beacons import beacon_of_settings, given_beacon
     from flows.runs.request import Engine, Request, check_ledger_is_used, check_request
     from flows.settings import load_settings
     from pipeline.spec.release_spec import load_spec
+    from pipeline.witness.statement import sign_release
 
     output = Output(quiet, verbose, json)
     settings = load_settings(out=out, workers=workers)
-    load_spec(spec)  # its mistakes are reported before a server is started
+    parsed = load_spec(spec)  # its mistakes are reported before a server is started
     stopping_loses_nothing()
     if not no_prefect:
         # It starts while records are read; and before, so that it, which is a copy of this process, sees none of them.
         context.with_resource(temporary_server())
     given = KeySource(key_file, key_fd, key_command)
     key = given if given != KeySource() else configured_source(spec, settings)
+    signer = signing_key(settings, sign_key_file, sign_key_fd, sign_key_command)
     count = settings.workers or default_workers()
-    request = Request(spec, settings.out, data, count, key, Engine(engine, scheduler, scratch), i_know)
+    beacon = given_beacon(beacon_file, beacon_command) or beacon_of_settings(parsed, settings)
+    way = Engine(engine, scheduler, scratch)
+    request = Request(spec, settings.out, data, count, key, way, i_know, beacon)
     checked = check_request(request)  # before an engine is started
     source = context.get_parameter_source("ledger")
     asked_for = source is not None and source.name == "COMMANDLINE"
@@ -112,6 +128,8 @@ def run(
         run_here(checked, output.progress(), settings)
     else:
         _run_with_prefect(checked, settings.timeout, output.progress())
+    if signer is not None:
+        sign_release(checked.run, signer)
     remarks = remarks_of_end(checked.run)
     for remark in (*remarks, promise := promise_of(checked.run)):
         output.remark(remark)
@@ -127,11 +145,11 @@ def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: 
 
     with measured_apart(checked) as measured:  # before the engine is imported and asked for anything
         from flows.execution.retries import timed_out
-        from flows.orchestration.release_flow import measured_of_run, release
+        from flows.orchestration.release_flow import beacon_of_run, measured_of_run, release
         from flows.orchestration.tasks import progress_of_run
 
         request = checked.request
-        tokens = progress_of_run.set(progress), measured_of_run.set(measured)
+        tokens = progress_of_run.set(progress), measured_of_run.set(measured), beacon_of_run.set(request.beacon)
         try:
             release(
                 spec=request.spec,
@@ -149,3 +167,4 @@ def _run_with_prefect(checked: CheckedRequest, timeout: float | None, progress: 
         finally:
             progress_of_run.reset(tokens[0])
             measured_of_run.reset(tokens[1])
+            beacon_of_run.reset(tokens[2])

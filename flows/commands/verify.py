@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import typer
 
-from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption, WorkersOption
+from flows.commands.options import (
+    JsonOption,
+    Output,
+    QuietOption,
+    ReleaseArgument,
+    SignedByOption,
+    VerboseOption,
+    WorkersOption,
+)
 
 
 def add_to(app: typer.Typer) -> None:
@@ -14,6 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def verify(
     release: ReleaseArgument,
+    signed_by: SignedByOption = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -24,27 +33,36 @@ def verify(
     Every file must have the hash that the manifest states, and everything that follows from the measurements must be
     the same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
 
+    With --signed-by, the release must also be signed by that key.
+
     Example:
 
-        spinewise verify releases/rhode-island
+        spinewise verify releases/rhode-island --signed-by agency.sign.pub
     """
     from flows.console import tell_problems
     from flows.execution.workers import default_workers
     from flows.runs.verify import verify_release
     from flows.settings import load_settings
     from pipeline.published import release_at
+    from pipeline.witness.signing_keys import PublicKey
+    from pipeline.witness.statement import signature_problems
 
     output = Output(quiet, verbose, json)
     run = release_at(release)
+    key = None if signed_by is None else PublicKey.read(signed_by)
     progress = output.progress()
     try:
-        problems = verify_release(run, load_settings(workers=workers).workers or default_workers(), progress)
+        problems = [] if key is None else signature_problems(run, key)
+        problems = problems or verify_release(
+            run, load_settings(workers=workers).workers or default_workers(), progress
+        )
     finally:
         progress.close()
     if problems and not json:
         tell_problems(f"{release}: this release does not verify", problems)
     else:
         text = f"{release}: verified; all of it follows from its measurements"
+        text += "" if key is None else f"; it is signed by {key.name}"
         output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
     if problems:
         raise typer.Exit(1)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from flows.confidential.draw import commit_draw
 from flows.execution.job import Job
 from flows.publishing.inputs import Facilities
 from flows.settings import load_settings
@@ -42,18 +43,26 @@ def charge_run(
         BudgetRefusedError: a dataset does not have enough left, or the spec publishes exactly what was not declared.
         InputError: there is no such ledger or dataset, or the key was used over other records.
         LedgerError: the ledger is damaged, or was restored from an older copy.
+        BeaconAwaitedError: the run is committed to a round of a beacon that is not published yet.
     """
     if not job.universes[0].dataset:
         return ()
-    from pipeline.privacy.ledger.ledger import Ledger
+    from pipeline.privacy.ledger.draws import DrawLedger
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 
     charges = run_charges(job, key, fingerprints, facilities)
     restricted, settings = job.run.restricted, load_settings()
-    with Ledger.open(settings.ledger, state=settings.state) as ledger:
+    with DrawLedger.open(settings.ledger, state=settings.state) as ledger:
         own = read_note(restricted)
         beside = read_notes(job.run.root.parent, ledger.id).values()
-        reservation = ledger.reserve(*charges, noted=[*([] if own is None else [own]), *beside])
+        noted = [*([] if own is None else [own]), *beside]
+        if not drawn:
+            try:
+                commit_draw(job, key, ledger, charges, noted)
+            finally:
+                if job.spec.privacy.beacon is not None:
+                    note_event(restricted, ledger.head())
+        reservation = ledger.reserve(*charges, noted=noted)
         note_event(restricted, reservation.head)
         if drawn:
             note_event(restricted, ledger.commit(reservation))

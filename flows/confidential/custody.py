@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import secrets
-import shlex
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.confidential.secret_source import SecretSource
 from flows.settings import Settings
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
@@ -21,9 +20,8 @@ from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
 from pipeline.release.run_directory import held
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
-
-#: Seconds that a vault is given to answer.
-_PATIENCE = 300
+from pipeline.witness.beacon import Beacon
+from pipeline.witness.stated_beacon import stated_beacon
 
 
 @dataclass(frozen=True)
@@ -51,15 +49,8 @@ class KeySource:
         Raises:
             InputError: several sources are given, or the source has no key. The message does not show what it has.
         """
-        sources = {"--key-file": self.file, "--key-fd": self.descriptor, "--key-command": self.command}
-        named = [name for name, value in sources.items() if value is not None]
-        if len(named) > 1:
-            raise InputError(f"found {' and '.join(named)}; one source of the key is allowed")
-        if self.file is not None:
-            return MasterKey.read(self.file)
-        if self.descriptor is not None:
-            return _from_descriptor(self.descriptor)
-        return None if self.command is None else _from_command(self.command)
+        found = SecretSource("--key", self.file, self.descriptor, self.command).content("key file", LONGEST_KEY_TEXT)
+        return None if found is None else MasterKey.from_content(*found)
 
 
 def configured_source(spec: Path | ReleaseSpec, settings: Settings) -> KeySource:
@@ -91,12 +82,20 @@ class Keyholder:
         given = self._handed_in()
         return "the run's own" if given is None else given.commitment()
 
-    def key(self, run: RunDirectory) -> MasterKey:
+    def key(self, run: RunDirectory, beacon: Beacon | None = None) -> MasterKey:
         """The key; the run's own is drawn if there is none yet.
+
+        Args:
+            run: the run.
+            beacon: the round on which its noise depends, too.
 
         Raises:
             InputError: a key cannot be read or written, or the run's own was destroyed.
         """
+        key = self._kept(run)
+        return key if beacon is None else key.at_beacon(beacon.randomness)
+
+    def _kept(self, run: RunDirectory) -> MasterKey:
         given = self._handed_in()
         if given is not None and self._source != KeySource():
             return given
@@ -118,36 +117,6 @@ class Keyholder:
         return self._given
 
 
-def _from_descriptor(descriptor: int) -> MasterKey:
-    where = f"--key-fd {descriptor}"
-    try:
-        with os.fdopen(descriptor, "rb") as file:
-            content = file.read(LONGEST_KEY_TEXT)
-    except OSError as error:
-        raise InputError(f"{where}: cannot be read ({error.strerror})") from None
-    return MasterKey.from_content(content, where)
-
-
-def _from_command(command: str) -> MasterKey:
-    """The key that the command prints; its standard error goes to the terminal, its standard output only here."""
-    where = "--key-command"
-    try:
-        arguments = shlex.split(command)
-        if not arguments:
-            raise InputError(f"{where}: is empty; a command that prints the key is needed")
-        process = subprocess.run(arguments, stdout=subprocess.PIPE, check=False, timeout=_PATIENCE)
-    except ValueError as error:
-        raise InputError(f"{where}: cannot be split into words ({error})") from None
-    except OSError as error:
-        raise InputError(f"{where}: {arguments[0]} cannot be run ({error.strerror})") from None
-    except subprocess.TimeoutExpired:
-        # Not chained: the other error carries what the command wrote.
-        raise InputError(f"{where}: {arguments[0]} gave no key within {_PATIENCE} seconds") from None
-    if process.returncode:
-        raise InputError(f"{where}: {arguments[0]} ended with status {process.returncode}")
-    return MasterKey.from_content(process.stdout[:LONGEST_KEY_TEXT], where)
-
-
 def check_made_here(run: RunDirectory) -> None:
     """InputError where the release was computed from measurements that another program drew."""
     if read_manifest(run.manifest).status == MADE_ELSEWHERE:
@@ -158,7 +127,7 @@ def check_made_here(run: RunDirectory) -> None:
 
 
 def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
-    """The key that the release was made with: from `source`, or the one that the run kept.
+    """The key that the release was made with: from `source`, or the one that the run kept; at the release's beacon.
 
     Raises:
         InputError: there is none, or it is a different one.
@@ -184,7 +153,8 @@ def key_of_release(run: RunDirectory, source: KeySource) -> MasterKey:
             f"the key is not the one that {run.root} was made with: its commitment begins with {own[:12]}, the "
             f"manifest's with {stated[:12]}"
         )
-    return key
+    beacon = stated_beacon(read_manifest(run.manifest))
+    return key if beacon is None else key.at_beacon(beacon.randomness)
 
 
 def destroy_key(run: RunDirectory) -> str:

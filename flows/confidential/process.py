@@ -37,6 +37,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Status
 from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.witness.beacon import Beacon
 
 #: The longest answer, in bytes.
 _LONGEST: Final = 1 << 20
@@ -55,6 +56,7 @@ class _Work:
     status: Status
     most_cells: int | None
     part_cells: int | None
+    beacon: Beacon | None
 
     @classmethod
     def of(cls, job: Job, facilities: Facilities) -> _Work:
@@ -68,6 +70,7 @@ class _Work:
             job.status,
             job.most_cells,
             job.part_cells,
+            job.beacon,
         )
 
     def job(self, progress: Progress) -> Job:
@@ -82,6 +85,7 @@ class _Work:
             most_cells=self.most_cells,
             part_cells=self.part_cells,
             status=self.status,
+            beacon=self.beacon,
         )
 
 
@@ -256,7 +260,7 @@ class _Server:
     def begin(self, work: _Work) -> Mapping[str, object]:
         job = work.job(_Reported(self._there))
         self.run = job.run
-        key = self._holder.key(job.run)
+        key = self._holder.key(job.run, job.beacon)
         self._steps = ConfidentialSteps(job, key, work.facilities)
         return {"insecure": key.insecure}
 

@@ -14,6 +14,7 @@ from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.manifest import Status
 from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
+from pipeline.witness.beacon import Beacon
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Job:
         status: whether it may be published; by default not.
         notes: step -> what its solvers reported; public.
         receipts: of the run's charges, once it is charged; public.
+        beacon: the round of public randomness that the spec names, once it is known.
     """
 
     run: RunDirectory
@@ -48,6 +50,7 @@ class Job:
     status: Status = "NOT FOR RELEASE: insecure test key"
     notes: dict[str, Notes] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
+    beacon: Beacon | None = None
 
     @property
     def n_geounits(self) -> int:

@@ -20,6 +20,7 @@ set_up_prefect()
 from prefect import flow, runtime  # noqa: E402
 
 from flows.confidential.custody import KeySource, configured_source  # noqa: E402
+from flows.confidential.signing import signing_key  # noqa: E402
 from flows.execution.progress import Silent, Together  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.allowed import check_allowed  # noqa: E402
@@ -27,14 +28,21 @@ from flows.orchestration.artifacts import ReleaseArtifacts  # noqa: E402
 from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import server_is_temporary, temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, Stages, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
+from flows.runs.beacons import beacon_of_settings  # noqa: E402
 from flows.runs.measured import Measured, measured_apart  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
+from pipeline.spec.release_spec import load_spec  # noqa: E402
+from pipeline.witness.beacon import Beacon  # noqa: E402
+from pipeline.witness.statement import sign_release  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
 #: would store.
 measured_of_run: ContextVar[Measured | None] = ContextVar("measured_of_run", default=None)
+
+#: The round of the beacon, likewise.
+beacon_of_run: ContextVar[Beacon | None] = ContextVar("beacon_of_run", default=None)
 
 
 @flow(
@@ -85,8 +93,11 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         key=key,
         engine=Engine(engine, scheduler, scratch),
         i_know=i_know,
+        beacon=beacon_of_run.get() or beacon_of_settings(load_spec(spec), settings),
     )
     checked = check_request(request)
+    # Of a run of the command line this is done again, with the key that was given there.
+    signer = signing_key(settings, None, None, None)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Together(progress_of_run.get(Silent()), artifacts)
     begun = measured_of_run.get()
@@ -109,6 +120,8 @@ def release(  # noqa: PLR0913 - a flow has its parameters
             stage("report", run.report)
             stage("compare", run.compare)
             run.finish()
+        if signer is not None:
+            sign_release(checked.run, signer)
         artifacts.finished(checked.run)
         return str(checked.run.root)
     finally:

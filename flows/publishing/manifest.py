@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import cast
 
@@ -14,11 +14,12 @@ from flows.execution.steps import Notes
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.limits import beyond_limits
-from pipeline.release.manifest import Manifest, public_files
+from pipeline.release.manifest import BeaconRound, Manifest, RowRoots, TableRoot, public_files
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.provenance import provenance_of
 from pipeline.release.receipts import charging
 from pipeline.release.software import software
+from pipeline.witness.rows import release_root, table_leaf
 
 
 @lru_cache(maxsize=16)
@@ -81,4 +82,18 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),
+        rows=row_roots(job),
+        beacon=None if job.beacon is None else BeaconRound(**asdict(job.beacon)),
     )
+
+
+def row_roots(job: Job) -> RowRoots:
+    """The roots of the trees over the rows of all published tables."""
+    folders = [(universe.name, job.folder(universe).public / "tables") for universe in job.universes]
+    leaves = [
+        table_leaf(path, job.run.name_of(path), universe)
+        for universe, folder in folders
+        for path in sorted(folder.rglob("*.parquet"))
+    ]
+    tables = {leaf.file: TableRoot(rows=leaf.rows, root=leaf.root) for leaf in leaves}
+    return RowRoots(root=release_root(leaves).hex(), tables=tables)

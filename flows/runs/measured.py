@@ -41,7 +41,7 @@ class MeasuredHere:
 
     def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
         """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run), facilities, polygons)
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), facilities, polygons)
 
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`."""

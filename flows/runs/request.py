@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from flows.confidential.custody import KeySource
+from flows.runs.beacons import check_beacon
 from flows.runs.given_records import require_given, with_given
 from flows.settings import load_settings, where_set
 from pipeline.errors import InputError, SpecError
@@ -21,6 +22,7 @@ from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
 from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from pipeline.witness.beacon import Beacon
 
 EngineName = Literal["local", "dask"]
 ENGINES: tuple[str, ...] = get_args(EngineName)
@@ -62,6 +64,7 @@ class Request:
         key: where the master key is; nowhere if the run is to have its own.
         engine: what works on the parts of a large spine.
         i_know: run although something is beyond `pipeline.privacy.limits`.
+        beacon: the round that the spec names, once it is published.
     """
 
     spec: Path
@@ -71,6 +74,7 @@ class Request:
     key: KeySource = field(default_factory=KeySource)
     engine: Engine = Engine()
     i_know: bool = False
+    beacon: Beacon | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +119,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
         for check in universe_checks(universe):
             check()
     check_provenance(spec)
+    check_beacon(spec, request.beacon)
     check_datasets(universes, insecure_key=spec.privacy.key is not None)
     if not request.i_know and spec.privacy.key is None:
         check_limits(universes, spec.source)

@@ -35,6 +35,7 @@ from pipeline.release.manifest import Manifest, read_manifest, write_manifest
 from pipeline.release.run_directory import empty_staging, held, make_run_folders
 from pipeline.storage.files import write_bytes
 from pipeline.storage.temporary import temporary_folder
+from pipeline.witness.stated_beacon import stated_beacon
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ def _compute(
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
     stated = status_of(public.spec, insecure_key=key.insecure, charged=charged)
     job = replace(public.job(again, pool, progress), status=stated, receipts=list(manifest.receipts))
+    job = replace(job, beacon=stated_beacon(manifest))
     confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
     counting, measuring = confidential.counting(), confidential.measuring()
     progress.begin((*counting, *measuring, *public_steps(job)))

@@ -35,6 +35,7 @@ from pipeline.errors import InputError
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.storage.files import write_json
+from pipeline.witness.statement import drop_stale_signature
 
 #: Modules that worker processes need and that are slow to import.
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulated_margins")
@@ -110,6 +111,7 @@ class ReleaseRun:
     def finish(self) -> None:
         """Write the manifest: the release is complete."""
         write_manifest(self.job.run, manifest_of(self.job, self._notes, self._measuring.statement()))
+        drop_stale_signature(self.job.run)
         Batches(self.job.run).forget()
 
     def _perform_steps(self, steps: Sequence[Step]) -> None:
@@ -171,6 +173,7 @@ def release_run(
         job = public.job(run, workers, Logged(progress, log), Batches(run))
         job = replace(job, most_cells=fit.most_cells, part_cells=fit.part_cells)
         _refuse_other_files(job)
+        job = replace(job, beacon=checked.request.beacon)
         measuring = measured.steps(job, public.facilities, public.polygons)
         charged = any(universe.dataset for universe in public.universes)
         stated = status_of(public.spec, insecure_key=measuring.insecure, charged=charged)
@@ -200,7 +203,7 @@ def _workers(checked: CheckedRequest, count: int) -> Workers:
 
 def _refuse_other_files(job: Job) -> None:
     """Raises InputError where public/ holds a file that this run would not write."""
-    expected = {job.run.manifest, *input_files(job), *output_files(job)}
+    expected = {*job.run.unlisted, *input_files(job), *output_files(job)}
     unexpected = [path for path in job.run.public.rglob("*") if not path.is_dir() and path not in expected]
     if unexpected:
         names = ", ".join(str(path.relative_to(job.run.root)) for path in sorted(unexpected)[:3])

@@ -13,9 +13,10 @@ from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
-from flows.publishing.manifest import account_of, joint_of
+from flows.publishing.manifest import account_of, joint_of, row_roots
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
+from flows.runs.beacons import beacon_problems
 from flows.runs.manifest_again import manifest_problems
 from flows.runs.versions import version_differences
 from pipeline.errors import SpinewiseError
@@ -96,7 +97,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is missing; the spec says that it is published")
         elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
             problems.append(f"public/{name} is not what its measurements give")
-    problems += selected_problems(job)
+    problems += selected_problems(job) + beacon_problems(manifest, job.spec)
     problems += manifest_problems(job, manifest)
     elsewhere = manifest.status == MADE_ELSEWHERE
     statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
@@ -112,6 +113,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "joint": manifest.joint == joint_of(job.universes),
         "provenance": manifest.provenance == provenance_of(job.spec, job.universes, job.run),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
+        "rows": manifest.rows is None or manifest.rows == row_roots(job),
     }
     problems += [
         f"public/manifest.json: {key} is not what the spec gives" for key, holds in stated.items() if not holds

@@ -70,6 +70,7 @@ class Universe:
         records_per_person: how many of these records one person's change alters at most; see `budget.budget_of_one`.
         population: about how many records there are, where that is public; for the limit on delta alone.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
+        beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Universe:
     stated_selections: tuple[StatedSelection, ...] = ()
     records_per_person: int = 1
     population: int | None = None
+    beacon: str = ""
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
@@ -128,9 +130,8 @@ class Universe:
         """SHA-256 in hexadecimal over all that the distribution of the noise depends on.
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
-        and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, and how
-        many records one person's change alters. The
-        order of a level's queries does not matter.
+        and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
+        records one person's change alters, and the round of a beacon. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -152,6 +153,8 @@ class Universe:
             content.append(["select", *(_selection_content(selection) for selection in self.selections)])
         if self.records_per_person > 1:
             content.append(["records per person", self.records_per_person])
+        if self.beacon:
+            content.append(["beacon", self.beacon])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

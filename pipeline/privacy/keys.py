@@ -5,6 +5,7 @@ the list by its own: two different lists are never the same bytes, whatever deli
 member states the purpose, so that no two purposes share a key:
 
     "stream"      the key of one (level, query), from the master key
+    "stream at beacon"  the same, from the master key and a round of public randomness
     "draws"       the AES key of the uniforms of one (level, query), from its stream key
     "refinement"  the AES key of the further words of undecidable draws, from the stream key
     "keyed hash"  the HMAC key of fingerprints of confidential things, from the master key
@@ -32,7 +33,16 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from geography.errors import InputError
 from pipeline.storage.durable import sync_folder
 
-__all__ = ["DERIVATION", "KEY_BYTES", "LONGEST_KEY_TEXT", "MasterKey", "draws_key", "refinement_key"]
+__all__ = [
+    "DERIVATION",
+    "KEY_BYTES",
+    "LONGEST_KEY_TEXT",
+    "MasterKey",
+    "draws_key",
+    "read_private",
+    "refinement_key",
+    "write_private",
+]
 
 KEY_BYTES: Final = 32
 #: Needs a new number with any change to a derivation, or to the noise that a key and a position give: other noise then
@@ -53,7 +63,7 @@ class MasterKey:
     `insecure` is true for a key made of a public number, which serves tests and benchmarks.
     """
 
-    __slots__ = ("_secret", "_text")
+    __slots__ = ("_randomness", "_secret", "_text")
 
     def __init__(self, secret: bytes) -> None:
         """Wrap 32 bytes that come from a cryptographic source.
@@ -63,6 +73,7 @@ class MasterKey:
         """
         self._secret: bytes = _checked(secret, "a master key")
         self._text: str | None = None  # of an insecure key only
+        self._randomness: str | None = None
 
     @classmethod
     def generate(cls) -> MasterKey:
@@ -92,22 +103,7 @@ class MasterKey:
         Raises:
             InputError: there is no such file, users other than its owner may use it, or it holds no key.
         """
-        try:
-            # A named pipe would wait for a writer.
-            file = open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK))
-        except OSError as error:
-            raise InputError(f"key file {path}: cannot be opened ({error.strerror})") from None
-        with file:
-            mode = os.fstat(file.fileno()).st_mode  # of the very file that is read
-            if not stat.S_ISREG(mode):
-                raise InputError(f"key file {path}: found something that is not a regular file")
-            if os.name == "posix" and mode & _OTHERS:
-                raise InputError(
-                    f"key file {path}: found mode {stat.S_IMODE(mode):04o}, which lets users other than the owner use "
-                    "the key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
-                )
-            content = file.read(LONGEST_KEY_TEXT)
-        return cls.from_content(content, f"key file {path}")
+        return cls.from_content(read_private(path, "key file", LONGEST_KEY_TEXT), f"key file {path}")
 
     @classmethod
     def from_content(cls, content: bytes, where: str) -> MasterKey:
@@ -135,23 +131,7 @@ class MasterKey:
             InputError: the file exists, or the folder does not take it.
         """
         text = self._text if self._text is not None else f"spinewise-master-key-1 {self._secret.hex()}"
-        try:
-            # mkstemp creates with mode 0600; link, unlike rename, fails where the name is taken.
-            descriptor, temporary = tempfile.mkstemp(prefix=".key-", dir=path.parent)
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(text.encode("ascii") + b"\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.link(temporary, path)
-            finally:
-                Path(temporary).unlink()
-        except FileExistsError:
-            raise InputError(f"key file {path}: exists already; a key is never overwritten") from None
-        except OSError as error:
-            raise InputError(f"key file {path}: cannot be written ({error.strerror})") from None
-        with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
-            sync_folder(path.parent)
+        write_private(path, "key file", text.encode("ascii") + b"\n")
 
     @property
     def insecure(self) -> bool:
@@ -202,12 +182,35 @@ class MasterKey:
         """
         if isinstance(context, str | bytes) or not context or not all(context):
             raise ValueError("stream key: the context must be a sequence of fingerprints, none of them empty")
+        if self._randomness is not None:
+            return _derive(self._secret, "stream at beacon", self._randomness, *context, level, query)
         return _derive(self._secret, "stream", *context, level, query)
+
+    def at_beacon(self, randomness: str) -> MasterKey:
+        """The key with streams that depend on a round of public randomness, too; all else is as before.
+
+        Args:
+            randomness: of the round; whoever has the key cannot choose it.
+
+        Raises:
+            ValueError: there is none.
+        """
+        if not randomness:
+            raise ValueError("a beacon's randomness is empty")
+        key = MasterKey(self._secret)
+        key._text, key._randomness = self._text, randomness
+        return key
+
+    @property
+    def bound(self) -> bool:
+        """Whether the streams depend on a round of public randomness."""
+        return self._randomness is not None
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MasterKey):
             return NotImplemented
-        return hmac.compare_digest(self._secret, other._secret) and self._text == other._text
+        same = hmac.compare_digest(self._secret, other._secret)
+        return same and (self._text, self._randomness) == (other._text, other._randomness)
 
     def __hash__(self) -> int:
         return hash(self.commitment())
@@ -246,3 +249,55 @@ def _checked(secret: bytes, name: str) -> bytes:
     if not isinstance(secret, bytes) or len(secret) != KEY_BYTES:
         raise ValueError(f"{name} must be {KEY_BYTES} bytes")
     return secret
+
+
+def read_private(path: Path, what: str, longest: int) -> bytes:
+    """The first `longest` bytes of a file with a secret.
+
+    Args:
+        path: the file.
+        what: what it is called in messages, such as "key file".
+        longest: bytes that are read at most.
+
+    Raises:
+        InputError: there is no such file, or users other than its owner may use it; nothing of it is shown.
+    """
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise InputError(f"{what} {path}: cannot be opened ({error.strerror})") from None
+    with file:
+        mode = os.fstat(file.fileno()).st_mode  # of the very file that is read
+        if not stat.S_ISREG(mode):
+            raise InputError(f"{what} {path}: found something that is not a regular file")
+        if os.name == "posix" and mode & _OTHERS:
+            raise InputError(
+                f"{what} {path}: found mode {stat.S_IMODE(mode):04o}, which lets users other than the owner use "
+                "the key; 0600 or 0400 is allowed (chmod 600), and if others may have read it, a new key is needed"
+            )
+        return file.read(longest)
+
+
+def write_private(path: Path, what: str, content: bytes) -> None:
+    """Create a file with mode 0600, whole or not at all. An existing file is never replaced.
+
+    Raises:
+        InputError: the file exists, or the folder does not take it.
+    """
+    try:
+        # mkstemp creates with mode 0600; link, unlike rename, fails where the name is taken.
+        descriptor, temporary = tempfile.mkstemp(prefix=".key-", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.link(temporary, path)
+        finally:
+            Path(temporary).unlink()
+    except FileExistsError:
+        raise InputError(f"{what} {path}: exists already; a key is never overwritten") from None
+    except OSError as error:
+        raise InputError(f"{what} {path}: cannot be written ({error.strerror})") from None
+    with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
+        sync_folder(path.parent)

@@ -47,7 +47,12 @@ def compare_public(release: RunDirectory, recomputed: RunDirectory, levels: Sequ
         recomputed: the run that repeats it.
         levels: their names, top first.
     """
-    names = {run.name_of(path) for run in (release, recomputed) for path in run.public.rglob("*") if path.is_file()}
+    names = {
+        run.name_of(path)
+        for run in (release, recomputed)
+        for path in run.public.rglob("*")
+        if path.is_file() and path != run.signature  # which has no key to be made again with
+    }
     differences = []
     for name in sorted(names, key=lambda name: release.order_of(release.public / name, levels)):
         first, second = release.public / name, recomputed.public / name

@@ -1,6 +1,6 @@
 """Where everything is in a run's directory; names only, nothing is read or written here.
 
-    <root>/public/      what may be published; manifest.json lists every file of it
+    <root>/public/      what may be published; manifest.json lists every file of it but its signature
     <root>/restricted/  what may not: the key, true counts, the log, checkpoints, files being written
 
 The main universe's files stand directly in the two; those of a companion in `companions/<name>/` of each.
@@ -146,6 +146,16 @@ class RunDirectory:
     def manifest(self) -> Path:
         """The manifest, which is written last."""
         return self.public / "manifest.json"
+
+    @property
+    def signature(self) -> Path:
+        """The agency's signature of the manifest, beside it; the one public file that the manifest does not list."""
+        return self.public / "manifest.sig"
+
+    @property
+    def unlisted(self) -> tuple[Path, Path]:
+        """Public files that the manifest does not list."""
+        return self.manifest, self.signature
 
     def level_of(self, path: Path, levels: Sequence[str]) -> str:
         """The one of `levels` (top first) that a public file is of, "" for none; the leaf level for microdata."""

@@ -2,7 +2,7 @@
 
 The same inputs and key give the same bytes: there are no times, durations or host names in it. It is canonical JSON
 with a hash over all of the rest, so that any change shows, in the manifest or in a file. That guards against damage and
-slips, not against someone who rewrites both.
+slips, not against someone who rewrites both; a signature does, which is a file of its own beside it.
 """
 
 from __future__ import annotations
@@ -55,6 +55,41 @@ class FileEntry(Stated):
     bytes: int
 
 
+class TableRoot(Stated):
+    """The Merkle tree of a table's rows: how many, and its root in hexadecimal."""
+
+    rows: int
+    root: str
+
+
+class RowRoots(Stated):
+    """The Merkle tree over all tables of a release; `pipeline.witness.rows` says how rows and tables are hashed.
+
+    Attributes:
+        root: hexadecimal.
+        tables: path under public/ -> root of the table's own tree.
+    """
+
+    root: str
+    tables: dict[str, TableRoot]
+
+
+class BeaconRound(Stated):
+    """The round of public randomness that the noise depends on; `pipeline.witness.beacon.Beacon` says what it holds."""
+
+    chain: str
+    round: int
+    randomness: str
+    signature: str
+    previous_signature: str
+    public_key: str
+    period: int
+    genesis_time: int
+    group_hash: str
+    scheme: str
+    name: str
+
+
 class Manifest(Stated):
     """Everything that the manifest states, except its own hash.
 
@@ -76,7 +111,9 @@ class Manifest(Stated):
         charging: whether a ledger has counted the release.
         receipts: one for each dataset that was charged; none where nothing was.
         solver: what the solvers report, without durations.
-        files: path under public/ with slashes -> hash and size; all of them but the manifest.
+        files: path under public/ with slashes -> hash and size; all of them but the manifest and its signature.
+        beacon: the round that the spec names; None where it names none.
+        rows: roots of Merkle trees over the tables' rows; None in a release made before there were any.
     """
 
     format: Literal[1] = FORMAT
@@ -97,6 +134,8 @@ class Manifest(Stated):
     receipts: tuple[Receipt, ...] = ()
     solver: dict[str, JsonValue]
     files: dict[str, FileEntry]
+    rows: RowRoots | None = None
+    beacon: BeaconRound | None = None
 
 
 def status(*, insecure_key: bool, charged: bool, purpose: str | None = None, from_records: bool = False) -> Status:
@@ -118,14 +157,14 @@ def status(*, insecure_key: bool, charged: bool, purpose: str | None = None, fro
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:
-    """Hash and size of every file under public/ but the manifest, by path.
+    """Hash and size of every file under public/ but the manifest and its signature, by path.
 
     Raises:
         ReleaseError: something there is not a regular file, or cannot be read.
     """
     entries = {}
     for name, path in _walk(run.public):
-        if path == run.manifest:
+        if path in run.unlisted:
             continue
         entry = _entry(path)
         if isinstance(entry, str):
@@ -182,7 +221,7 @@ def check_public_files(run: RunDirectory) -> list[str]:
     """
     try:
         listed = read_manifest(run.manifest).files
-        files = {name: path for name, path in _walk(run.public) if path != run.manifest}
+        files = {name: path for name, path in _walk(run.public) if path not in run.unlisted}
     except ReleaseError as error:
         return [str(error)]
     problems = {}

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
@@ -157,14 +158,9 @@ def read_table(path: Path, rows: int | None = None) -> ReleasedTable:
 def read_table_parts(path: Path, rows: int | None = None) -> Iterator[ReleasedTable]:
     """The same, some rows at a time, at least one part; for tables that do not fit into memory."""
     with open_parquet(path, rows) as file, reading(path):
-        header = read_header(file, path)
-        if header.get("kind") != "table" or header.keys() != {"kind", "name", "level", "query", "margins"}:
-            raise ReleaseError(f"{path} is not a table of a release")
-        with_margins = bool(header["margins"])
+        facts = _facts(file, path)
+        labels, with_margins = facts.labels, facts.margins is not None
         step = 2 if with_margins else 1
-        labels = tuple(file.schema_arrow.names[1::step])
-        if not file.schema_arrow.equals(_columns(labels, with_margins)):
-            raise ReleaseError(f"{path} is damaged: its columns are not geocode and then a count for each answer")
         parts = read_row_groups(file, path) if file.metadata.num_row_groups else iter([file.read()])
         for part in parts:
             counts = np.empty((part.num_rows, len(labels)), dtype=np.int64)
@@ -173,12 +169,30 @@ def read_table_parts(path: Path, rows: int | None = None) -> Iterator[ReleasedTa
                 counts[:, index] = part.column(1 + step * index).to_numpy()
                 if margins is not None:
                     margins[:, index] = part.column(2 + step * index).to_numpy()
-            yield ReleasedTable(
-                name=str(header["name"]),
-                level=str(header["level"]),
-                query=str(header["query"]),
-                geocodes=np.asarray(part.column(0).to_numpy(), dtype=np.str_),
-                labels=labels,
-                counts=counts,
-                margins=margins,
-            )
+            geocodes = np.asarray(part.column(0).to_numpy(), dtype=np.str_)
+            yield replace(facts, geocodes=geocodes, counts=counts, margins=margins)
+
+
+def read_table_facts(path: Path) -> ReleasedTable:
+    """The table without its rows: what it is, and its columns; ReleaseError as `read_table`."""
+    with open_parquet(path) as file, reading(path):
+        return _facts(file, path)
+
+
+def _facts(file: pq.ParquetFile, path: Path) -> ReleasedTable:
+    header = read_header(file, path)
+    if header.get("kind") != "table" or header.keys() != {"kind", "name", "level", "query", "margins"}:
+        raise ReleaseError(f"{path} is not a table of a release")
+    with_margins = bool(header["margins"])
+    labels = tuple(file.schema_arrow.names[1 :: 2 if with_margins else 1])
+    if not file.schema_arrow.equals(_columns(labels, with_margins)):
+        raise ReleaseError(f"{path} is damaged: its columns are not geocode and then a count for each answer")
+    return ReleasedTable(
+        name=str(header["name"]),
+        level=str(header["level"]),
+        query=str(header["query"]),
+        geocodes=np.empty(0, dtype=np.str_),
+        labels=labels,
+        counts=np.empty((0, len(labels)), dtype=np.int64),
+        margins=np.empty((0, len(labels))) if with_margins else None,
+    )

@@ -105,6 +105,7 @@ class UniverseResolver:
             bypass=context.bypass,
             population=privacy.population,
             records_per_person=sections.records_per_person,
+            beacon="" if privacy.beacon is None else privacy.beacon.text,
             **stated_values,
         )
         if universe.neighbours == "add-remove" and (reason := vacuous(universe)):

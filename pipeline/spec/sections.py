@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
 
 from pipeline.model.text_format import TextFormat
+from pipeline.spec.beacon_section import BeaconSection
 from pipeline.spec.fields import (
     Budget,
     Delta,
@@ -63,6 +64,9 @@ class PrivacySection(Section):
     dataset: str | None = Field(
         default=None, description="the ledger's name for what the records are about; the run is charged to it"
     )
+    beacon: BeaconSection | None = Field(
+        default=None, description="a round of public randomness, named in advance, that the noise depends on"
+    )
     key: str | None = Field(
         default=None,
         description='only "insecure-test:<number>", for tests; leave it out for a release: a key is drawn then',
@@ -86,6 +90,8 @@ class PrivacySection(Section):
             raise Misfit(("rho", 'the budget of framework "pure" is epsilon; allowed with framework "zcdp"'))
         if self.framework == "pure" and self.delta is not None:
             raise Misfit(("delta", 'framework "pure" has no delta; leave it out'))
+        if self.beacon is not None and self.dataset is None:
+            raise Misfit(("beacon", "needs a dataset: the draw is committed to in its ledger"))
         return self
 
 

@@ -82,6 +82,7 @@ ROOMS = (
     Room("pipeline/audit", ("statistical tests",), 650, 938, 190, 54),
     Room("pipeline/imports", ("other files to a spec",), 450, 1002, 190, 54),
     Room("pipeline/example", ("a synthetic state",), 650, 1002, 190, 54),
+    Room("pipeline/witness", ("signatures, proofs, the log",), 20, 1005, 265, 54),
     # What all of it stands on.
     Room("pipeline/model", ("frozen values: what is measured",), 20, 1102, 266, 54),
     Room("pipeline/spec", ("TOML to the model; every message",), 297, 1102, 266, 54),

@@ -21,6 +21,7 @@ _TYPES = {"string": "text", "integer": "whole number", "boolean": "true or false
 ANCHORS = {
     ROOT: "the-top-level",
     "PrivacySection": "privacy",
+    "BeaconSection": "privacybeacon",
     "GeographySection": "geography",
     "RegroupSection": "geographyregroup",
     "SchemaSection": "schema",

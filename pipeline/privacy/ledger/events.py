@@ -22,6 +22,7 @@ from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS, Framework
 from pipeline.privacy.ledger.chain import BYPASSED, Event, Group, LedgerError, exact_of_text, exact_text, sealed
 from pipeline.privacy.ledger.details import details_text
 from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
+from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 
 __all__ = [
@@ -58,6 +59,8 @@ class DatasetState:
         allowed: what was declared exact, in order; each stands for one meaning.
         exact: fingerprint of a run -> what it discloses exactly, as events.
         keys: fingerprint of a run -> the key that it uses; none for a run that was charged before keys were recorded.
+        draws: release -> the `draw` that it is committed to.
+        redraws: attempts at other draws of these releases.
     """
 
     name: str
@@ -72,6 +75,8 @@ class DatasetState:
     allowed: list[Subject] = field(default_factory=list)
     exact: dict[str, list[Event]] = field(default_factory=dict)
     keys: dict[str, KeyUse] = field(default_factory=dict)
+    draws: dict[str, Event] = field(default_factory=dict)
+    redraws: list[Event] = field(default_factory=list)
 
     @property
     def disclosed(self) -> list[Exact]:
@@ -174,6 +179,9 @@ def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
         raise LedgerError(f"charges the run {event.run[:12]!r} for {event.query!r} at {event.level!r} twice, or no run")
     if state.spent > state.budget:
         raise LedgerError(f"overspends the budget of {event.dataset!r}")
+    committed = state.draws.get(event.release)
+    if committed is not None and event.run not in Draw.parse(committed.details).runs:
+        raise LedgerError(f"charges the release {event.release!r} for another draw than it is committed to")
     if state.closed:
         raise LedgerError(f"charges {event.dataset!r}, which is closed")
 
@@ -183,6 +191,22 @@ def _commit(datasets: dict[str, DatasetState], event: Event) -> None:
     if event.run not in state.runs or event.run in state.committed:
         raise LedgerError(f"commits the run {event.run[:12]!r}, which was not charged, or is committed already")
     state.committed.add(event.run)
+
+
+def _draw(datasets: dict[str, DatasetState], event: Event) -> None:
+    state, draw = _known(datasets, event), Draw.parse(event.details)
+    if event.release in state.draws:
+        raise LedgerError(f"commits the release {event.release!r} to a second draw")
+    if any(charges[0].release == event.release for charges in state.runs.values()):
+        raise LedgerError(f"commits the release {event.release!r}, which was charged before, to its {draw}")
+    state.draws[event.release] = event
+
+
+def _redraw(datasets: dict[str, DatasetState], event: Event) -> None:
+    state, _ = _known(datasets, event), Draw.parse(event.details)
+    state.redraws.append(event)
+    if event.release not in state.draws:
+        raise LedgerError(f"refuses another draw of the release {event.release!r}, which is not committed to one")
 
 
 def _close(datasets: dict[str, DatasetState], event: Event) -> None:
@@ -252,6 +276,8 @@ _APPLY = {
     "charge": _charge,
     "exact": _exact_disclosure,
     "key": _key,
+    "draw": _draw,
+    "redraw": _redraw,
     "commit": _commit,
     "close": _close,
 }

@@ -17,6 +17,7 @@ from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
 from pipeline.privacy.ledger.disclosures import Exact
+from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, is_for_several, replay
 
 __all__ = ["check_export", "dataset_report", "export_text", "named", "read_export", "spent_epsilon"]
@@ -74,6 +75,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
         "epsilon": math.ceil(spent_epsilon(state, delta) * 10_000) / 10_000,
         "allowed": [str(subject) for subject in state.allowed],
         "runs": runs,
+        "redraws": [f"{event.release}, {event.time}: {Draw.parse(event.details)}" for event in state.redraws],
     }
 
 

@@ -87,6 +87,8 @@ def version(connection: sa.Connection) -> int:
     versions = connection.execute(sa.text("SELECT version FROM ledger_about")).scalars().all()
     if len(versions) != 1:
         raise LedgerError(f"the ledger is damaged: ledger_about has {len(versions)} rows, one is needed")
+    if not isinstance(versions[0], int):
+        raise LedgerError("the ledger is damaged: ledger_about has no whole number as its version")
     if versions[0] > newest():
         raise LedgerError(
             f"the ledger has version {versions[0]}; this software knows versions up to {newest()}: use a newer one"

@@ -14,7 +14,7 @@ from releases.small import write_town
 
 from flows.orchestration.allowed import DEPLOYED, check_allowed, deployed_folders
 from flows.orchestration.deployments import Plan, _deployment, check_cron, job_template, queue_of
-from flows.settings import load_settings
+from flows.settings import Settings, load_settings
 from pipeline.errors import InputError
 
 

@@ -1,0 +1,1 @@
+"""Commands of witnessed releases: sign, prove, log."""

@@ -1,0 +1,98 @@
+"""`spinewise prove`: prove a published number to somebody who does not have the release, and check such a proof."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from flows.commands.options import JsonOption, SignedByOption
+
+if TYPE_CHECKING:
+    from pipeline.witness.proof import Wanted
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("prove", short_help="Prove a row of a signed release, or check a proof.")(prove)
+
+
+def prove(
+    release: Annotated[
+        Path | None, typer.Argument(help="The directory of a signed release.", metavar="RELEASE_DIR")
+    ] = None,
+    table: Annotated[str | None, typer.Option(help="Name of the table.")] = None,
+    area: Annotated[str | None, typer.Option(help="Geocode of the area.")] = None,
+    level: Annotated[str | None, typer.Option(help="Its level, where several have that geocode.")] = None,
+    companion: Annotated[str, typer.Option(help="Name of the companion whose table it is.")] = "",
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write it. [default: TABLE-AREA.proof.json]", metavar="FILE")
+    ] = None,
+    check: Annotated[Path | None, typer.Option(help="Check this proof instead of making one.", metavar="PROOF")] = None,
+    signed_by: SignedByOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a proof that a row stands in a table of a signed release, or check one.
+
+    Whoever has the proof and the agency's public key can check the numbers without the release: with --check, or with
+    the one file pipeline/witness/check_proof.py, which needs nothing else of this software.
+
+    Example:
+
+        spinewise prove releases/little-state --table race --area 44007
+
+        spinewise prove --check race-44007.proof.json --signed-by agency.sign.pub
+    """
+    from pipeline.errors import InputError
+    from pipeline.witness.proof import Wanted
+
+    if check is not None:
+        if signed_by is None:
+            raise InputError("--check needs --signed-by, the public key file of the agency")
+        if release is not None or table is not None or area is not None:
+            raise InputError("--check takes a proof alone: no release, --table or --area")
+        _check(check, signed_by, json)
+        return
+    if release is None or table is None or area is None:
+        raise InputError("a release, --table and --area are needed; or --check and --signed-by")
+    _make(release, Wanted(table, area, level, companion), out, json)
+
+
+def _make(release: Path, wanted: Wanted, out: Path | None, json: bool) -> None:
+    from flows.commands.options import Output
+    from flows.commands.witness.output import write_output
+    from pipeline.published import release_at
+    from pipeline.witness.proof import make_proof
+
+    proof = make_proof(release_at(release), wanted)
+    target = out or Path(f"{wanted.table}-{wanted.area}.proof.json")
+    write_output(target, proof)
+    Output(json=json).result(f"{target}: {len(proof)} bytes", {"proof": str(target), "bytes": len(proof)})
+
+
+def _check(proof: Path, signed_by: Path, json: bool) -> None:
+    from flows.commands.options import Output
+    from flows.commands.witness.output import read_input
+    from pipeline.errors import ReleaseError
+    from pipeline.witness.check_proof import BadProofError, check
+    from pipeline.witness.signing_keys import PublicKey
+
+    key = PublicKey.read(signed_by)
+    try:
+        proved = check(read_input(proof), key.text())
+    except BadProofError as error:
+        raise ReleaseError(f"{proof}: {error}") from None
+    Output(json=json).result(_told(proved), proved)
+
+
+def _told(proved: dict[str, Any]) -> str:
+    margins = proved.get("margins", {})
+    lines = [
+        f"  {label}: {count:,}" + (f" ± {margins[label]:g}" if margins.get(label) is not None else "")
+        for label, count in proved["counts"].items()
+    ]
+    companion = f" of {proved['companion']}" if proved["companion"] else ""
+    place = f"{proved['table']}{companion}, {proved['level']} {proved['geocode']}"
+    head = f"proved: {place}, as {proved['signer']} has signed it in {proved['release']} ({proved['status']})"
+    return "\n".join([head, *lines])

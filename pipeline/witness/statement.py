@@ -1,0 +1,86 @@
+"""What an agency signs of a release: a few lines that pin down the manifest, and with it every public file.
+
+    spinewise.release/1
+    <name of the release>
+    status <as the manifest states it>
+    manifest <SHA-256 of public/manifest.json, hexadecimal>
+    rows <number of tables> <root of the tree over all tables, hexadecimal>
+
+The signed note is `public/manifest.sig`. It is a file of its own, so that no signature changes the manifest's bytes,
+and the one public file that the manifest does not list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from pipeline.errors import ReleaseError
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import check_public_files, read_manifest
+from pipeline.storage.files import write_bytes
+from pipeline.witness.notes import SignatureError, opened, read_note, signed, split_note
+from pipeline.witness.signing_keys import PublicKey, SigningKey
+
+#: First line of every statement. A log's checkpoint begins with its origin, which may not be this.
+STATEMENT: Final = "spinewise.release/1"
+_WHERE: Final = "public/manifest.sig"
+
+
+def statement_of(run: RunDirectory) -> str:
+    """The text that is signed for a finished release.
+
+    Raises:
+        ReleaseError: the manifest is damaged, or is of a release from before there were trees of rows.
+    """
+    manifest = read_manifest(run.manifest)
+    if manifest.rows is None:
+        raise ReleaseError(f"{run.manifest} states no roots of rows: it is from before releases could be signed")
+    digest = hashlib.sha256(run.manifest.read_bytes()).hexdigest()
+    lines = [
+        STATEMENT,
+        manifest.release,
+        f"status {manifest.status}",
+        f"manifest {digest}",
+        f"rows {len(manifest.rows.tables)} {manifest.rows.root}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def sign_release(run: RunDirectory, key: SigningKey) -> None:
+    """Write the signature beside the manifest; one of this key that holds is left as it is.
+
+    Raises:
+        ReleaseError: a public file is not as the manifest says, or the signature cannot be written.
+    """
+    if problems := check_public_files(run):
+        raise ReleaseError(f"{run.root} is not signed: {problems[0]}")
+    if run.signature.exists() and not signature_problems(run, key.public()):
+        return
+    staging = run.staging if run.staging.is_dir() else run.public
+    write_bytes(run.signature, signed(statement_of(run), key), staging)
+
+
+def signature_problems(run: RunDirectory, key: PublicKey) -> list[str]:
+    """Why a release is not signed by a key, in one sentence; empty where it is."""
+    try:
+        if not run.signature.exists():
+            raise SignatureError(f"{_WHERE} is missing: the release is not signed")
+        text = opened(read_note(run.signature, _WHERE), key, _WHERE)
+        if text != statement_of(run):
+            raise SignatureError(f"{_WHERE} is the signature of another manifest")
+    except ReleaseError as error:
+        return [str(error)]
+    return []
+
+
+def drop_stale_signature(run: RunDirectory) -> None:
+    """Remove a signature that is not of the manifest that is there now."""
+    if not run.signature.exists():
+        return
+    try:
+        if split_note(read_note(run.signature, _WHERE), _WHERE)[0] == statement_of(run):
+            return
+    except ReleaseError:
+        pass
+    run.signature.unlink()

@@ -1,0 +1,158 @@
+"""Signing, proving and logging a release on the command line, and what each attack on it meets there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+from releases.command import spinewise
+from releases.small import run as run_town
+
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release
+from pipeline.published import release_at
+from pipeline.release.manifest import read_manifest
+from pipeline.witness.signing_keys import PublicKey
+from pipeline.witness.statement import signature_problems
+
+
+@pytest.fixture(scope="module")
+def signing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with agency.sign and agency.sign.pub, made by the command."""
+    folder = tmp_path_factory.mktemp("keys")
+    made = spinewise("key", "sign-new", folder / "agency.sign", "--name", "statistics.example/releases")
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.strip() == PublicKey.read(folder / "agency.sign.pub").fingerprint()
+    return folder
+
+
+@pytest.fixture
+def signed_town(town: Path, signing: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "town"
+    shutil.copytree(town, copy)
+    done = spinewise("sign", copy, "--sign-key-file", signing / "agency.sign")
+    assert done.returncode == 0, done.stderr
+    return copy
+
+
+def test_a_signed_release_verifies_and_an_unsigned_one_does_not(signed_town: Path, town: Path, signing: Path) -> None:
+    public = signing / "agency.sign.pub"
+    done = spinewise("verify", signed_town, "--signed-by", public, "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    assert "it is signed by statistics.example/releases" in done.stdout
+    assert (signed_town / "public/manifest.json").read_bytes() == (town / "public/manifest.json").read_bytes()
+    refused = spinewise("verify", town, "--signed-by", public)
+    assert refused.returncode == 1
+    assert "public/manifest.sig is missing: the release is not signed" in refused.stderr
+    (signed_town / "public/manifest.sig").write_bytes(b"")
+    refused = spinewise("verify", signed_town, "--signed-by", public)
+    assert (refused.returncode, "is not a signed note" in refused.stderr) == (1, True)
+
+
+def test_a_run_again_keeps_or_drops_the_signature(
+    town_spec: Path, signed_town: Path, signing: Path, tmp_path: Path
+) -> None:
+    """A run that gives the same manifest leaves it; under another manifest it would be a lie."""
+    run = release_at(signed_town)
+    assert run_town(town_spec, signed_town.parent) == signed_town
+    assert signature_problems(run, PublicKey.read(signing / "agency.sign.pub")) == []
+    text = town_spec.read_text("utf-8").replace("replicates = 3", "replicates = 2")
+    other = tmp_path / "other"
+    shutil.copytree(town_spec.parent, other)
+    (other / town_spec.name).write_text(text, "utf-8")
+    stale = tmp_path / "stale"
+    target = run_town(other / town_spec.name, stale)
+    shutil.copy(run.signature, release_at(target).signature)
+    run_town(other / town_spec.name, stale)
+    assert not release_at(target).signature.exists()
+
+
+def test_a_run_signs_and_a_wrong_key_stops_it_before_it_begins(town_spec: Path, signing: Path, tmp_path: Path) -> None:
+    missing = spinewise("run", town_spec, "--out", tmp_path, "--no-prefect", "--sign-key-file", signing / "none")
+    assert missing.returncode == 2
+    assert "signing key file" in missing.stderr
+    assert not (tmp_path / "town").exists()
+    command = f"cat {signing / 'agency.sign'}"
+    arguments = ("run", town_spec, "--out", tmp_path, "--no-prefect", "--workers", 1)
+    done = spinewise(*arguments, SPINEWISE_SIGN_KEY_COMMAND=command)
+    assert done.returncode == 0, done.stderr
+    assert signature_problems(release_at(tmp_path / "town"), PublicKey.read(signing / "agency.sign.pub")) == []
+
+
+def test_an_area_is_proved_and_a_forged_number_is_not(signed_town: Path, signing: Path, tmp_path: Path) -> None:
+    area = _first_tract(signed_town)
+    public = signing / "agency.sign.pub"
+    made = spinewise("prove", signed_town, "--table", "sex", "--area", area, "--level", "tract", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    proof = tmp_path / f"sex-{area}.proof.json"
+    assert proof.stat().st_size < 10_000
+    checked = spinewise("prove", "--check", proof, "--signed-by", public, "--json")
+    assert checked.returncode == 0, checked.stderr
+    assert json.loads(checked.stdout)["geocode"] == area
+    content = json.loads(proof.read_bytes())
+    content["row"]["counts"][0] += 1
+    proof.write_text(json.dumps(content))
+    refused = spinewise("prove", "--check", proof, "--signed-by", public)
+    assert refused.returncode == 1
+    assert "it does not lead to the root that was signed" in refused.stderr
+    assert spinewise("prove", "--check", proof).returncode == 2
+
+
+def _first_tract(release: Path) -> str:
+    import pandas as pd
+
+    return str(pd.read_parquet(release / "public/tables/sex/tract.parquet")["geocode"][0])
+
+
+def test_forged_roots_of_rows_do_not_verify(town: Path, tmp_path: Path) -> None:
+    """A manifest whose roots are of other rows: what is proved against them would not be what is published."""
+    from pipeline.release.manifest import write_manifest
+
+    copy = tmp_path / "town"
+    shutil.copytree(town, copy)
+    run = release_at(copy)
+    manifest = read_manifest(run.manifest)
+    assert manifest.rows is not None
+    assert len(manifest.rows.tables) > 3
+    write_manifest(run, manifest.model_copy(update={"rows": manifest.rows.model_copy(update={"root": "00" * 32})}))
+    assert verify_release(run, 1, Silent()) == ["public/manifest.json: rows is not what the spec gives"]
+
+
+def test_the_log_on_the_command_line(signed_town: Path, signing: Path, tmp_path: Path) -> None:
+    log, key, public = tmp_path / "log", signing / "agency.sign", signing / "agency.sign.pub"
+    new = spinewise("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", key)
+    assert new.returncode == 0, new.stderr
+    seen = tmp_path / "seen"
+    first = spinewise("log", "verify", log, "--signed-by", public, "--seen", seen)
+    assert first.returncode == 0, first.stderr
+    old = tmp_path / "old"
+    shutil.copytree(log, old)
+    assert spinewise("log", "add", log, signed_town, "--sign-key-file", key).returncode == 0
+    grown = spinewise("log", "verify", log, "--signed-by", public, "--seen", seen)
+    assert grown.stdout.strip().endswith("statistics.example/log, 1 entry")
+    rolled_back = spinewise("log", "verify", old, "--signed-by", public, "--seen", seen)
+    assert rolled_back.returncode == 1
+    assert "rolled back: a checkpoint of 1 entries was signed" in rolled_back.stderr
+    proof = tmp_path / "town.tlog-proof"
+    prove = ("log", "prove", log, "--signed-by", public, "--release", signed_town, "--out", proof)
+    assert spinewise(*prove).returncode == 0
+    check = spinewise("log", "check", proof, "--signed-by", public, "--release", signed_town)
+    assert check.returncode == 0, check.stderr
+
+
+def test_roots_of_a_town_take_no_time(town: Path) -> None:
+    """The whole example is measured in docs/witness.md; this is the order of magnitude."""
+    from pipeline.witness.rows import table_leaf
+
+    run = release_at(town)
+    start = time.perf_counter()
+    leaves = [table_leaf(path, run.name_of(path), "") for path in sorted((run.public / "tables").rglob("*.parquet"))]
+    assert time.perf_counter() - start < 1
+    rows = read_manifest(run.manifest).rows
+    assert rows is not None
+    assert {leaf.file: leaf.root for leaf in leaves} == {
+        file: root.root for file, root in rows.tables.items() if not file.startswith("companions/")
+    }
