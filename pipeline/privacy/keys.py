@@ -263,7 +263,9 @@ def read_private(path: Path, what: str, longest: int) -> bytes:
         InputError: there is no such file, or users other than its owner may use it; nothing of it is shown.
     """
     try:
-        file = path.open("rb")
+        # A named pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        file = os.fdopen(descriptor, "rb")
     except OSError as error:
         raise InputError(f"{what} {path}: cannot be opened ({error.strerror})") from None
     with file:

@@ -61,7 +61,7 @@ def spec_of(folder: Path, *, number: int = 7, genesis: int = SOON, beacon: bool 
 
 def drawn(spec: Path, out: Path, key: Path, *, number: int | None = None, genesis: int = SOON) -> RunDirectory:
     beacon = None if number is None else parse_beacon(beacon_text(genesis, number).encode(), "beacon")
-    checked = check_request(Request(spec, out, None, 1, key, beacon=beacon))
+    checked = check_request(Request(spec, out, None, 1, KeySource(key), beacon=beacon))
     run_release(checked, Silent())
     return checked.run
 
@@ -206,7 +206,7 @@ def test_a_beacon_needs_a_dataset(tmp_path: Path) -> None:
     beacon = ('key = "insecure-test:1"\n', f'beacon = {{ chain = "{chain}", round = 7 }}\n')
     spec = write_town(tmp_path, *QUICK, beacon)
     with pytest.raises(InputError, match="needs a dataset: the draw is committed to in its ledger"):
-        check_request(Request(spec, tmp_path / "out", None, 1, None))
+        check_request(Request(spec, tmp_path / "out", None, 1))
 
 
 def test_the_ledger_itself_shows_a_charge_beside_the_commitment(
