@@ -16,7 +16,8 @@ from geography.errors import SpinewiseError
 from pipeline.errors import RefusedError
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest, status
+from pipeline.release.manifest import read_manifest
+from pipeline.release.status import status
 
 #: Seconds between two plain lines of one step.
 _QUIET = 10.0

@@ -16,8 +16,9 @@ from flows.settings import Settings
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
+from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import held
+from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
 from pipeline.witness.beacon import Beacon

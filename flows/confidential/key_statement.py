@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from flows.publishing.manifest import KeyStatement
 from pipeline.privacy.keys import MasterKey
+from pipeline.release.key_statement import KeyStatement
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256
 

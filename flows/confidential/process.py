@@ -30,12 +30,12 @@ from flows.execution.spawn import WorkerContext
 from flows.execution.threads import limit_threads
 from flows.execution.workers import WorkerError, Workers
 from flows.publishing.inputs import Facilities, Polygons
-from flows.publishing.manifest import KeyStatement
 from geography.spine import Spine
 from pipeline.model.universe import Universe
+from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Status
 from pipeline.release.receipts import Receipt
+from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.witness.beacon import Beacon
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
+from typing import Protocol
 
 from flows.confidential.charge import charge_run
 from flows.confidential.key_statement import key_statement, release_salt
@@ -14,10 +15,10 @@ from flows.execution.job import Job
 from flows.execution.steps import Step
 from flows.publishing.files import answer_paths, public_input_files, selected_path
 from flows.publishing.inputs import Facilities, Polygons, write_public_inputs
-from flows.publishing.manifest import KeyStatement
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
+from pipeline.release.key_statement import KeyStatement
 from pipeline.release.run_directory import record_input
 from pipeline.storage.files import write_bytes
 
@@ -176,3 +177,16 @@ class ConfidentialSteps(MeasuringSteps):
         fingerprint = self.fingerprints[universe.name]
         select = partial(select_versions, self.job, self.key, fingerprint, universe, selection)
         shielded(self.job.run, "select", select)
+
+
+class Measured(Protocol):
+    """Whoever holds records, key and ledger for a run."""
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+        """The steps of the run that see the records."""
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`."""

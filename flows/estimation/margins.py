@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
-from flows.estimation.packing import packed_errors, unpacked_errors
+from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.whole_spine import Estimation
 from flows.execution.batches import run_kept
 from pipeline.model.allocation import allocations

@@ -8,7 +8,7 @@ from typing import Any
 import scipy.sparse as sp
 
 from flows.estimation.measurement_files import MeasurementSource
-from flows.estimation.part_results import below_arrays, below_result, top_arrays, top_result
+from flows.estimation.packing import below_arrays, below_result, packed_top, top_result
 from flows.execution.batch_store import Arrays
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray
@@ -48,7 +48,7 @@ class PartTask:
 
     def arrays_of(self, result: Any) -> Arrays:
         """The result of the task as arrays, on the machine that worked on it."""
-        return top_arrays(result)
+        return packed_top(result)
 
     def result_of(self, arrays: Arrays) -> Any:
         """The result again; WorkerError where the arrays are not those of this part."""

@@ -11,8 +11,8 @@ from flows.execution.workers import Workers
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory, UniverseDirectory
-from pipeline.release.manifest import Status
 from pipeline.release.receipts import Receipt
+from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.witness.beacon import Beacon
 

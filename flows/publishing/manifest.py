@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import lru_cache
 from typing import cast
 
@@ -11,12 +11,13 @@ from pydantic import JsonValue
 
 from flows.execution.job import Job
 from flows.execution.steps import Notes
+from flows.publishing.provenance import provenance_of
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.limits import beyond_limits
+from pipeline.release.key_statement import KeyStatement
 from pipeline.release.manifest import BeaconRound, Manifest, RowRoots, TableRoot, public_files
 from pipeline.release.privacy_statement import privacy_statement
-from pipeline.release.provenance import provenance_of
 from pipeline.release.receipts import charging
 from pipeline.release.software import software
 from pipeline.witness.rows import release_root, table_leaf
@@ -38,21 +39,6 @@ def joint_of(universes: tuple[Universe, ...]) -> Statement:
     from pipeline.privacy.accounting.joint import joint_statement  # as above
 
     return joint_statement(universes, [account_of(universe) for universe in universes])
-
-
-@dataclass(frozen=True)
-class KeyStatement:
-    """What a manifest states of key and records; empty where another program drew the noise.
-
-    Attributes:
-        salt: of the release.
-        commitment: to the key, with the salt.
-        fingerprints: universe -> of its records, keyed, with the salt.
-    """
-
-    salt: str = ""
-    commitment: str = ""
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
 
 
 def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Manifest:

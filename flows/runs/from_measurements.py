@@ -12,7 +12,7 @@ from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.inputs import write_public_inputs
-from flows.publishing.manifest import KeyStatement, manifest_of
+from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.request import universe_checks
@@ -20,10 +20,12 @@ from pipeline.errors import InputError
 from pipeline.exchange.nmf import LevelMeasurements, Wanted, level_files
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
+from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import file_name
-from pipeline.release.manifest import MADE_ELSEWHERE, write_manifest
+from pipeline.release.manifest import write_manifest
 from pipeline.release.measurements import MeasurementWriter, exact_header, header_of
 from pipeline.release.run_directory import open_run
+from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.spec.provenance import check_provenance
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 

@@ -1,51 +1,17 @@
-"""Where a run sees the records: in a process of its own, or in this one."""
+"""Where a run sees the records: in a process of its own, unless they are in the memory of this one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
-from flows.confidential.accuracy import write_accuracy
-from flows.confidential.custody import Keyholder
 from flows.confidential.process import MeasuringProcess, compare_apart
-from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
+from flows.confidential.steps import Measured, MeasuringSteps
 from flows.execution.job import Job
 from flows.publishing.inputs import Facilities, Polygons
 from flows.runs.request import CheckedRequest
+from flows.runs.run import MeasuredHere
 from pipeline.model.memory_table import MemoryTable
-
-
-class Measured(Protocol):
-    """Whoever holds records, key and ledger for a run."""
-
-    def identity(self) -> str:
-        """See `Keyholder.identity`."""
-
-    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
-        """The steps of the run that see the records."""
-
-    def compare(self, job: Job) -> None:
-        """See `accuracy.write_accuracy`."""
-
-
-class MeasuredHere:
-    """This process holds them: for records that are in its memory already, and for audits of made-up records."""
-
-    def __init__(self, checked: CheckedRequest) -> None:
-        self._holder = Keyholder(checked.request.key, checked.spec.privacy.key)
-
-    def identity(self) -> str:
-        """See `Keyholder.identity`."""
-        return self._holder.identity()
-
-    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
-        """See `Measured.steps`."""
-        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), facilities, polygons)
-
-    def compare(self, job: Job) -> None:
-        """See `accuracy.write_accuracy`."""
-        write_accuracy(job)
 
 
 class MeasuredApart:
@@ -78,7 +44,7 @@ def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
     """
     sources = [universe.require_input().file for universe in checked.universes]
     if any(isinstance(source, MemoryTable) for source in [*sources, checked.spec.geography.file]):
-        here = MeasuredHere(checked)
+        here = MeasuredHere(checked.keyholder())
         here.identity()
         yield here
         return

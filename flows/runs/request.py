@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
-from flows.confidential.custody import KeySource
+from flows.confidential.custody import Keyholder, KeySource
 from flows.runs.beacons import check_beacon
 from flows.runs.given_records import require_given, with_given
 from flows.settings import load_settings, where_set
@@ -93,6 +93,10 @@ class CheckedRequest:
     def run(self) -> RunDirectory:
         """The directory of the release."""
         return RunDirectory(self.request.out / self.spec.name)
+
+    def keyholder(self) -> Keyholder:
+        """Whoever reads the master key of the run, in the process that asks."""
+        return Keyholder(self.request.key, self.spec.privacy.key)
 
 
 def check_request(request: Request) -> CheckedRequest:

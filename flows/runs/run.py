@@ -10,7 +10,9 @@ from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.confidential.steps import MeasuringSteps
+from flows.confidential.accuracy import write_accuracy
+from flows.confidential.custody import Keyholder
+from flows.confidential.steps import ConfidentialSteps, Measured, MeasuringSteps
 from flows.execution.batch_store import Batches
 from flows.execution.checkpoints import Checkpoints
 from flows.execution.job import Job
@@ -22,10 +24,10 @@ from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.execution.workers import Workers
 from flows.plan.fitting import Fitting, check_memory, fitting
 from flows.publishing.files import input_files
+from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import Publication, output_files, publications, report_steps
 from flows.runs.kept_inputs import inputs_to_keep
-from flows.runs.measured import Measured, MeasuredHere
 from flows.runs.open_public import open_listed
 from flows.runs.request import CheckedRequest
 from flows.runs.status import status_of
@@ -41,6 +43,25 @@ from pipeline.witness.statement import drop_stale_signature
 _USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulated_margins")
 #: Leaf cells from which on a run is sure to have work for all its processes.
 _LARGE = 200_000
+
+
+class MeasuredHere:
+    """This process holds them: for records that are in its memory already, and for audits of made-up records."""
+
+    def __init__(self, holder: Keyholder) -> None:
+        self._holder = holder
+
+    def identity(self) -> str:
+        """See `Keyholder.identity`."""
+        return self._holder.identity()
+
+    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
+        """See `Measured.steps`."""
+        return ConfidentialSteps(job, self._holder.key(job.run, job.beacon), facilities, polygons)
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`."""
+        write_accuracy(job)
 
 
 class ReleaseRun:
@@ -132,7 +153,7 @@ def run_release(
     Raises:
         SpinewiseError: something is wrong; nothing is left that looks like a complete release.
     """
-    with release_run(checked, progress, perform, measured or MeasuredHere(checked)) as run:
+    with release_run(checked, progress, perform, measured or MeasuredHere(checked.keyholder())) as run:
         run.count()
         run.charge()
         run.measure()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pipeline.release.manifest import Status, status
+from pipeline.release.status import Status, status
 from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import ReleaseSpec
 

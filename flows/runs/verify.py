@@ -14,6 +14,7 @@ from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.manifest import account_of, joint_of, row_roots
+from flows.publishing.provenance import provenance_of
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.beacons import beacon_problems
@@ -23,11 +24,11 @@ from pipeline.errors import SpinewiseError
 from pipeline.privacy.limits import beyond_limits
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import MADE_ELSEWHERE, Manifest, check_public_files, read_manifest
+from pipeline.release.manifest import Manifest, check_public_files, read_manifest
 from pipeline.release.privacy_statement import privacy_statement
-from pipeline.release.provenance import provenance_of
 from pipeline.release.receipts import charging
 from pipeline.release.run_directory import make_run_folders
+from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.storage.files import make_folder, sha256_file
 from pipeline.storage.temporary import temporary_folder
 

@@ -19,7 +19,7 @@ from pipeline.privacy.budget import NoiseSpec
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import MADE_ELSEWHERE
+from pipeline.release.status import MADE_ELSEWHERE
 
 __all__ = ["Expected", "expected_measurements", "open_audited", "truth_of"]
 

@@ -24,26 +24,10 @@ from pipeline.release.provenance import InputProvenance
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated
+from pipeline.release.status import Status
 from pipeline.storage.files import canonical_json, json_sha256, sha256_file, write_bytes
 
 FORMAT: Final = 1
-
-Status = Literal[
-    "official",
-    "not charged: budgets of repeated runs add up and nobody counts them",
-    "NOT FOR RELEASE: insecure test key",
-    "estimated from measurements that were made elsewhere",
-    "EXAMPLE: made-up data, about nobody",
-    "official, but public inputs were made from the records",
-]
-#: Of a release whose noise is real, and which no ledger has counted.
-UNCHARGED: Final[Status] = "not charged: budgets of repeated runs add up and nobody counts them"
-#: Of a release whose operator accepted public inputs that were made from the records.
-FROM_RECORDS: Final[Status] = "official, but public inputs were made from the records"
-#: Of a release whose spec says that it is an example.
-EXAMPLE: Final[Status] = "EXAMPLE: made-up data, about nobody"
-#: Of a release whose measurements another program drew.
-MADE_ELSEWHERE: Final[Status] = "estimated from measurements that were made elsewhere"
 
 _HASH_FIELD = "manifest_sha256"
 
@@ -136,24 +120,6 @@ class Manifest(Stated):
     files: dict[str, FileEntry]
     rows: RowRoots | None = None
     beacon: BeaconRound | None = None
-
-
-def status(*, insecure_key: bool, charged: bool, purpose: str | None = None, from_records: bool = False) -> Status:
-    """Whether a release may be published.
-
-    Args:
-        insecure_key: anyone can redo the noise.
-        charged: to a ledger.
-        purpose: as its spec states it.
-        from_records: public inputs were made from the records, and the operator accepted that.
-    """
-    if insecure_key:
-        return "NOT FOR RELEASE: insecure test key"
-    if purpose == "example":
-        return EXAMPLE
-    if not charged:
-        return UNCHARGED
-    return FROM_RECORDS if from_records else "official"
 
 
 def public_files(run: RunDirectory) -> dict[str, FileEntry]:

@@ -14,9 +14,9 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Status
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.receipts import Receipt
+from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.release.tables import ReleasedTable
-from pipeline.report.page import render
+from pipeline.report.render import render
 from pipeline.report.summaries import SIZE_LABELS, SIZES
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.

@@ -7,39 +7,9 @@ operator accepts it by name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
-from pydantic import Field
-
 from pipeline.errors import SpecError
-from pipeline.spec.fields import Section, Table
-
-if TYPE_CHECKING:
-    from pipeline.spec.release_spec import ReleaseSpec
-
-Source = Literal["public", "records"]
-
-
-class OriginSection(Section):
-    """Where one input comes from."""
-
-    source: Source = Field(description='"public", or "records" if it was made from the records')
-    origin: str = Field(
-        default="", alias="from", max_length=500, description="where it is from, in words; it is published"
-    )
-
-
-class ProvenanceSection(Section):
-    """Where the public inputs come from."""
-
-    inputs: Table[OriginSection] = Field(
-        default={},
-        description='where inputs are from, by name: "geography", "schema", "bounds", "polygons", "regroup", and '
-        '"companions.NAME.schema"; one that is not named is public, by the word of whoever wrote the spec',
-    )
-    accept: tuple[str, ...] = Field(
-        default=(), description="inputs made from the records that the release uses all the same, by name"
-    )
+from pipeline.spec.provenance_section import OriginSection
+from pipeline.spec.release_spec import ReleaseSpec
 
 
 def input_names(spec: ReleaseSpec) -> tuple[str, ...]:

@@ -12,16 +12,15 @@ from pydantic import Field, PrivateAttr, ValidationError
 from pipeline.errors import SpecError
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
+from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
-from pipeline.spec.provenance import ProvenanceSection
+from pipeline.spec.provenance_section import ProvenanceSection
 from pipeline.spec.public import encode, encode_budget, encode_universe
 from pipeline.spec.resolve import UniverseContext, UniverseResolver
 from pipeline.spec.sections import (
-    CompanionPrivacySection,
     CompanionSection,
     GeographySection,
     PostprocessSection,
-    PrivacySection,
     PublishSection,
     ReportSection,
     UniverseSections,

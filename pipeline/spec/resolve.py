@@ -22,17 +22,11 @@ from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.preset import Preset, load_preset
+from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
-from pipeline.spec.sections import (
-    BoundSection,
-    CompanionPrivacySection,
-    PrivacySection,
-    RecodeSection,
-    SchemaSection,
-    UniverseSections,
-)
+from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.value_ranges import expand_values
 
 #: The delta of zCDP's (epsilon, delta) statement where the spec gives none.

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictInt, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
 from pipeline.model.text_format import TextFormat
-from pipeline.spec.beacon_section import BeaconSection
 from pipeline.spec.fields import (
-    Budget,
-    Delta,
     Encoding,
     File,
     FileOrTable,
@@ -30,79 +27,11 @@ from pipeline.spec.fields import (
     Values,
 )
 from pipeline.spec.input_section import InputSpec
+from pipeline.spec.privacy_section import CompanionPrivacySection
 
 _TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
 WholeNumber = Annotated[StrictInt, Field(ge=0)]
-
-
-class PrivacySection(Section):
-    """The whole privacy-loss budget, and what it promises."""
-
-    framework: Literal["zcdp", "pure"] = Field(
-        default="zcdp",
-        description='"zcdp" (discrete Gaussian noise, budget rho) or "pure" (discrete Laplace, budget epsilon)',
-    )
-    rho: Budget | None = Field(
-        default=None,
-        description='the total budget of framework zcdp as exact text, such as "2.56"; default: the preset\'s',
-    )
-    epsilon: Budget | None = Field(
-        default=None, description='the total budget of framework pure as exact text, such as "1"'
-    )
-    delta: Delta | None = Field(
-        default=None, description='the delta of the (epsilon, delta) statement of framework zcdp; default "1e-10"'
-    )
-    population: Annotated[StrictInt, Field(ge=1)] | None = Field(
-        default=None,
-        description="about how many records there are, if that is public: delta must be below 1 / population",
-    )
-    neighbours: Literal["change-one", "add-remove"] = Field(
-        default="change-one",
-        description="what one person can change: one record's values, or whether the record is there",
-    )
-    dataset: str | None = Field(
-        default=None, description="the ledger's name for what the records are about; the run is charged to it"
-    )
-    beacon: BeaconSection | None = Field(
-        default=None, description="a round of public randomness, named in advance, that the noise depends on"
-    )
-    key: str | None = Field(
-        default=None,
-        description='only "insecure-test:<number>", for tests; leave it out for a release: a key is drawn then',
-    )
-
-    @field_validator("key")
-    @classmethod
-    def _only_test_keys(cls, key: str | None) -> str | None:
-        if key is not None and not _TEST_KEY.fullmatch(key):
-            raise ValueError(
-                'only "insecure-test:<number>" is allowed here; a real key never stands in a spec '
-                "(if this was one, do not use it again)"
-            )
-        return key
-
-    @model_validator(mode="after")
-    def _one_budget(self) -> PrivacySection:
-        if self.framework == "zcdp" and self.epsilon is not None:
-            raise Misfit(("epsilon", 'the budget of framework "zcdp" is rho; allowed with framework "pure"'))
-        if self.framework == "pure" and self.rho is not None:
-            raise Misfit(("rho", 'the budget of framework "pure" is epsilon; allowed with framework "zcdp"'))
-        if self.framework == "pure" and self.delta is not None:
-            raise Misfit(("delta", 'framework "pure" has no delta; leave it out'))
-        if self.beacon is not None and self.dataset is None:
-            raise Misfit(("beacon", "needs a dataset: the draw is committed to in its ledger"))
-        return self
-
-
-class CompanionPrivacySection(Section):
-    """A companion's own budget; framework, delta and neighbours are the release's."""
-
-    rho: Budget | None = Field(default=None, description="its total budget, with framework zcdp; default: its preset's")
-    epsilon: Budget | None = Field(default=None, description="its total budget, with framework pure")
-    dataset: str | None = Field(
-        default=None, description="the ledger's name for what the records are about; the run is charged to it"
-    )
 
 
 class RegroupSection(Section):

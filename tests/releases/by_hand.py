@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import Manifest, RowRoots, TableRoot, public_files, status, write_manifest
+from pipeline.release.manifest import Manifest, RowRoots, TableRoot, public_files, write_manifest
 from pipeline.release.software import software
+from pipeline.release.status import status
 from pipeline.release.tables import ReleasedTable, write_table
 from pipeline.witness.rows import release_root, table_leaf
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import sqlalchemy as sa
 
-from pipeline.privacy.ledger.events import LedgerError
+from pipeline.privacy.ledger.chain import LedgerError
 
 __all__ = ["GUARDS", "MIGRATIONS", "guards", "identity", "migrate", "newest", "version"]
 

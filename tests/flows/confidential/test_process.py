@@ -20,8 +20,8 @@ from flows.confidential.process import MeasuringProcess
 from flows.execution.progress import Silent
 from flows.execution.steps import Step
 from flows.execution.workers import WorkerError
-from flows.runs.measured import MeasuredApart, MeasuredHere, measured_apart
-from flows.runs.run import run_release
+from flows.runs.measured import MeasuredApart, measured_apart
+from flows.runs.run import MeasuredHere, run_release
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RefusedError, SpinewiseError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
@@ -38,7 +38,8 @@ import sys
 from pathlib import Path
 from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
-from flows.runs.measured import MeasuredHere, measured_apart
+from flows.runs.run import MeasuredHere
+from flows.runs.measured import measured_apart
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 
@@ -73,7 +74,7 @@ class Searching(Silent):
 
 checked = check_request(Request(Path(spec), Path(out), None, 1, KeySource(Path(key))))
 if how == "here":
-    run_release(checked, Searching(), measured=MeasuredHere(checked))
+    run_release(checked, Searching(), measured=MeasuredHere(checked.keyholder()))
 else:
     with measured_apart(checked) as measured:
         run_release(checked, Searching(), measured=measured)

@@ -8,14 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from flows.estimation.packing import (
-    packed_errors,
-    packed_level,
-    packed_top,
-    unpacked_errors,
-    unpacked_level,
-    unpacked_top,
-)
+from flows.estimation.margin_packing import packed_errors, unpacked_errors
+from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.execution.batch_store import Arrays
 from postprocess.downward.level import SolverReport
 from postprocess.downward.simulated_margins import ErrorCounts

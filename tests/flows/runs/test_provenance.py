@@ -14,7 +14,8 @@ from pipeline.errors import InputError
 from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
 from pipeline.inputs.geography import read_spine
 from pipeline.published import release_at
-from pipeline.release.manifest import FROM_RECORDS, read_manifest, write_manifest
+from pipeline.release.manifest import read_manifest, write_manifest
+from pipeline.release.status import FROM_RECORDS
 from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import sha256_file

@@ -26,7 +26,8 @@ from pipeline.errors import InputError, ReleaseError
 from pipeline.export.release import LAYOUTS, export_release
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import MADE_ELSEWHERE, read_manifest
+from pipeline.release.manifest import read_manifest
+from pipeline.release.status import MADE_ELSEWHERE
 from pipeline.storage.files import new_folder
 
 

@@ -14,18 +14,10 @@ import pytest
 
 from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import (
-    EXAMPLE,
-    UNCHARGED,
-    Manifest,
-    check_public_files,
-    public_files,
-    read_manifest,
-    status,
-    write_manifest,
-)
+from pipeline.release.manifest import Manifest, check_public_files, public_files, read_manifest, write_manifest
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.software import software
+from pipeline.release.status import EXAMPLE, UNCHARGED, status
 from pipeline.spec.release_spec import parse_spec
 from pipeline.storage.files import canonical_json, make_restricted, write_bytes
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pipeline.release.tables import ReleasedTable
-from pipeline.report.page import percent_text, persons_text, script_json
 from pipeline.report.reliability import CLASSES, UNKNOWN, classes_of, tenths
+from pipeline.report.render import percent_text, persons_text, script_json
 from pipeline.report.summaries import SIZES, MarginSummary
 from pipeline.report.truth import TableErrors, accuracy_page
 
