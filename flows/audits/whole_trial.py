@@ -92,9 +92,9 @@ QUICK: Final = (Trial("zcdp", "change-one", bypass=False), Trial("pure", "add-re
 FULL: Final = tuple(Trial(f, n, bypass=b) for f in FRAMEWORKS for n in NEIGHBOURS for b in (False, True))
 
 
-def whole_findings(trials: tuple[Trial, ...]) -> Iterator[Finding]:
-    """Audit a run of each trial with the second program, and its ledger."""
-    for trial in trials:
+def whole_findings(*, quick: bool) -> Iterator[Finding]:
+    """Audit a run of each trial with the second program, and its ledger; `quick`: of two, and not of eight."""
+    for trial in QUICK if quick else FULL:
         with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder, _settings(Path(folder)):
             yield from _tried(Path(folder), trial)
 
