@@ -10,7 +10,7 @@ with half the noise have to exceed it.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 from typing import Final
@@ -18,9 +18,6 @@ from typing import Final
 from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.audits.second_opinion import second_findings
 from flows.audits.trials import Case, checked_spec, expected_of, one_run, outcomes_of, residuals_of, scratch, write_pair
-from flows.audits.whole_trial import FULL as FULL_TRIALS
-from flows.audits.whole_trial import QUICK as QUICK_TRIALS
-from flows.audits.whole_trial import whole_findings
 from flows.execution.workers import Workers
 from pipeline.audit.divergence import claimed_delta
 from pipeline.audit.findings import ALPHA, Audit, Finding, certain
@@ -43,7 +40,9 @@ CASES: Final = (
 )
 
 
-def audit_installed(*, quick: bool, seed: int, workers: int, report: FindingReporter) -> Audit:
+def audit_installed(
+    *, quick: bool, seed: int, workers: int, report: FindingReporter, more: Iterable[Finding] = ()
+) -> Audit:
     """Test the installed samplers, streams and pipeline, with public test keys; nothing confidential is touched.
 
     Args:
@@ -51,11 +50,12 @@ def audit_installed(*, quick: bool, seed: int, workers: int, report: FindingRepo
         seed: the same seed and versions give the same findings.
         workers: number of processes.
         report: called with each finding.
+        more: of whole runs, see `whole_trial.whole_findings`; they are made when it is their turn.
     """
     extent, (measured, released) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
     findings = collected(stream_findings(seed), report) + collected(sampler_findings(extent, seed), report)
     findings += collected(second_findings(quick=quick, seed=seed), report)
-    findings += collected(whole_findings(QUICK_TRIALS if quick else FULL_TRIALS), report)
+    findings += collected(more, report)
     with Workers(workers) as pool:
         findings += collected(pipeline_findings(measured, released, seed, pool), report)
     about = installed_versions() | {

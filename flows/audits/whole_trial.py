@@ -93,19 +93,16 @@ QUICK: Final = (Trial("zcdp", "change-one", bypass=False), Trial("pure", "add-re
 FULL: Final = tuple(Trial(f, n, bypass=b) for f in FRAMEWORKS for n in NEIGHBOURS for b in (False, True))
 
 
-def whole_findings(trials: tuple[Trial, ...]) -> Iterator[Finding]:
-    """Audit a run of each trial with the second program, and its ledger."""
-    for trial in trials:
+def whole_findings(*, quick: bool) -> Iterator[Finding]:
+    """Audit a run of each trial with the second program, and its ledger; `quick`: of two, and not of eight."""
+    for trial in QUICK if quick else FULL:
         with tempfile.TemporaryDirectory(prefix="spinewise-audit-", dir=scratch()) as folder, _settings(Path(folder)):
             yield from _tried(Path(folder), trial)
 
 
 def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
     ledger = folder / _LEDGER
-    with Ledger.open(str(ledger), create=True) as opened:
-        opened.open_dataset(
-            "nobody", population="made up", framework=trial.framework, budget=trial.budget, neighbours=trial.neighbours
-        )
+    _opened(ledger, trial, 16 * trial.budget)  # a fault that costs too much is to be seen, not refused
     spec = written(folder, trial, 'dataset = "nobody"')
     with threadpool_limits(1):
         try:
@@ -119,11 +116,21 @@ def _tried(folder: Path, trial: Trial) -> Iterator[Finding]:
         yield certain(GROUP, "ledger", trial.subject, _ledger_problems(spec, folder, ledger, trial))
 
 
+def _opened(ledger: Path, trial: Trial, budget: Fraction) -> None:
+    with Ledger.open(str(ledger), create=True) as opened:
+        opened.open_dataset(
+            "nobody", population="made up", framework=trial.framework, budget=budget, neighbours=trial.neighbours
+        )
+
+
 def _ledger_problems(spec: Path, folder: Path, ledger: Path, trial: Trial) -> list[str]:
-    """Whether all was charged, and the next run is refused before it has drawn anything."""
+    """Whether all was charged, and a run beyond another ledger's budget is refused before it has drawn anything."""
     _, before = read_ledger(str(ledger))
     spent = sum((Fraction(event["cost"]) for event in before if event["kind"] == "charge"), Fraction(0))
     problems = [] if spent == trial.budget else [f"a run that costs {trial.budget} was charged {spent}"]
+    small = folder / "small.db"
+    _opened(small, trial, trial.budget / 2)
+    os.environ["SPINEWISE_LEDGER"] = str(small)
     try:
         root = runs.run_release(_checked(spec, folder / "second", folder / "second.key"), Silent())
         problems.append("a run beyond the budget was not refused")
@@ -133,9 +140,9 @@ def _ledger_problems(spec: Path, folder: Path, ledger: Path, trial: Trial) -> li
     drawn = [path for name in folders for path in (RunDirectory(root).public / name).rglob("*.parquet")]
     if drawn:
         problems.append(f"a run that the ledger refuses has drawn {len(drawn)} measurements")
-    _, after = read_ledger(str(ledger))
-    if [event["hash"] for event in after][: len(before)] != [event["hash"] for event in before]:
-        problems.append("the ledger has forgotten events")
+    _, after = read_ledger(str(small))
+    if any(event["kind"] in ("charge", "commit") for event in after):
+        problems.append("a run that the ledger refuses was charged all the same")
     return problems
 
 

@@ -68,6 +68,7 @@ def audit(
     """
     from flows.audits.finished import audit_release, with_attacks
     from flows.audits.installed import audit_installed
+    from flows.audits.whole_trial import whole_findings
     from flows.confidential.custody import KeySource
     from flows.console import error_console
     from flows.execution.workers import default_workers
@@ -94,7 +95,9 @@ def audit(
     processes = load_settings(workers=workers).workers or default_workers()
     if release is None:
         folder = Path("audit") if out is None else out
-        found = audit_installed(quick=quick, seed=seed, workers=processes, report=tell)
+        found = audit_installed(
+            quick=quick, seed=seed, workers=processes, report=tell, more=whole_findings(quick=quick)
+        )
     else:
         run = release_at(release)
         folder = run.restricted / "audit" if out is None else out

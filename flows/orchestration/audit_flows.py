@@ -20,6 +20,7 @@ from pydantic import Field  # noqa: E402
 
 from flows.audits.collected import FindingReporter  # noqa: E402
 from flows.audits.installed import audit_installed  # noqa: E402
+from flows.audits.whole_trial import whole_findings  # noqa: E402
 from flows.confidential.custody import KeySource, key_of_release  # noqa: E402
 from flows.execution.progress import Silent  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
@@ -105,7 +106,8 @@ def audit(
     report = listener.get() or _unheard
     count = default_workers() if workers is None else workers
     with temporary_server_ends_with_us():
-        result = audit_installed(quick=quick, seed=seed, workers=count, report=report)
+        more = whole_findings(quick=quick)
+        result = audit_installed(quick=quick, seed=seed, workers=count, report=report, more=more)
     html, _ = write_audit(result, out)
     create_markdown_artifact(audit_page(result, html), "spinewise-audit", "What the audit found.")
     if not result.passed:

@@ -45,8 +45,9 @@ ROOMS = (
     Room("spinewise", ("what Python users import",), 20, 58, 210, 54),
     Room("flows/commands", ("the command line, one command a file",), 240, 58, 295, 54),
     Room("flows/orchestration", ("Prefect: flow, retries, deployments",), 545, 58, 295, 54),
-    Room("flows/audits", ("tests of the installation and of a release",), 20, 122, 405, 54),
-    Room("flows/checks", ("before a run: validate, doctor",), 435, 122, 405, 54),
+    Room("flows/audits", ("tests of the installation and of a release",), 20, 122, 305, 54),
+    Room("flows/checks", ("before a run: validate, doctor",), 335, 122, 225, 54),
+    Room("pipeline/auditor", ("a second program: shares no code",), 570, 122, 270, 54),
     Room("flows/runs", ("a whole run, from the request to the manifest: run, verify, rerun",), 20, 216, 820, 54),
     # The stages.
     Room(
