@@ -106,11 +106,9 @@ def test_the_page_lists_every_setting_with_its_text_and_default() -> None:
         assert field.description is not None
         assert field.description.startswith(told) or told.startswith(field.description.split(";")[0]), name
         if isinstance(field.default, str | int | float | Path):
-            assert (
-                row.split("|")[3].strip().strip("`") == f"{field.default:g}"
-                if isinstance(field.default, int | float)
-                else str(field.default)
-            ), name
+            number = isinstance(field.default, int | float) and not isinstance(field.default, bool)
+            stated = f"{field.default:g}" if number else str(field.default).lower()
+            assert row.split("|")[3].strip().strip("`").lower() == stated, name
 
 
 @pytest.mark.parametrize(
