@@ -128,9 +128,16 @@ def write_town(folder: Path, *changes: tuple[str, str], seed: int = 5, spec: str
 
 
 def request_of(
-    spec: Path, out: Path, *, workers: int = 1, data: Path | None = None, key_file: Path | None = None
+    spec: Path,
+    out: Path,
+    *,
+    workers: int = 1,
+    data: Path | None = None,
+    key_file: Path | None = None,
+    i_know: bool = False,
 ) -> CheckedRequest:
-    return check_request(Request(spec=spec, out=out, data=data, workers=workers, key=KeySource(key_file)))
+    key = KeySource(key_file)
+    return check_request(Request(spec=spec, out=out, data=data, workers=workers, key=key, i_know=i_know))
 
 
 def run(
@@ -142,9 +149,10 @@ def run(
     key_file: Path | None = None,
     progress: Progress | None = None,
     perform: Perform = perform_here,
+    i_know: bool = False,
 ) -> Path:
     """Run a release without any engine; its directory."""
-    checked = request_of(spec, out, workers=workers, data=data, key_file=key_file)
+    checked = request_of(spec, out, workers=workers, data=data, key_file=key_file, i_know=i_know)
     return run_release(checked, progress or Silent(), perform)
 
 

@@ -94,7 +94,7 @@ def test_a_spent_and_closed_dataset_publishes_no_true_histogram(
         before = ledger.events()
     key = None if another_key else folder / "out" / "town" / "restricted" / "key"
     with pytest.raises(BudgetRefusedError) as refused:
-        run(spec, tmp_path / "attack", key_file=key)
+        run(spec, tmp_path / "attack", key_file=key, i_know=True)
     if not another_key:
         assert "publishes block:detailed exactly, which no budget covers" in str(refused.value)
         assert "the dataset is closed" in str(refused.value)
