@@ -42,7 +42,7 @@ ExactOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="WHAT",
-        help="What may be exact: LEVEL:QUERY (an invariant), zeros (structural zeros), bounds:NAME; repeatable.",
+        help="What may be exact: LEVEL:QUERY (an invariant), zeros (structural), bounds:NAME, inputs:NAME; repeatable.",
         show_default=False,
     ),
 ]

@@ -16,6 +16,7 @@ from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.receipts import ExactReceipt, Receipt
+from pipeline.spec.provenance import accepted_inputs
 
 if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge, Charged
@@ -71,7 +72,7 @@ def charge_run(
 
 def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities) -> list[Charge]:
     """What a ledger is asked for by the run: one charge for each universe; see `charge_run` for the arguments."""
-    from flows.confidential.disclosures import exact_disclosures
+    from flows.confidential.disclosures import exact_disclosures, inputs_from_records
     from pipeline.privacy.ledger.charge import charge_for
     from pipeline.privacy.ledger.key_uses import KeyUse
 
@@ -92,6 +93,7 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facil
         )
         use = KeyUse(key.commitment(), universe.name, _layout(job, universe), fingerprints[universe.name])
         exact = exact_disclosures(universe, job.spine, facilities[universe.name])
+        exact += inputs_from_records(universe, job.spine, accepted_inputs(job.spec))
         charges.append(replace(charge, exact=exact, key=use))
     return charges
 

@@ -41,6 +41,24 @@ def exact_disclosures(universe: Universe, spine: Spine, facilities: Sequence[NDA
     return tuple(found)
 
 
+def inputs_from_records(universe: Universe, spine: Spine, accepted: Sequence[str]) -> tuple[Exact, ...]:
+    """The public inputs of a universe that were made from the records and are used all the same.
+
+    Args:
+        universe: the release's own, or a companion.
+        spine: the geography.
+        accepted: of the release, by the names of its provenance; see `pipeline.spec.provenance.accepted_inputs`.
+    """
+    own = f"companions.{universe.name}."
+    names = [name.removeprefix(own) for name in accepted if name.startswith(own if universe.name else "")]
+    schema = [[attribute.name, *attribute.values] for attribute in universe.schema.attributes]
+    return tuple(
+        _exact(universe, Subject("inputs", "", name), ["inputs", name, spine.fingerprint(), schema], 1)
+        for name in names
+        if "." not in name
+    )
+
+
 def _bounds(universe: Universe, spine: Spine, bound: Bound, facilities: NDArray[np.int64]) -> Exact:
     stated = [bound.level, bound.lower, bound.upper, sorted(bound.columns)]
     counted = hashlib.sha256(np.ascontiguousarray(facilities, dtype="<i8").tobytes()).hexdigest()

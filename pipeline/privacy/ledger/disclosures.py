@@ -16,8 +16,9 @@ from pipeline.errors import InputError
 
 __all__ = ["Exact", "Subject", "Way", "undeclared"]
 
-#: Answers published as they are; cells, or groups of cells for which there are facilities, that are stated as public.
-Way = Literal["invariant", "zeros", "bounds"]
+#: Answers published as they are; cells, or groups of cells for which there are facilities, that are stated as public;
+#: public inputs that were made from the records.
+Way = Literal["invariant", "zeros", "bounds", "inputs"]
 
 _HEX: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
@@ -27,9 +28,10 @@ class Subject:
     """What may be exact, as an operator declares it.
 
     Attributes:
-        way: `invariant`; `zeros`, the structural zeros of a spec; `bounds`, the groups of cells that it bounds.
+        way: `invariant`; `zeros`, the structural zeros of a spec; `bounds`, the groups of cells that it bounds;
+            `inputs`, a public input that was made from the records.
         level: of an invariant; "" otherwise.
-        query: of an invariant; the bounds' name; "" for zeros.
+        query: of an invariant; the bounds' name, or the input's; "" for zeros.
     """
 
     way: Way
@@ -37,13 +39,13 @@ class Subject:
     query: str = ""
 
     def __post_init__(self) -> None:
-        named = {"invariant": (True, True), "zeros": (False, False), "bounds": (False, True)}.get(self.way)
-        if named != (bool(self.level), bool(self.query)):
+        named = {"invariant": (True, True), "zeros": (False, False)}.get(self.way, (False, True))
+        if self.way not in get_args(Way) or named != (bool(self.level), bool(self.query)):
             raise ValueError(f"nothing exact is called {self.way!r}, {self.level!r}, {self.query!r}")
 
     @classmethod
     def parse(cls, text: str) -> Subject:
-        """The subject of "LEVEL:QUERY", "bounds:NAME" or "zeros".
+        """The subject of "LEVEL:QUERY", "bounds:NAME", "inputs:NAME" or "zeros".
 
         >>> Subject.parse("county: votingage*race")
         Subject(way='invariant', level='county', query='votingage * race')
@@ -56,18 +58,18 @@ class Subject:
             return cls("zeros")
         if not level or not query:
             raise InputError(
-                f"--exact: found {text!r}; allowed are LEVEL:QUERY for an invariant, zeros for structural zeros, and "
-                "bounds:NAME for the bounds of that name"
+                f"--exact: found {text!r}; allowed are LEVEL:QUERY for an invariant, zeros for structural zeros, "
+                "bounds:NAME for the bounds of that name, and inputs:NAME for a public input made from the records"
             )
-        if level == "bounds":
-            return cls("bounds", "", query)
+        if level == "bounds" or level == "inputs":
+            return cls("bounds" if level == "bounds" else "inputs", "", query)
         return cls("invariant", level, " * ".join(term.strip() for term in query.split("*")))
 
     def __str__(self) -> str:
         """As `parse` reads it."""
         if self.way == "zeros":
             return "zeros"
-        return f"{self.level or 'bounds'}:{self.query}"
+        return f"{self.level or self.way}:{self.query}"
 
 
 @dataclass(frozen=True, order=True)

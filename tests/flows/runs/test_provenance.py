@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 
 import pandas as pd
@@ -10,12 +11,13 @@ from releases.small import QUICK, request_of, run, write_town
 
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
-from pipeline.errors import InputError
+from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.imports.tables.importer import TableRequest, TableSource, import_table
 from pipeline.inputs.geography import read_spine
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import release_at
 from pipeline.release.manifest import read_manifest, write_manifest
-from pipeline.release.status import FROM_RECORDS
+from pipeline.release.status import FROM_RECORDS, UNCHARGED
 from pipeline.spec.provenance import accepted_inputs
 from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import sha256_file
@@ -55,11 +57,25 @@ def test_one_person_in_an_empty_area_is_not_published_unasked(tmp_path: Path) ->
         request_of(without, tmp_path / "out")
 
 
-def test_what_was_accepted_is_named_in_status_manifest_and_report(tmp_path: Path) -> None:
+def test_what_was_accepted_is_named_in_status_manifest_report_and_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec = imported(tmp_path / "a")
     spec.write_text(spec.read_text().replace("# accept", "accept"))
     assert accepted_inputs(load_spec(spec)) == ("geography", "schema")
+    assert read_manifest(release_at(run(spec, tmp_path / "uncharged")).manifest).status == UNCHARGED
+    spec.write_text(spec.read_text().replace("[privacy]\n", '[privacy]\ndataset = "people"\n'))
+    monkeypatch.setenv("SPINEWISE_LEDGER", str(tmp_path / "ledger.sqlite"))
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "state"))
+    with Ledger.open(str(tmp_path / "ledger.sqlite"), create=True) as ledger:
+        ledger.open_dataset("people", population="all", framework="zcdp", budget=Fraction(10), neighbours="change-one")
+    with pytest.raises(BudgetRefusedError, match=r"publishes inputs:geography and inputs:schema|inputs:geography"):
+        run(spec, tmp_path / "refused")
+    with Ledger.open() as ledger:
+        ledger.allow_exact("people", "inputs:geography", "inputs:schema")
     root = run(spec, tmp_path / "out")
+    (receipt,) = read_manifest(release_at(root).manifest).receipts
+    assert [one.what for one in receipt.exact] == ["inputs:geography", "inputs:schema"]
     opened = release_at(root)
     manifest = read_manifest(opened.manifest)
     assert manifest.status == FROM_RECORDS
