@@ -49,7 +49,7 @@ def test_less_memory_means_parts_then_fewer_workers_then_a_refusal(tmp_path: Pat
     spec, spine = opened(write_town(tmp_path, BARE))
     wanted = cost_of(spec, spine, 3)
     seen = []
-    for share in (1.0, 0.9, 0.7, 0.5, 0.4, 0.2):
+    for share in (1.01, 0.9, 0.8, 0.7, 0.6, 0.5, 0.45, 0.4, 0.35, 0.3, 0.2):
         way = fitting(spec, spine, 3, int(share * wanted.peak_mb * 1e6))
         assert way.fits == (way.cost.peak_mb <= share * wanted.peak_mb)
         seen.append((way.fits, way.cost.parts > 1, way.cost.workers))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from releases.small import SPEC, write_town
+from releases.small import PEOPLE_EXACT, SPEC, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -31,7 +31,8 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> tuple[Manifest, dict[str, 
     folder = tmp_path_factory.mktemp("told")
     spec = write_town(folder, *CHANGES, spec=SPEC.split("[companions.units]", maxsplit=1)[0])
     ledger = str(folder / "ledger.db")
-    told("ledger", "open", "town", "--population", "people", "--rho", "2", "--ledger", ledger)
+    exact = [word for subject in PEOPLE_EXACT for word in ("--exact", subject)]
+    told("ledger", "open", "town", "--population", "people", "--rho", "2", "--ledger", ledger, *exact)
     ran = told("run", str(spec), "--out", str(folder / "out"), "--ledger", ledger, "--no-prefect")
     root = folder / "out" / "town"
     return read_manifest(root / "public" / "manifest.json"), {
