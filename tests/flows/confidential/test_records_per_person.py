@@ -7,7 +7,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from releases.small import write_town
+from releases.small import PEOPLE_EXACT, UNITS_EXACT, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -34,7 +34,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("two")
     spec, ledger = write_town(folder, *CHANGES), str(folder / "ledger.db")
     for name, rho in (("town", "2"), ("units", "1")):
-        told("ledger", "open", name, "--population", "people", "--rho", rho, "--ledger", ledger)
+        exact = [
+            word for subject in (UNITS_EXACT if "units" in name else PEOPLE_EXACT) for word in ("--exact", subject)
+        ]
+        told("ledger", "open", name, "--population", "people", "--rho", rho, "--ledger", ledger, *exact)
     told("run", str(spec), "--out", str(folder / "out"), "--ledger", ledger, "--no-prefect")
     return folder / "out" / "town"
 
