@@ -43,7 +43,7 @@ def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
         InputError: there is no key where the request says that it is.
     """
     sources = [universe.require_input().file for universe in checked.universes]
-    if any(isinstance(source, MemoryTable) for source in [*sources, checked.spec.geography.file]):
+    if any(isinstance(source, MemoryTable) and source.given for source in [*sources, checked.spec.geography.file]):
         here = MeasuredHere(checked.keyholder())
         here.identity()
         yield here

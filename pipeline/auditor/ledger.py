@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from pipeline.auditor.statements import uses_of
 
 #: Ends the query of a charge where geounits without siblings are bypassed.
 _BYPASSED = " (bypass)"
+#: Ends the query of a charge where one person alters several records.
+_SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
 _RUN = "run"
 
 #: A ledger's id, and its events as tables hold them.
@@ -88,7 +91,9 @@ def priced(event: Mapping[str, Any], framework: str) -> Fraction:
     """What a charge has to be."""
     moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]]
     use = (event["mechanism"], Fraction(event["scale"]), moved)
-    return rho_of(use) if framework == "zcdp" else epsilon_of(use)
+    several = _SEVERAL.search(event["query"])
+    records = 1 if several is None else int(several[1])
+    return rho_of(use) * records**2 if framework == "zcdp" else epsilon_of(use) * records
 
 
 def run_of(release: Release, secret: bytes, universe: Universe) -> str:
@@ -149,8 +154,9 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[s
         charges = [event for event in own if event["kind"] == "charge"]
         found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
+        together = "" if universe.together == 1 else f" ({universe.together} records a person)"
         due = Counter(
-            (level, query + (_BYPASSED if universe.bypass and query not in chosen else ""), *use[:2])
+            (level, query + (_BYPASSED if universe.bypass and query not in chosen else "") + together, *use[:2])
             for _, _, level, query, use in uses_of(universe)
         )
         problems += [f"{name}: {query} at {level} was not charged" for level, query, *_ in due - found]

@@ -35,6 +35,8 @@ class MemoryTable:
         return self.label
 
     def __reduce__(self) -> str | tuple[object, ...]:
+        if not self.given:
+            return MemoryTable, (self.name, self.label, self.columns)
         raise TypeError(f"{self.label}: a table in memory stays in its process; it may be confidential")
 
 

@@ -24,6 +24,8 @@ __all__ = ["check_export", "dataset_report", "export_text", "named", "read_expor
 
 _FORMAT: Final = 2
 #: The first form had no details.
+#: The fields of an event that are numbers; all others are texts.
+_NUMBERS: Final = {"number", "count"}
 _ADDED: Final = {1: {"details"}, _FORMAT: set[str]()}
 
 
@@ -122,6 +124,8 @@ def read_export(path: Path) -> tuple[str, list[Event]]:
         expected = names - _ADDED[content["format"]]
         if not all(isinstance(row, dict) and row.keys() == expected for row in rows):
             raise ValueError("an event has other fields")
+        if not all(type(value) is (int if name in _NUMBERS else str) for row in rows for name, value in row.items()):
+            raise ValueError("a field of an event is not a text, or not a whole number where one is needed")
         return str(content["ledger"]), [Event(**row) for row in rows]
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
 import pytest
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
@@ -208,7 +209,8 @@ def test_tables_in_memory_stay_where_they_are(spec: Path, tmp_path: Path) -> Non
 
     checked = request_of(spec, tmp_path / "out")
     own = checked.universes[0]
-    held = replace(own, input=replace(own.require_input(), file=records_place("")))
+    table = replace(records_place(""), read=lambda _columns: pa.table({}))
+    held = replace(own, input=replace(own.require_input(), file=table))
     with measured_apart(replace(checked, universes=(held, *checked.universes[1:]))) as measured:
         assert isinstance(measured, MeasuredHere)
 
