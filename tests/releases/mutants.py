@@ -366,7 +366,7 @@ PLANTED: tuple[Mutant, ...] = (
     _of("one stream for all levels", "s", plant=_stream(lambda f, s, c, _, query: f(s, c, "all", query))),
     _of("streams that do not depend on the records", "s", plant=_stream(lambda f, s, c, *at: f(s, c[1:], *at))),
     _of("a stream that begins again with every batch", "sa", plant=_restarted),
-    _of("fingerprints that do not depend on the records", "s", plant=_unbound),
+    _of("fingerprints that do not depend on the records", "sa", plant=_unbound),
     _of("a plain hash of the records for a keyed one", "s", plant=_plain_hash),
     _of("a master key of 16 bits", "s", plant=_sixteen_bits, on="ledger"),
     _of("new keys of 16 bits", "i", plant=_sixteen_bits, on="installed"),
