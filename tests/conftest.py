@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,3 +26,14 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip("the real census data (../shared/data) is not beside the project")
     return folder
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _settings_end_with_the_module() -> Iterator[None]:
+    """A command that is called in this process sets variables for the processes that it starts."""
+    before = {name: value for name, value in os.environ.items() if name.startswith("SPINEWISE_")}
+    yield
+    for name in [name for name in os.environ if name.startswith("SPINEWISE_")]:
+        if name not in before:
+            del os.environ[name]
+    os.environ.update(before)
