@@ -47,6 +47,7 @@ def spoilt(kind: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "kind", "allowed"),
     [

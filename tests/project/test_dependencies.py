@@ -122,6 +122,7 @@ def test_a_release_runs_without_a_network(release: Path, installed: Installed) -
     assert installed.attempts() == []
 
 
+@pytest.mark.slow
 def test_the_guard_guards(installed: Installed, tmp_path: Path) -> None:
     """An attempt to reach another machine is refused and noted; one to reach this machine is not."""
     code = """

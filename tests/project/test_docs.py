@@ -156,6 +156,7 @@ def test_commands_of_readme() -> None:
     assert sorted(listed) == sorted(name for name in _program_options() if " " not in name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted({block.page for block in code_blocks("python")} - set(WALKED)), ids=name_of)
 def test_python(page: Path, release: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The Python of a page runs from its first block to its last, where `make release` has left its release."""
@@ -221,6 +222,7 @@ def test_own_data(tmp_path: Path) -> None:
     assert (tmp_path / "releases" / "little-state" / "public" / "manifest.json").exists()
 
 
+@pytest.mark.slow
 def test_release_directory_page(release: Path) -> None:
     """The page names every file that a release has, and those it has only on request."""
     page = (PROJECT / "docs" / "release_directory.md").read_text("utf-8")

@@ -39,6 +39,7 @@ def test_content(wheel: Path) -> None:
     assert "pipeline/example/spec/release.toml" in names
 
 
+@pytest.mark.slow
 def test_it_is_the_wheel_that_runs(installed: Installed, tmp_path: Path) -> None:
     """The environment of these tests imports the installed packages, not those of the project."""
     code = "import geography, pipeline, postprocess, flows as f; print(f.__file__)"
@@ -48,6 +49,7 @@ def test_it_is_the_wheel_that_runs(installed: Installed, tmp_path: Path) -> None
     assert installed.folder in Path(installed.run("python", "-c", metadata, cwd=tmp_path).strip()).parents
 
 
+@pytest.mark.slow
 def test_example_and_run_from_another_folder(release: Path) -> None:
     """`spinewise example` and `spinewise run` need nothing of the project's folder."""
     public = release / "releases" / "example" / "public"

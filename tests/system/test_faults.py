@@ -231,6 +231,7 @@ except InputError as error:
 """
 
 
+@pytest.mark.slow
 def test_of_runs_started_at_once_in_one_directory_all_but_one_are_refused(
     quick_spec: Path, quick_bytes: dict[str, bytes], tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def released_and_verified(spec: Path, out: Path, publish: str = "") -> Path:
     return root
 
 
+@pytest.mark.slow
 def test_a_summary_file_of_2010(tmp_path: Path) -> None:
     """Made-up persons, both histograms, down to the block."""
     imported = import_pl94171(write_2010(made_up_state(2, 8), tmp_path / "zz.pl"), tmp_path / "in")

@@ -130,6 +130,7 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Path:
 WAYS = [pytest.param([], id="prefect"), pytest.param(["--no-prefect"], id="no-prefect")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_in_the_middle_of_a_batch(
     way: list[str], begin: Callable[..., Terminal], example: Path, tmp_path: Path

@@ -10,6 +10,7 @@ from releases.small import public_bytes, run
 import postprocess.downward.tasks
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_bytes(
     town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undisturbed: dict[str, bytes]
 ) -> None:

@@ -134,6 +134,7 @@ def test_doctor(town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not [line for line in lines if line.startswith(("ok", "note"))]
 
 
+@pytest.mark.slow
 def test_audit(town: Path, tmp_path: Path) -> None:
     begin = ("audit", town, "--workers", "1", "--out", tmp_path / "reports")
     found = json.loads(call(*begin, "--json").stdout)

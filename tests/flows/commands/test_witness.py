@@ -70,6 +70,7 @@ def test_a_run_again_keeps_or_drops_the_signature(
     assert not release_at(target).signature.exists()
 
 
+@pytest.mark.slow
 def test_a_run_signs_and_a_wrong_key_stops_it_before_it_begins(town_spec: Path, signing: Path, tmp_path: Path) -> None:
     missing = spinewise("run", town_spec, "--out", tmp_path, "--no-prefect", "--sign-key-file", signing / "none")
     assert missing.returncode == 2

@@ -230,6 +230,7 @@ def test_the_ledger_itself_shows_a_charge_beside_the_commitment(
     assert any("for another draw than it is committed to" in problem for problem in problems)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ledger")
 def test_on_the_command_line(tmp_path: Path, key: Path) -> None:
     spec = spec_of(tmp_path / "spec")

@@ -109,6 +109,7 @@ def test_the_memory_of_what_estimates_has_neither_records_nor_key(spec: Path) ->
     assert searched(spec, "apart") == {"records": 0, "key": 0}
 
 
+@pytest.mark.slow
 def test_the_search_finds_them_where_they_are(spec: Path) -> None:
     here = searched(spec, "here")
     assert here["key"] > 0

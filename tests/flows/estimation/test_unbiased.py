@@ -40,6 +40,7 @@ def test_estimates_add_up_and_keep_invariants(town: Path, tmp_path: Path, estima
     assert (estimates(root, "county", "total:variance") == 0).all()
 
 
+@pytest.mark.slow
 def test_errors_have_the_variance_that_is_stated(tmp_path: Path) -> None:
     scores = []
     for number in range(6):

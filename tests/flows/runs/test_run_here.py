@@ -94,6 +94,7 @@ def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert public_bytes(resumed) == public_bytes(run(checked.request.spec, tmp_path / "other"))
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path) -> None:
     """The same bytes, output and exit statuses; Prefect is not even set up."""
     spec = write_town(tmp_path / "town", *QUICK)

@@ -35,6 +35,7 @@ def one_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(samplers, "_exponential", lambda *_: certain("samplers", "left out", "", []))
 
 
+@pytest.mark.slow
 def test_the_installed_sampler_passes_and_every_arm_is_noticed() -> None:
     findings = list(sampler_findings(SMALL, 1))
     assert failed(findings) == set()

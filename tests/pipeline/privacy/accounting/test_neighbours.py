@@ -167,6 +167,7 @@ def test_with_impossible_cells_no_change_is_claimed_that_there_is_not(seed: int)
                 assert any(True for _ in swaps(found, [number])), name
 
 
+@pytest.mark.slow
 def test_a_swap_moves_four_numbers_by_one_each_at_most() -> None:
     """Of every query at every level: D = 4 = 2 x 2 and L1 = 4, where two records as they like move D = 8."""
     found = universe({})
