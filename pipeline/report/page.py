@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.statement_models import PrivacyAccount
+from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.receipts import NOT_CHARGED
@@ -61,6 +61,7 @@ def report_page(sources: ReportSources) -> str:
         universes=universes,
         main=universes[0],
         joint=sources.joint,
+        odds=odds(sources.joint.epsilon),
         joint_budget=decimal_text(Fraction(sources.joint.budget)),
         beyond=beyond_limits(sources.universes),
         companions=universes[1:],

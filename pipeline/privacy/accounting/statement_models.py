@@ -20,6 +20,19 @@ def headline(epsilon: str) -> str:
     return "infinite" if number.is_infinite() else format(Context(prec=4, rounding=ROUND_CEILING).plus(number), "f")
 
 
+def odds(epsilon: str) -> str:
+    """By which factor the odds of a guess may improve, exp(epsilon): two digits, rounded up; "" without a limit.
+
+    >>> odds("1.5"), odds("16.4802")
+    ('4.5', '15,000,000')
+    """
+    number = Decimal(epsilon)
+    if number.is_infinite():
+        return ""
+    factor = Context(prec=2, rounding=ROUND_CEILING).plus(Context(prec=40).exp(number))
+    return format(factor, ",f")
+
+
 def promise(statement: Statement | None, delta: str) -> str:
     """A statement in a line, such as "epsilon = 16.49 at delta = 1e-10: the effect of ..."; "" without one."""
     if statement is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import pytest
@@ -9,7 +10,7 @@ from releases.small import PEOPLE_EXACT, SPEC, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
-from pipeline.privacy.accounting.statement_models import headline
+from pipeline.privacy.accounting.statement_models import headline, odds
 from pipeline.release.manifest import Manifest, read_manifest
 
 CHANGES = (
@@ -56,3 +57,18 @@ def test_every_place_says_the_same_epsilon(said: tuple[Manifest, dict[str, str]]
     assert larger not in text
     assert manifest.privacy[0].epsilon not in text
     assert manifest.joint.epsilon not in text or place == "report"
+
+
+def test_the_report_says_how_much_better_somebody_can_guess(said: tuple[Manifest, dict[str, str]]) -> None:
+    """By the factor exp(epsilon), computed again from the manifest; never less than that."""
+    manifest, texts = said
+    assert manifest.joint is not None
+    found = re.search(r"at most <b>([0-9,.]+)-fold</b>", texts["report"])
+    assert found is not None
+    most = math.exp(float(manifest.joint.epsilon))
+    assert most <= float(found[1].replace(",", "")) <= 1.11 * most
+
+
+@pytest.mark.parametrize(("epsilon", "factor"), [("0", "1"), ("1.5", "4.5"), ("0.6931", "2.0"), ("Infinity", "")])
+def test_odds_are_rounded_up(epsilon: str, factor: str) -> None:
+    assert odds(epsilon) == factor
