@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
+from pipeline.errors import ReleaseError
 from pipeline.storage.files import open_parquet, read_row_groups, reading
 
 _OPTIONS = csv.WriteOptions(quoting_style="needed", quoting_header="needed")
@@ -22,6 +23,8 @@ def plain_parts(path: Path) -> Iterator[pa.Table]:
             pa.field(field.name, field.type.value_type if pa.types.is_dictionary(field.type) else field.type)
             for field in file.schema_arrow
         ]
+        if nested := [field.name for field in fields if pa.types.is_nested(field.type)]:
+            raise ReleaseError(f"{path} is damaged: its column {nested[0]!r} is neither of numbers nor of texts")
         schema = pa.schema(fields)
         if not file.num_row_groups:
             yield schema.empty_table()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from typing import Any, Final, Literal
@@ -21,6 +23,7 @@ EventKind = Literal["open", "allow", "charge", "exact", "key", "draw", "redraw",
 BYPASSED: Final = " (bypass)"
 
 _SEAL: Final = "spinewise ledger event 1"
+_EXACT: Final = re.compile(r"-?[0-9]+(/[0-9]+)?", re.ASCII)
 #: Of events with details; those without keep the hash that they had before there were any.
 _SEAL_WITH_DETAILS: Final = "spinewise ledger event 2"
 
@@ -116,6 +119,11 @@ class Event:
         return asdict(self)
 
 
+def is_typed(values: Mapping[str, object]) -> bool:
+    """Whether the fields of an event that was read are texts, and whole numbers where the event has numbers."""
+    return all(type(value) is (int if name in ("number", "count") else str) for name, value in values.items())
+
+
 def sealed(event: Event, number: int, previous: str) -> Event:
     """The event as the next of a chain."""
     placed = replace(event, number=number, previous=previous)
@@ -130,7 +138,8 @@ def exact_text(value: Fraction) -> str:
 def exact_of_text(text: str, label: str) -> Fraction:
     """The fraction of a text as `exact_text` writes it; LedgerError for any other."""
     try:
-        value = Fraction(text)
+        # Only what `exact_text` writes: Fraction would take an exponent of any size, for hours.
+        value = Fraction(text) if _EXACT.fullmatch(text) else None
     except (ValueError, ZeroDivisionError):
         value = None
     if value is None or exact_text(value) != text:

@@ -16,6 +16,7 @@ from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import pld_epsilon
 from pipeline.privacy.budget import MOVED
+from pipeline.privacy.ledger.chain import is_typed
 from pipeline.privacy.ledger.disclosures import Exact
 from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.events import BYPASSED, DatasetState, Event, is_for_several, replay
@@ -24,8 +25,6 @@ __all__ = ["check_export", "dataset_report", "export_text", "named", "read_expor
 
 _FORMAT: Final = 2
 #: The first form had no details.
-#: The fields of an event that are numbers; all others are texts.
-_NUMBERS: Final = {"number", "count"}
 _ADDED: Final = {1: {"details"}, _FORMAT: set[str]()}
 
 
@@ -117,6 +116,8 @@ def read_export(path: Path) -> tuple[str, list[Event]]:
     """
     names = {field.name for field in fields(Event)}
     try:
+        if not path.is_file():  # a pipe would be waited for
+            raise InputError(f"{path}: is not a file, or does not exist")
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] not in _ADDED:
             raise InputError(f"{path}: found the format {content['format']!r}; this software reads 1 and {_FORMAT}")
@@ -124,7 +125,7 @@ def read_export(path: Path) -> tuple[str, list[Event]]:
         expected = names - _ADDED[content["format"]]
         if not all(isinstance(row, dict) and row.keys() == expected for row in rows):
             raise ValueError("an event has other fields")
-        if not all(type(value) is (int if name in _NUMBERS else str) for row in rows for name, value in row.items()):
+        if not all(is_typed(row) for row in rows):
             raise ValueError("a field of an event is not a text, or not a whole number where one is needed")
         return str(content["ledger"]), [Event(**row) for row in rows]
     except OSError as error:

@@ -20,6 +20,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlch
 
 from geography.errors import InputError
 from pipeline.privacy.ledger import schema as ledger_schema
+from pipeline.privacy.ledger.chain import is_typed
 from pipeline.privacy.ledger.events import Event, LedgerError, replay, sealed
 
 __all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url"]
@@ -160,6 +161,8 @@ class Store:
             raise LedgerError(f"ledger {self.shown}: {str(error.orig).strip()}") from error
         except SQLAlchemyError as error:
             raise LedgerError(f"ledger {self.shown}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise LedgerError(f"ledger {self.shown}: is damaged: some of its text cannot be read") from error
 
 
 class Writing:
@@ -187,7 +190,12 @@ def _read(connection: sa.Connection, version: int | None = None) -> list[Event]:
     """All events; of tables of an older version, those columns that it has."""
     columns = [column for column in _EVENTS.c if column.name != "details" or version != 1]
     rows = connection.execute(sa.select(*columns).order_by(_EVENTS.c.number))
-    return [Event(**row._mapping) for row in rows]
+    events = []
+    for row in rows:
+        if not is_typed(row._mapping):
+            raise LedgerError("the ledger is damaged: a field of an event has another type")
+        events.append(Event(**row._mapping))
+    return events
 
 
 def _engine(url: sa.URL, *, create: bool) -> sa.Engine:
