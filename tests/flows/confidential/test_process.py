@@ -35,6 +35,8 @@ MARK = "nobody-else-writes-this-7f3a"
 
 #: Runs a release as the argument says, and searches its own memory when the first estimate begins.
 SEARCHING = """
+import ctypes
+import mmap
 import sys
 from pathlib import Path
 from flows.confidential.custody import KeySource
@@ -47,21 +49,36 @@ from flows.runs.run import run_release
 spec, out, key, how = sys.argv[1:]
 
 def text_of(name):  # never whole in the memory of this program before: it is written backwards, each byte one more
-    return bytes((byte - 1) % 256 for byte in reversed(Path(f"{name}-backwards").read_bytes()))
+    written = Path(f"{name}-backwards").read_bytes()
+    text = bytearray(len(written))
+    for i, byte in enumerate(written):
+        text[-1 - i] = (byte - 1) % 256
+    return text
+
+WINDOW, LONGEST = 1 << 24, 64
+window = mmap.mmap(-1, WINDOW + LONGEST)  # what is read goes here, and nowhere else
 
 def found(wanted):
     count = 0
-    with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as memory:
+    own = ctypes.addressof(ctypes.c_char.from_buffer(window))
+    maps = open("/proc/self/maps").read().splitlines()
+    with open("/proc/self/mem", "rb", 0) as memory:
         for line in maps:
             place, mode = line.split()[:2]
-            if not mode.startswith("rw"):
-                continue
             start, end = (int(number, 16) for number in place.split("-"))
-            try:
-                memory.seek(start)
-                count += memory.read(end - start).count(wanted)
-            except (OSError, ValueError, OverflowError):
+            if not mode.startswith("rw") or start <= own < end:
                 continue
+            for begin in range(start, end, WINDOW):
+                length = min(WINDOW + len(wanted) - 1, end - begin)
+                try:
+                    memory.seek(begin)
+                    got = memory.readinto(memoryview(window)[:length])
+                except (OSError, ValueError, OverflowError):
+                    break
+                at = window.find(wanted, 0, got)
+                while at >= 0:
+                    count += 1
+                    at = window.find(wanted, at + 1, got)
     return count
 
 class Searching(Silent):
