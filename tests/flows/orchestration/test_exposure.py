@@ -71,7 +71,7 @@ def ask(address: str, content: object) -> Any:
         return error.code
 
 
-@pytest.mark.xfail(strict=False, reason="failed once on a busy machine, with its server and worker; passes else")
+@pytest.mark.xfail(strict=False, reason="failed once on a busy machine, with its server and worker")
 @pytest.mark.slow
 def test_a_request_cannot_run_a_command_or_read_elsewhere(tmp_path: Path) -> None:
     """A real server and worker; the request brings a command, an environment and a spec from elsewhere."""
