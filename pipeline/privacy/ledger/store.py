@@ -192,9 +192,10 @@ def _read(connection: sa.Connection, version: int | None = None) -> list[Event]:
     rows = connection.execute(sa.select(*columns).order_by(_EVENTS.c.number))
     events = []
     for row in rows:
-        if not is_typed(row._mapping):
+        fields = dict(row._mapping)
+        if not is_typed(fields):
             raise LedgerError("the ledger is damaged: a field of an event has another type")
-        events.append(Event(**row._mapping))
+        events.append(Event(**fields))
     return events
 
 
