@@ -10,11 +10,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from multiprocessing import connection, parent_process, reduction
+from dataclasses import dataclass, replace
+from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, Self
@@ -23,21 +21,16 @@ from flows.confidential.accuracy import write_accuracy
 from flows.confidential.custody import Keyholder, KeySource
 from flows.confidential.errors import described, restored
 from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
+from flows.execution.batch_store import Batches
 from flows.execution.interrupts import without_interrupts
 from flows.execution.job import Job
-from flows.execution.progress import Progress, Silent
+from flows.execution.progress import Silent
 from flows.execution.spawn import WorkerContext
-from flows.execution.threads import limit_threads
-from flows.execution.workers import WorkerError, Workers
+from flows.execution.workers import WorkerError, Workers, begin_worker
 from flows.publishing.inputs import Facilities, Polygons
-from geography.spine import Spine
-from pipeline.model.universe import Universe
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
-from pipeline.release.status import Status
-from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.witness.beacon import Beacon
 
 #: The longest answer, in bytes.
 _LONGEST: Final = 1 << 20
@@ -45,48 +38,16 @@ _LONGEST: Final = 1 << 20
 
 @dataclass(frozen=True)
 class _Work:
-    """The public inputs of a run, as the process needs them."""
+    """The public inputs of a run, as the process needs them; `job` without what stays where the run is."""
 
-    root: Path
-    spec: ReleaseSpec
-    universes: tuple[Universe, ...]
-    spine: Spine
+    job: Job
     facilities: Facilities
-    workers: int
-    status: Status
-    most_cells: int | None
-    part_cells: int | None
-    beacon: Beacon | None
 
     @classmethod
     def of(cls, job: Job, facilities: Facilities) -> _Work:
-        return cls(
-            job.run.root,
-            job.spec,
-            job.universes,
-            job.spine,
-            facilities,
-            job.workers.count,
-            job.status,
-            job.most_cells,
-            job.part_cells,
-            job.beacon,
-        )
-
-    def job(self, progress: Progress) -> Job:
-        run = RunDirectory(self.root)
-        return Job(
-            run,
-            self.spec,
-            self.universes,
-            self.spine,
-            Workers(self.workers),
-            progress,
-            most_cells=self.most_cells,
-            part_cells=self.part_cells,
-            status=self.status,
-            beacon=self.beacon,
-        )
+        workers = Workers(job.workers.count)
+        portable = replace(job, workers=workers, progress=Silent(), batches=Batches(), notes={}, receipts=[])
+        return cls(portable, facilities)
 
 
 class _Descriptor:
@@ -131,6 +92,11 @@ class MeasuringProcess:
         """The steps of a run, to be performed there. The key is read, or drawn, now."""
         public = self.ask("begin", _Work.of(job, facilities))
         return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
+
+    def compare(self, job: Job) -> None:
+        """See `accuracy.write_accuracy`; in another process, which has no key."""
+        with MeasuringProcess(KeySource(), None) as process:
+            process.ask("compare", _Work.of(job, {}), job=job)
 
     def ask(self, what: str, *details: object, job: Job | None = None) -> Mapping[str, Any]:
         """What the process answers.
@@ -179,12 +145,6 @@ class MeasuringProcess:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def compare_apart(job: Job) -> None:
-    """Compare the release with the truth in a process of its own, which has no key; see `accuracy.write_accuracy`."""
-    with MeasuringProcess(KeySource(), None) as process:
-        process.ask("compare", _Work.of(job, {}), job=job)
 
 
 class DistantSteps(MeasuringSteps):
@@ -254,12 +214,15 @@ class _Server:
             raise ValueError("the run has not begun")
         return self._steps
 
+    def _taken(self, work: _Work) -> Job:
+        self.run = work.job.run
+        return replace(work.job, progress=_Reported(self._there))
+
     def identity(self) -> Mapping[str, object]:
         return {"identity": self._holder.identity()}
 
     def begin(self, work: _Work) -> Mapping[str, object]:
-        job = work.job(_Reported(self._there))
-        self.run = job.run
+        job = self._taken(work)
         key = self._holder.key(job.run, job.beacon)
         self._steps = ConfidentialSteps(job, key, work.facilities)
         return {"insecure": key.insecure}
@@ -273,9 +236,7 @@ class _Server:
         return {}
 
     def compare(self, work: _Work) -> Mapping[str, object]:
-        job = work.job(_Reported(self._there))
-        self.run = job.run
-        write_accuracy(job)
+        write_accuracy(self._taken(work))
         return {}
 
     def end(self) -> Mapping[str, object]:
@@ -288,11 +249,7 @@ def _serve(
     there: Connection, file: Path | None, descriptor: int | None, command: str | None, test_key: str | None
 ) -> None:
     """Answer until there is nothing more to do, or nobody to do it for."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    limit_threads()
-    starter = parent_process()
-    if starter is not None:
-        threading.Thread(target=_end_with, args=(starter.sentinel,), daemon=True).start()
+    begin_worker()
     server = _Server(there, Keyholder(KeySource(file, descriptor, command), test_key))
     questions: dict[str, Callable[..., Mapping[str, object]]] = {
         "identity": server.identity,
@@ -317,8 +274,3 @@ def _serve(
 
 def _answer(there: Connection, answer: Mapping[str, object]) -> None:
     there.send_bytes(json.dumps(answer).encode())
-
-
-def _end_with(sentinel: int) -> None:
-    connection.wait([sentinel])
-    os._exit(1)

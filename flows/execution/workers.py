@@ -112,7 +112,7 @@ class Workers:
         """Hand a task to the pool, which starts a process for it if it needs one."""
         if self._pool is None:
             resource_tracker.ensure_running()  # it lets interrupts through when it starts, so not in the block below
-            self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=_begin_worker)
+            self._pool = ProcessPoolExecutor(self.count, mp_context=WorkerContext(), initializer=begin_worker)
         with without_interrupts():
             return self._pool.submit(function, task)
 
@@ -185,7 +185,7 @@ def _import(modules: Sequence[str]) -> None:
         import_module(module)
 
 
-def _begin_worker() -> None:
+def begin_worker() -> None:
     """Prepare a worker process: one thread, the imports, and an end when the process that started it is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit_threads()

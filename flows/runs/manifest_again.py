@@ -6,7 +6,6 @@ import re
 from typing import Final
 
 from flows.execution.job import Job
-from flows.publishing.manifest import account_of
 from pipeline.release.manifest import Manifest
 from pipeline.release.software import PACKAGES
 
@@ -23,7 +22,6 @@ def manifest_problems(job: Job, manifest: Manifest) -> list[str]:
     """
     recomputed = {
         "spec": job.spec.public_dict() == manifest.spec,
-        "accounts": not manifest.accounts or manifest.accounts == tuple(map(account_of, job.universes)),
         "solver": dict(job.notes) == manifest.solver,
     }
     problems = [

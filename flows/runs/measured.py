@@ -5,32 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flows.confidential.process import MeasuringProcess, compare_apart
-from flows.confidential.steps import Measured, MeasuringSteps
-from flows.execution.job import Job
-from flows.publishing.inputs import Facilities, Polygons
+from flows.confidential.process import MeasuringProcess
+from flows.confidential.steps import Measured
 from flows.runs.request import CheckedRequest
 from flows.runs.run import MeasuredHere
 from pipeline.model.memory_table import MemoryTable
-
-
-class MeasuredApart:
-    """A process of its own holds them."""
-
-    def __init__(self, process: MeasuringProcess) -> None:
-        self._process = process
-
-    def identity(self) -> str:
-        """See `Keyholder.identity`."""
-        return self._process.identity()
-
-    def steps(self, job: Job, facilities: Facilities, polygons: Polygons) -> MeasuringSteps:
-        """See `Measured.steps`."""
-        return self._process.steps(job, facilities, polygons)
-
-    def compare(self, job: Job) -> None:
-        """See `accuracy.write_accuracy`."""
-        compare_apart(job)
 
 
 @contextmanager
@@ -50,4 +29,4 @@ def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
         return
     with MeasuringProcess(checked.request.key, checked.spec.privacy.key) as process:
         process.identity()
-        yield MeasuredApart(process)
+        yield process

@@ -21,7 +21,7 @@ from flows.confidential.process import MeasuringProcess
 from flows.execution.progress import Silent
 from flows.execution.steps import Step
 from flows.execution.workers import WorkerError
-from flows.runs.measured import MeasuredApart, measured_apart
+from flows.runs.measured import measured_apart
 from flows.runs.run import MeasuredHere, run_release
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RefusedError, SpinewiseError
 from pipeline.privacy.keys import MasterKey
@@ -138,7 +138,7 @@ def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
     here = run(spec, tmp_path / "here", key_file=tmp_path / "key")
     checked = request_of(spec, tmp_path / "apart", key_file=tmp_path / "key")
     with measured_apart(checked) as measured:
-        assert isinstance(measured, MeasuredApart)
+        assert isinstance(measured, MeasuringProcess)
         apart = run_release(checked, Silent(), measured=measured)
     assert public_bytes(apart) == public_bytes(here)
     assert (apart / "restricted" / "accuracy.json").read_bytes() == (here / "restricted" / "accuracy.json").read_bytes()
