@@ -116,7 +116,6 @@ def main() -> None:
     limit_threads()
     open_standard_streams()
     signal.signal(signal.SIGTERM, _end)
-    end_on_interrupt()
     status = _status()
     if (problem := flush_output()) is not None:
         status = _report(problem, status or 1)
@@ -126,6 +125,7 @@ def main() -> None:
 def _status() -> int:
     """Run the command line, report any error, and return the exit status. A defect of the program is raised."""
     try:
+        end_on_interrupt()  # an interrupt may come before this has ended
         app()
     except SystemExit as end:
         if end.code == STATUS:  # typer makes it of an interrupt, and says nothing

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, Context, Decimal
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -20,15 +21,25 @@ def headline(epsilon: str) -> str:
     return "infinite" if number.is_infinite() else format(Context(prec=4, rounding=ROUND_CEILING).plus(number), "f")
 
 
-def odds(epsilon: str) -> str:
-    """By which factor the odds of a guess may improve, exp(epsilon): two digits, rounded up; "" without a limit.
+#: From this epsilon on, the odds have more digits than anybody reads.
+_LARGE: Final = 50
+#: The natural logarithm of 10, rounded down.
+_LOG_OF_TEN: Final = Decimal("2.302585092994045")
 
-    >>> odds("1.5"), odds("16.4802")
-    ('4.5', '15,000,000')
+
+def odds(epsilon: str) -> str:
+    """By which factor the odds of a guess may improve, exp(epsilon), rounded up: to two digits, or to a power of ten.
+
+    "" where there is no limit.
+
+    >>> odds("1.5"), odds("16.4802"), odds("1000")
+    ('4.5', '15,000,000', '10^435')
     """
     number = Decimal(epsilon)
     if number.is_infinite():
         return ""
+    if number > _LARGE:
+        return f"10^{math.ceil(number / _LOG_OF_TEN)}"
     factor = Context(prec=2, rounding=ROUND_CEILING).plus(Context(prec=40).exp(number))
     return format(factor, ",f")
 

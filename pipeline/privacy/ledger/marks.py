@@ -8,19 +8,16 @@ nobody can take back, then show it (`ledger verify`).
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
 from filelock import FileLock, Timeout
 
 from pipeline.privacy.ledger.chain import Event, LedgerError
-from pipeline.privacy.ledger.notes import Head, read_head
+from pipeline.privacy.ledger.notes import Head, read_head, write_head
 
 __all__ = ["STATE_VARIABLE", "Marks", "state_folder"]
 
@@ -96,10 +93,4 @@ class Marks:
         mark = read_head(path)
         if mark is not None and mark.number >= head.number:
             return
-        descriptor, temporary = tempfile.mkstemp(prefix=".mark-", dir=self.folder)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(asdict(head), file, indent=1, sort_keys=True)
-            file.write("\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
+        write_head(path, head)

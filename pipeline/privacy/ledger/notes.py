@@ -52,21 +52,26 @@ def note_event(folder: Path, head: Head) -> None:
         return
     path = folder / NOTE_NAME
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".ledger-", dir=folder)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(asdict(head), file, indent=1, sort_keys=True)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
-            sync_folder(folder)
+        write_head(path, head)
     except OSError as error:
         raise LedgerError(f"{path}: the ledger's last event cannot be noted ({error.strerror})") from error
+
+
+def write_head(path: Path, head: Head) -> None:
+    """Note an event in a file with mode 0600, whole or not at all, and on disk when this returns; OSError if not."""
+    descriptor, temporary = tempfile.mkstemp(prefix=".ledger-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(asdict(head), file, indent=1, sort_keys=True)
+            file.write("\n")
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    with contextlib.suppress(OSError):  # a folder cannot be synced on every file system
+        sync_folder(path.parent)
 
 
 def read_note(folder: Path) -> Head | None:

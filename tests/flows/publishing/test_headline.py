@@ -69,6 +69,9 @@ def test_the_report_says_how_much_better_somebody_can_guess(said: tuple[Manifest
     assert most <= float(found[1].replace(",", "")) <= 1.11 * most
 
 
-@pytest.mark.parametrize(("epsilon", "factor"), [("0", "1"), ("1.5", "4.5"), ("0.6931", "2.0"), ("Infinity", "")])
+@pytest.mark.parametrize(
+    ("epsilon", "factor"),
+    [("0", "1"), ("1.5", "4.5"), ("0.6931", "2.0"), ("1000", "10^435"), ("1e9", "10^434294482"), ("Infinity", "")],
+)
 def test_odds_are_rounded_up(epsilon: str, factor: str) -> None:
     assert odds(epsilon) == factor
