@@ -24,7 +24,8 @@ from pipeline.model.allocation import allocations
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.downward.simulated_margins import UNKNOWN, DrawNoise, ErrorCounts, PublishedTable, margins, simulate
+from postprocess.downward.simulated_margins import UNKNOWN, ErrorCounts, PublishedTable, margins
+from postprocess.downward.simulation import DrawNoise, simulate
 from postprocess.linear.downward import AnswerVariances, variances_of
 from postprocess.problem import Measured, Problem
 

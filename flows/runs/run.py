@@ -40,7 +40,7 @@ from pipeline.storage.files import write_json
 from pipeline.witness.statement import drop_stale_signature
 
 #: Modules that worker processes need and that are slow to import.
-_USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulated_margins")
+_USED_BY_WORKERS = ("postprocess.downward.level", "postprocess.downward.simulation")
 #: Leaf cells from which on a run is sure to have work for all its processes.
 _LARGE = 200_000
 

@@ -16,9 +16,9 @@ from postprocess.downward.simulated_margins import (
     ErrorCounts,
     PublishedTable,
     margins,
-    simulate,
     size_class,
 )
+from postprocess.downward.simulation import simulate
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
