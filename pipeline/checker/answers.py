@@ -66,7 +66,7 @@ def check_invariant(
         ReleaseError: the file of exact answers is missing or damaged.
     """
     released = cells.answers(answers)
-    file = LevelFile(files, path, level, findings, once=True)
+    file = LevelFile(files, path, level, findings, once=True, values=answers.size)
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
     equal = findings.check(histogram, f"counts that break the invariant {answers.query!r}")
     for part, geounits in file.parts(["value", "variance"]):

@@ -120,7 +120,8 @@ class _Universe:
         leaves, cells = self.levels[-1], self.universe.cells
         with self.findings.noting_errors():
             path = self.folder.microdata
-            records = read_microdata(self.files, path, leaves, cells, self.findings)
+            most = int(self.counts[leaves.name].counts.sum()) if leaves.name in self.counts else None
+            records = read_microdata(self.files, path, leaves, cells, self.findings, most)
             if leaves.name in self.counts:
                 kind = "cells with another number of records than the histogram has"
                 name, why = self.files.name(path), f"the count in {self._histogram(leaves.name)}"
