@@ -48,6 +48,9 @@ def rerun(
 
         spinewise rerun releases/rhode-island --data persons.parquet
     """
+    from flows.execution.light_arrow import spare_pandas
+
+    spare_pandas()
     from flows.confidential.custody import KeySource
     from flows.console import error_console, make_progress, tell_problems
     from flows.orchestration.server import temporary_server
