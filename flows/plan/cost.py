@@ -5,7 +5,7 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
            + (REPLICATE pass + SIMULATED + PER_SIMULATED geounits + PER_COUNTED published) for each simulated run
-           + (PER_DRAWN geounits + PER_DRAWN_NUMBER published) for each joint draw
+           + what joint draws cost (`flows/plan/drawn.py`)
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
@@ -22,6 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from flows.plan.drawn import draw_cost
 from flows.plan.size import Size
 from geography.spine import Spine
 from pipeline.spec.release_spec import ReleaseSpec
@@ -38,8 +39,6 @@ PER_USE = 0.13
 CHECK, PER_CHECKED = 0.016, 4.0e-7
 #: A simulated run: in passes, and seconds for each beside that, per geounit and per published number.
 REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.52, 4.4e-5, 1.7e-7
-#: A joint draw: seconds per geounit and per published number; bytes per published number of what is drawn from.
-PER_DRAWN, PER_DRAWN_NUMBER, DRAWN_BYTES = 2.0e-6, 5.0e-7, 60.0
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
@@ -130,7 +129,7 @@ def cost_of(
     simulated = REPLICATE * passes + SIMULATED
     simulated += sum(PER_SIMULATED * size.geounits + PER_COUNTED * size.published for size in sizes)
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
-    drawn, of_draws = _drawn(spec, sizes, workers)
+    drawn, of_draws = draw_cost(spec, spine, workers)
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
     used = workers if replicates or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
@@ -147,14 +146,6 @@ def cost_of(
 def pass_seconds(size: Size) -> float:
     """Seconds of one core for one pass over a universe."""
     return PER_GEOUNIT * size.geounits + PER_NUMBER * size.measured + PER_SQUARE * size.squares + PER_CUBE * size.cubes
-
-
-def _drawn(spec: ReleaseSpec, sizes: tuple[Size, ...], workers: int) -> tuple[float, float]:
-    """Core seconds of all joint draws, and the MB that each process needs for one, together."""
-    draws = spec.publish.draws
-    seconds = sum(PER_DRAWN * size.geounits + PER_DRAWN_NUMBER * size.published for size in sizes)
-    held = DRAWN_BYTES * max(size.published for size in sizes) / 1e6
-    return draws * seconds, min(workers, draws) * held
 
 
 def _held(size: Size, share: float = 1.0) -> float:

@@ -1,0 +1,46 @@
+"""What joint draws cost: by the numbers that are drawn, and by those that are published of each draw.
+
+The attributes that no published table of a level or below keeps are summed out before anything is drawn; see
+`postprocess/linear/draws.py`.
+"""
+
+from __future__ import annotations
+
+import math
+
+from flows.estimation.constraints import marginal_of
+from flows.plan.size import basis_of_spec
+from geography.spine import Spine
+from pipeline.model.universe import Universe
+from pipeline.spec.release_spec import ReleaseSpec
+from postprocess.linear.draws import kept_by
+
+#: Seconds of a draw per number drawn and per published number; bytes held per number drawn, in each process.
+PER_DRAWN, PER_PUBLISHED, DRAWN_BYTES = 2.2e-7, 3.5e-7, 28.0
+
+
+def draw_cost(spec: ReleaseSpec, spine: Spine, workers: int) -> tuple[float, float]:
+    """Core seconds of all draws of a release, and the MB that all processes together hold for them."""
+    draws = spec.publish.draws
+    if not draws:
+        return 0.0, 0.0
+    sizes = [_numbers(universe, spine) for universe in spec.universes()]
+    seconds = draws * sum(PER_DRAWN * drawn + PER_PUBLISHED * published for drawn, published in sizes)
+    processes = 1 if workers == 1 else 1 + min(workers, draws)
+    return seconds, processes * DRAWN_BYTES * max(drawn for drawn, _ in sizes) / 1e6
+
+
+def _numbers(universe: Universe, spine: Spine) -> tuple[int, int]:
+    """Numbers of one draw of a universe: that are drawn, and that are published."""
+    basis = basis_of_spec(universe)
+    asked = [
+        [marginal_of(table.query) for table in universe.tables if level in table.levels] for level in spine.level_names
+    ]
+    drawn = published = 0
+    for number, level in enumerate(spine.levels):
+        below = [query for queries in asked[number:] for query in queries]
+        if below:
+            kept = [n for n, keep in zip(basis.symmetric_shape, kept_by(basis, below), strict=True) if keep]
+            drawn += len(level) * basis.n_asymmetric * math.prod(kept)
+            published += len(level) * sum(query.size for query in asked[number])
+    return drawn, published
