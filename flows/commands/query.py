@@ -71,9 +71,9 @@ def query(
     The margin of a sum takes into account how the errors of its parts are correlated; it is not the sum of their
     margins. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
 
-    --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values. --show
-    ranks: 1 for the largest geounit of the level. --show difference: the first of two areas less the second. Each with the
-    interval that holds the truth in 90 % of cases; for ranks, all of them at once.
+    --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
+    --show ranks: 1 for the largest geounit of the level. --show difference: the first of two areas less the second.
+    Each with the interval that holds the truth in 90 % of cases; for ranks, all of them at once.
 
     Example:
 
@@ -207,7 +207,7 @@ def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
     if label + LOW_SUFFIX not in row:
         return form.format(row[label])
     value, low, high = (
-        "unknown" if isinstance(end, float) and end != end else form.format(end)
+        "unknown" if end is None or end != end else form.format(end)
         for end in (row[label], row[label + LOW_SUFFIX], row[label + HIGH_SUFFIX])
     )
     return f"{value} ({low} to {high})"

@@ -27,7 +27,7 @@ from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.downward import AnswerVariances, variances_of
 from postprocess.linear.draw_grid import at_top, persons, within_families
-from postprocess.linear.draws import DrawnLevel, answers, draw, drawn_levels
+from postprocess.linear.draws import DrawnLevel, draw, drawn_levels
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 
@@ -105,11 +105,14 @@ def run_draw(task: DrawTask) -> Arrays:
     out: dict[str, IntArray] = {}
     above: dict[int, tuple[IntArray, BoolArray]] = {}
     for level, drawn in enumerate(draw(task.spine, task.levels, task.normals.of)):
-        for number, table in enumerate(task.tables):
-            if level > table.levels[-1]:
-                continue
+        tables = {number: table for number, table in enumerate(task.tables) if level <= table.levels[-1]}
+        found: dict[int, list[FloatArray]] = {number: [] for number in tables}
+        for part in drawn:
+            for number, table in tables.items():
+                found[number].append(part.answers(task.basis, table.marginal))
+        for number, table in tables.items():
             known, unknown = task.known(level, table.marginal)
-            linear = answers(task.basis, task.levels[level].keep, table.marginal, drawn)
+            linear = np.concatenate(found.pop(number))
             if level:
                 offsets = task.spine.child_offsets(level - 1)
                 steps = within_families(linear, known, unknown, *above[number], offsets)

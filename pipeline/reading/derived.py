@@ -148,7 +148,7 @@ def medians(places: Places, asked: Asked, schema: Schema) -> pd.DataFrame:
     values = median_weights(len(asked.labels)) @ picked[position]
     weights = tuple(values if j == position else one for j, one in enumerate(picked))
     variances = places.moments(weights, weights).left
-    labels = np.array([*asked.labels, ""], dtype=object)
+    labels = np.array([*asked.labels, None], dtype=object)
     found = median_interval(places.counts(asked), variances)
     columns = ("median", "median" + LOW_SUFFIX, "median" + HIGH_SUFFIX)
     return places.frame({name: labels[number] for name, number in zip(columns, found, strict=True)})

@@ -19,6 +19,7 @@ Only the attributes that a published number of the level or below keeps are draw
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -28,23 +29,28 @@ from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.information import Information, symmetrise
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
-from postprocess.marginal import Marginal
+from postprocess.linear.upward import LevelEstimate, estimates_of
+from postprocess.marginal import Marginal, MarginalKey
 from postprocess.problem import Problem
 
 #: (level, first geounit, shape (n, numbers of each)) -> independent standard normal numbers of that shape.
 DrawNormals = Callable[[int, int, tuple[int, int]], FloatArray]
+#: Numbers of histograms that are worked on at once.
+CELLS = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnLevel:
     """What the draws of one level are made from; histograms are `(n, *basis.shape)`, summed to what is kept.
 
+    The lowest level, by far the largest, holds the answers of its queries in place of histograms.
+
     Attributes:
         keep: which symmetric attributes of the problem's basis are kept, `(s,)`.
         basis: what is left of the problem's basis; its first attribute stands for all asymmetric ones.
         classes: `(n,)` the class of each geounit.
-        best: b, estimates from the upward pass.
+        best: b, estimates from the upward pass; None at the lowest level.
+        best_answers: at the lowest level, the answers `(n, size)` of b to each query, by its key.
         covariance: V of each class, `(n_classes, n_blocks, a, a)`.
         factor: F of each class, the same shape; F times standard normal numbers has the covariance of the histograms.
         of_children: m, the children's sum; None at the lowest level drawn.
@@ -54,7 +60,8 @@ class DrawnLevel:
     keep: BoolArray
     basis: Basis
     classes: IntArray
-    best: FloatArray
+    best: FloatArray | None
+    best_answers: dict[MarginalKey, FloatArray]
     covariance: FloatArray
     factor: FloatArray
     of_children: FloatArray | None
@@ -63,7 +70,31 @@ class DrawnLevel:
     @property
     def numbers(self) -> int:
         """Numbers drawn for each geounit."""
-        return self.best[0].size
+        return math.prod(self.basis.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What was drawn of some successive geounits of a level.
+
+    Attributes:
+        level: of the geounits.
+        rows: which they are.
+        histograms: `(n, *basis.shape)`.
+        without_best: `(n,)` where b is still to be added; None for nowhere.
+    """
+
+    level: DrawnLevel
+    rows: slice
+    histograms: FloatArray
+    without_best: BoolArray | None = None
+
+    def answers(self, basis: Basis, query: Marginal) -> FloatArray:
+        """Answers `(n, size)` of a query; `basis` is that of the problem."""
+        out = answers(basis, self.level.keep, query, self.histograms)
+        if self.without_best is not None:
+            out[self.without_best] += self.level.best_answers[query.key][self.rows][self.without_best]
+        return out
 
 
 def drawn_levels(
@@ -81,7 +112,7 @@ def drawn_levels(
     out = []
     for level in range(last + 1):
         keep = kept_by(basis, [query for below in queries[level:] for query in below])
-        out.append(_drawn_level(problem, basis, level, estimates[level], keep, is_last=level == last))
+        out.append(_drawn_level(problem, basis, level, estimates[level], keep, queries[level] if level == last else ()))
     return tuple(out)
 
 
@@ -94,32 +125,37 @@ def kept_by(basis: Basis, queries: Sequence[Marginal]) -> BoolArray:
 
 
 def _drawn_level(
-    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, keep: BoolArray, *, is_last: bool
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, keep: BoolArray, queries: Sequence[Marginal]
 ) -> DrawnLevel:
+    """One level; `queries` at the lowest alone."""
     small, blocks = basis.summed_to(keep)
     n = len(estimate.classes)
-    best = np.empty((n, *small.shape))
-    step = max(1, CHUNK_CELLS // problem.n_cells)
+    step = max(1, CELLS // problem.n_cells)
+    best = None if queries else np.empty((n, *small.shape))
+    best_answers = {query.key: np.empty((n, query.size)) for query in queries}
+    of_children = precision = None
+    children = estimate.children
+    if not queries:
+        assert children is not None
+        precision, of_children = children.precision[:, blocks], np.empty((n, *small.shape))
     for first in range(0, n, step):
         rows = np.arange(first, min(first + step, n))
-        best[rows] = estimates_of(problem, basis, level, estimate, rows, keep)[0].reshape(len(rows), *small.shape)
-    outside = problem.n_cells / np.prod(small.shape)
-    of_children = precision = None
-    if not is_last:
-        children = estimate.children
-        assert children is not None
-        precision = children.precision[:, blocks]
-        of_children = np.empty((n, *small.shape))
-        for first in range(0, n, step):
-            rows = np.arange(first, min(first + step, n))
-            of_children[rows] = summed(basis.fold(children.mean[rows]), keep).reshape(len(rows), *small.shape)
+        shape = (len(rows), *small.shape)
+        found = estimates_of(problem, basis, level, estimate, rows, keep)[0].reshape(shape)
+        for query in queries:
+            best_answers[query.key][rows] = answers(basis, keep, query, found)
+        if best is not None and of_children is not None and children is not None:
+            best[rows] = found
+            of_children[rows] = summed(basis.fold(children.mean[rows]), keep).reshape(shape)
+    outside = problem.n_cells / math.prod(small.shape)
     return DrawnLevel(
         keep=keep,
         basis=small,
         classes=estimate.classes,
         best=best,
+        best_answers=best_answers,
         covariance=estimate.info.covariance[:, blocks],
-        factor=np.sqrt(outside) * covariance_factors(estimate.info, blocks),
+        factor=math.sqrt(outside) * covariance_factors(estimate.info, blocks),
         of_children=of_children,
         precision=precision,
     )
@@ -148,8 +184,8 @@ def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
     return out
 
 
-def draw(spine: Spine, levels: Sequence[DrawnLevel], normals: DrawNormals) -> Iterator[FloatArray]:
-    """One joint draw, level by level from the top: histograms `(n, *basis.shape)` of each of `levels`.
+def draw(spine: Spine, levels: Sequence[DrawnLevel], normals: DrawNormals) -> Iterator[Iterator[Drawn]]:
+    """One joint draw, level by level from the top; of the lowest level some geounits at a time.
 
     Args:
         spine: of the problem.
@@ -159,10 +195,14 @@ def draw(spine: Spine, levels: Sequence[DrawnLevel], normals: DrawNormals) -> It
     above: FloatArray | None = None
     for number, level in enumerate(levels):
         if above is None:
-            above = _top(level, normals)
+            parts = _top(level, normals)
         else:
-            above = _children(spine.child_offsets(number - 1), number, levels[number - 1], level, above, normals)
-        yield above
+            parts = _children(spine.child_offsets(number - 1), number, levels[number - 1], level, above, normals)
+        if number < len(levels) - 1:
+            above = np.concatenate([part.histograms for part in parts])
+            yield iter([Drawn(level, slice(0, len(above)), above)])
+        else:
+            yield parts
 
 
 def _noise(level: DrawnLevel, number: int, rows: slice, normals: DrawNormals) -> FloatArray:
@@ -172,40 +212,43 @@ def _noise(level: DrawnLevel, number: int, rows: slice, normals: DrawNormals) ->
     return level.basis.apply(level.factor, standard, level.classes[rows])
 
 
-def _top(level: DrawnLevel, normals: DrawNormals) -> FloatArray:
-    out = np.empty_like(level.best)
-    step = max(1, CHUNK_CELLS // level.numbers)
-    for first in range(0, len(out), step):
-        rows = slice(first, min(first + step, len(out)))
-        out[rows] = level.best[rows] + _noise(level, 0, rows, normals)
-    return out
+def _top(level: DrawnLevel, normals: DrawNormals) -> Iterator[Drawn]:
+    step = max(1, CELLS // level.numbers)
+    n = len(level.classes)
+    for first in range(0, n, step):
+        rows = slice(first, min(first + step, n))
+        noise = _noise(level, 0, rows, normals)
+        if level.best is None:
+            yield Drawn(level, rows, noise, np.ones(len(noise), dtype=bool))
+        else:
+            yield Drawn(level, rows, level.best[rows] + noise)
 
 
 def _children(
     offsets: IntArray, number: int, upper: DrawnLevel, level: DrawnLevel, above: FloatArray, normals: DrawNormals
-) -> FloatArray:
+) -> Iterator[Drawn]:
     """The level `number`, given what was drawn of the level above, a few families at a time."""
     assert upper.of_children is not None
     assert upper.precision is not None
     keep = level.keep[upper.keep]
     _, blocks = upper.basis.summed_to(keep)
     precision = upper.precision[:, blocks]
-    out = np.empty_like(level.best)
-    for first, last in families(offsets, max(1, CHUNK_CELLS // level.numbers)):
+    for first, last in families(offsets, max(1, CELLS // level.numbers)):
         parents, rows = slice(first, last), slice(int(offsets[first]), int(offsets[last]))
         n = last - first
-        noise = _noise(level, number, rows, normals)
+        out = _noise(level, number, rows, normals)
         starts = offsets[first:last] - rows.start
         parent = summed(above[parents], keep).reshape(n, *level.basis.shape)
         mean = summed(upper.of_children[parents], keep).reshape(n, *level.basis.shape)
-        missing = parent - mean - np.add.reduceat(noise, starts, axis=0)
+        missing = parent - mean - np.add.reduceat(out, starts, axis=0)
         term = level.basis.apply(precision, missing, upper.classes[parents])
         own = np.repeat(np.arange(n), np.diff(offsets[first : last + 1]))
-        drawn = level.best[rows] + noise + level.basis.apply(level.covariance, term[own], level.classes[rows])
+        out += level.basis.apply(level.covariance, term[own], level.classes[rows])
         single = (np.diff(offsets[first : last + 1]) == 1)[own]
-        drawn[single] = parent[own[single]]
-        out[rows] = drawn
-    return out
+        if level.best is not None:
+            out += level.best[rows]
+        out[single] = parent[own[single]]
+        yield Drawn(level, rows, out, None if level.best is not None else ~single)
 
 
 def families(offsets: IntArray, most: int) -> Iterator[tuple[int, int]]:

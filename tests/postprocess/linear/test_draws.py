@@ -13,10 +13,11 @@ from oracles.random_problems import bypassed, random_marginals, random_problem
 
 from geography.spine import Level, Spine
 from pipeline.reading.rubin import rubin
+from postprocess.algebra import Basis
 from postprocess.linear.areas import area_variances
 from postprocess.linear.classes import geounit_classes
 from postprocess.linear.downward import unbiased_estimates
-from postprocess.linear.draws import DrawnLevel, answers, draw, drawn_levels
+from postprocess.linear.draws import Drawn, DrawnLevel, draw, drawn_levels
 from postprocess.linear.expected import covariances
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal, detail_of
@@ -47,7 +48,7 @@ class Linear:
     def numbers(self) -> int:
         return sum(level.numbers * len(level.classes) for level in self.levels)
 
-    def of(self, standard: np.ndarray) -> list[np.ndarray]:
+    def of(self, standard: np.ndarray) -> list[list[Drawn]]:
         """One draw from all its normal numbers, level by level; what is taken is what is there."""
         rest = dict(self._split(standard))
         taken = {level: np.zeros(len(part), dtype=bool) for level, part in rest.items()}
@@ -58,7 +59,7 @@ class Linear:
             taken[level][rows] = True
             return rest[level][rows].reshape(shape)
 
-        drawn = list(draw(self.problem.spine, self.levels, normals))
+        drawn = [list(parts) for parts in draw(self.problem.spine, self.levels, normals)]
         assert all(part.all() for part in taken.values())
         return drawn
 
@@ -74,10 +75,15 @@ class Linear:
         basis = basis_of(self.problem)
 
         def found(standard: np.ndarray) -> np.ndarray:
-            return answers(basis, self.levels[level].keep, marginal, self.of(standard)[level]).ravel()
+            return joined(basis, marginal, self.of(standard)[level]).ravel()
 
         mean = found(np.zeros(self.numbers))
         return mean, np.stack([found(unit) - mean for unit in np.eye(self.numbers)], axis=1)
+
+
+def joined(basis: Basis, marginal: Marginal, parts: list[Drawn]) -> np.ndarray:
+    """Answers of all geounits of a level, `(n, size)`."""
+    return np.concatenate([part.answers(basis, marginal) for part in parts])
 
 
 def leaf_matrix(problem: Problem, level: int, marginal: Marginal) -> np.ndarray:
@@ -132,8 +138,7 @@ def test_mean_is_the_unbiased_estimate() -> None:
     for problem in cases():
         basis, detail, last = basis_of(problem), detail_of(problem.shape), problem.spine.n_levels - 1
         linear = Linear(problem, [[]] * last + [[detail]])
-        drawn = linear.of(np.zeros(linear.numbers))[last]
-        mean = answers(basis, linear.levels[last].keep, detail, drawn)
+        mean = joined(basis, detail, linear.of(np.zeros(linear.numbers))[last])
         estimates, above = upward_pass(problem, basis), None
         for level in range(last + 1):
             above = np.vstack([part for _, part in unbiased_estimates(problem, basis, estimates, level, above)])
@@ -177,7 +182,8 @@ def test_children_add_up_in_every_draw() -> None:
     for problem in cases():
         detail = detail_of(problem.shape)
         linear = Linear(problem, [[detail]] * problem.spine.n_levels)
-        levels = linear.of(np.random.default_rng(1).standard_normal(linear.numbers))
+        drawn = linear.of(np.random.default_rng(1).standard_normal(linear.numbers))
+        levels = [joined(basis_of(problem), detail, parts) for parts in drawn]
         for upper, lower, level in zip(levels, levels[1:], problem.spine.levels[1:], strict=False):
             summed = np.zeros_like(upper)
             np.add.at(summed, level.parents, lower)
@@ -219,8 +225,8 @@ def tract_draws(problem: Problem, count: int, rng: np.random.Generator, *, wider
     def normals(_level: int, _first: int, shape: tuple[int, int]) -> np.ndarray:
         return rng.standard_normal(shape)
 
-    drawn = [list(draw(problem.spine, levels, normals))[1] for _ in range(count)]
-    return np.stack([answers(basis, levels[1].keep, detail, one) for one in drawn])
+    drawn = [[list(parts) for parts in draw(problem.spine, levels, normals)][1] for _ in range(count)]
+    return np.stack([joined(basis, detail, parts) for parts in drawn])
 
 
 @pytest.mark.parametrize(("wider", "holds"), [(1.0, True), (1.2, False), (0.85, False)])
