@@ -118,18 +118,19 @@ def cost_of(
     )
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
     cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
-    if cut is not None and not replicates and not spec.publish.unbiased and not spec.publish.draws:
+    drawn, of_draws = draw_cost(spec, spine, workers, cut)
+    if cut is not None and not replicates and not spec.publish.unbiased:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN
         peak = main + CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
         share = _largest_share(spine, cut)
-        peak += workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
+        peak += workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6) + of_draws
+        passes += drawn
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(start + begun + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
     simulated = REPLICATE * passes + SIMULATED
     simulated += sum(PER_SIMULATED * size.geounits + PER_COUNTED * size.published for size in sizes)
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
-    drawn, of_draws = draw_cost(spec, spine, workers)
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
     used = workers if replicates or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0

@@ -59,10 +59,10 @@ class DrawsFile:
         self._geocodes = geocodes
         self._groups = RowGroups(rows_per_group(size + 2))
 
-    def add(self, number: int, answers: NDArray[np.float64]) -> None:
-        """The answers `(n_geounits, size)` of the draw `number`, from 0; in order."""
-        draw = np.full(len(self._geocodes), number + 1, dtype=np.int32)
-        for part in self._groups.add(self._geocodes, draw, answers):
+    def add(self, number: int, answers: NDArray[np.float64], first: int = 0) -> None:
+        """The answers `(n, size)` of the draw `number`, from 0, for the geounits from `first` on; all in order."""
+        draw = np.full(len(answers), number + 1, dtype=np.int32)
+        for part in self._groups.add(self._geocodes[first : first + len(answers)], draw, answers):
             self._write(part)
 
     def finish(self) -> None:

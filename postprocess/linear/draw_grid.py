@@ -18,6 +18,8 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 #: Steps in a person, and in a step when families are rounded; both powers of two.
 STEPS = 256
 _FINE = 1 << 12
+#: Stands for an answer that is not determined where answers in steps are kept.
+UNKNOWN = int(np.iinfo(np.int64).min)
 
 
 def at_top(answers: FloatArray, known: BoolArray) -> IntArray:
@@ -64,9 +66,9 @@ def within_families(
     return np.where(apart[own], _to_steps(fine), out)
 
 
-def persons(steps: IntArray, unknown: BoolArray) -> FloatArray:
-    """Steps as persons, exactly; NaN where unknown."""
-    return np.where(unknown, np.nan, steps / STEPS)
+def persons(steps: IntArray) -> FloatArray:
+    """Steps as persons, exactly; NaN for `UNKNOWN`."""
+    return np.where(steps == UNKNOWN, np.nan, steps / STEPS)
 
 
 def _fine(answers: FloatArray, known: BoolArray) -> IntArray:

@@ -98,7 +98,11 @@ class Drawn:
 
 
 def drawn_levels(
-    problem: Problem, basis: Basis, estimates: Sequence[LevelEstimate], queries: Sequence[Sequence[Marginal]]
+    problem: Problem,
+    basis: Basis,
+    estimates: Sequence[LevelEstimate],
+    queries: Sequence[Sequence[Marginal]],
+    further: Sequence[Marginal] = (),
 ) -> tuple[DrawnLevel, ...]:
     """The levels down to the lowest that numbers are published of, top first.
 
@@ -107,12 +111,14 @@ def drawn_levels(
         basis: of the problem.
         estimates: of the upward pass.
         queries: per level, those whose answers are published.
+        further: those of levels below the problem's, where its spine is the upper part of a larger one.
     """
-    last = max(number for number, asked in enumerate(queries) if asked)
+    last = len(queries) - 1 if further else max(number for number, asked in enumerate(queries) if asked)
     out = []
     for level in range(last + 1):
-        keep = kept_by(basis, [query for below in queries[level:] for query in below])
-        out.append(_drawn_level(problem, basis, level, estimates[level], keep, queries[level] if level == last else ()))
+        keep = kept_by(basis, [*further, *(query for below in queries[level:] for query in below)])
+        lowest = queries[level] if level == last and not further else ()
+        out.append(_drawn_level(problem, basis, level, estimates[level], keep, lowest))
     return tuple(out)
 
 
@@ -184,21 +190,27 @@ def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
     return out
 
 
-def draw(spine: Spine, levels: Sequence[DrawnLevel], normals: DrawNormals) -> Iterator[Iterator[Drawn]]:
+def draw(
+    spine: Spine, levels: Sequence[DrawnLevel], normals: DrawNormals, top: FloatArray | None = None
+) -> Iterator[Iterator[Drawn]]:
     """One joint draw, level by level from the top; of the lowest level some geounits at a time.
 
     Args:
         spine: of the problem.
         levels: of `drawn_levels`.
         normals: standard normal numbers, in the order of geounits and of a histogram's numbers.
+        top: what was drawn of the top level, where the spine is a part of a larger one; the levels begin below it then.
     """
-    above: FloatArray | None = None
+    above = top
     for number, level in enumerate(levels):
-        if above is None:
+        if number == 0:
+            if top is not None:
+                continue
             parts = _top(level, normals)
         else:
+            assert above is not None
             parts = _children(spine.child_offsets(number - 1), number, levels[number - 1], level, above, normals)
-        if number < len(levels) - 1:
+        if level.best is not None:
             above = np.concatenate([part.histograms for part in parts])
             yield iter([Drawn(level, slice(0, len(above)), above)])
         else:

@@ -10,11 +10,15 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from releases.again import computed_again
 from releases.small import QUICK, public_bytes, run, write_town
 
-from flows.estimation.draws import PublicNormals
+from flows.estimation import draws as module
+from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
+from flows.estimation.drawn_tables import PublicNormals
 from flows.execution.progress import Silent
 from flows.execution.steps import Notes, Step, perform_here
+from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError
@@ -85,6 +89,27 @@ def test_a_run_that_stops_among_the_draws_resumes(drawn: Release, tmp_path: Path
     assert public_bytes(run(spec, tmp_path / "out")) == public_bytes(drawn.directory)
 
 
+@pytest.mark.parametrize(("most", "part", "workers", "at_cut"), [(1, 1, 1, 1 << 26), (1, 250, 2, 1)])
+def test_the_cut_and_the_rounds_do_not_show(
+    drawn: Release,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    most: int,
+    part: int,
+    workers: int,
+    at_cut: int,
+) -> None:
+    """Part by part, all draws in one round over the parts or each in its own: the same bytes."""
+    monkeypatch.setattr(module, "MOST_AT_CUT", at_cut)
+    with computed_again(drawn.directory, tmp_path / "town", most, part, workers) as job:
+        estimation = estimation_of(job, job.universes[0])
+        assert isinstance(estimation, SubtreeEstimation)
+        assert len(estimation.cut.parts) > 1
+        perform_public_steps(job)
+        assert not list(job.run.main.checkpoints.rglob("*.npz"))
+    assert draws_of(tmp_path / "town") == draws_of(drawn.directory)
+
+
 def test_sums_over_areas_are_exact_and_over_answers_nearly(drawn: Release) -> None:
     levels = [drawn.draws("detail", level) for level in ("county", "tract", "block")]
     for upper, lower, length in zip(levels, levels[1:], (1, 3), strict=False):
@@ -150,6 +175,8 @@ def test_numbers_depend_on_their_place_alone() -> None:
     normals = PublicNormals(3, "", 2)
     whole = normals.of(1, 0, (10, 4))
     assert np.array_equal(whole[3:7], normals.of(1, 3, (4, 4)))
+    part = PublicNormals(3, "", 2, first_level=1, first_rows=(3,))
+    assert np.array_equal(part.of(0, 0, (4, 4)), whole[3:7])
     others = (PublicNormals(4, "", 2), PublicNormals(3, "units", 2), PublicNormals(3, "", 1))
     assert all((other.of(1, 0, (10, 4)) != whole).all() for other in others)
     assert (normals.of(2, 0, (10, 4)) != whole).all()

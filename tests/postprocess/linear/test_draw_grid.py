@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from postprocess.linear.draw_grid import STEPS, at_top, persons, within_families
+from postprocess.linear.draw_grid import STEPS, UNKNOWN, at_top, persons, within_families
 
 
 def family_case(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -34,8 +34,8 @@ def test_families_add_up_and_known_answers_stay(seed: int) -> None:
     top = at_top(above + 1e-12, above_known)
     steps = within_families(answers + 1e-12, known, nothing, top, np.zeros_like(above_known), offsets)
     assert np.array_equal(np.add.reduceat(steps, offsets[:-1], axis=0), top)
-    assert np.array_equal(persons(steps, nothing)[known], np.rint(answers)[known])
-    assert np.array_equal(persons(top, np.zeros_like(above_known))[above_known], np.rint(above)[above_known])
+    assert np.array_equal(persons(steps)[known], np.rint(answers)[known])
+    assert np.array_equal(persons(top)[above_known], np.rint(above)[above_known])
     assert np.abs(steps / STEPS - answers).max() < 2.5 / STEPS
 
 
@@ -56,11 +56,11 @@ def test_a_family_with_an_unknown_answer_is_rounded_one_by_one() -> None:
     steps = within_families(answers, false, unknown, top, false[:2], offsets)
     assert steps[:, 0].tolist()[:2] == [77, 102]
     assert steps[2:].sum() == 179
-    assert np.isnan(persons(steps, unknown)[0, 0])
+    assert np.isnan(persons(np.where(unknown, UNKNOWN, steps))).ravel().tolist() == [True, False, False, False]
 
 
 def test_sums_of_persons_are_exact_in_floating_point() -> None:
     rng = np.random.default_rng(0)
     steps = rng.integers(-(10**6), 10**9, 100_000)
-    numbers = persons(steps, np.zeros(len(steps), dtype=bool))
+    numbers = persons(steps)
     assert numbers.sum() * STEPS == steps.sum()
