@@ -68,8 +68,8 @@ class DrawBelowTask(PartTask):
         found = {name: array.shape for name, array in arrays.items() if array.dtype == np.int64}
         if found != expected or len(arrays) != len(expected):
             raise WorkerError(
-                "a worker of the cluster sent arrays that are not the draws of its part; nothing of them was used: see "
-                "who can reach the cluster, and run the same again"
+                "a worker of the cluster sent arrays that are not those of its part (draws); nothing of them was used: "
+                "see who can reach the cluster, and run the same again"
             )
         own: list[dict[str, IntArray]] = [{} for _ in self.tops]
         for name, array in arrays.items():

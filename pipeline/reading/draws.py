@@ -71,7 +71,7 @@ def _draw_by_draw(tables: Sequence[pd.DataFrame], count: int) -> Iterator[list[p
 
 def _as_series(value: object, number: int) -> pd.Series[Any]:
     if isinstance(value, pd.DataFrame):
-        value = value.stack()
+        value = value.stack(future_stack=True)
     if isinstance(value, pd.Series):
         return value
     array = np.asarray(value)

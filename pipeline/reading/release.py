@@ -132,11 +132,11 @@ class Release:
         Raises:
             InputError: the release has no draws, no such table, or not at the level.
         """
-        table, geounits = self._table(name), len(self.spine.levels[self.index_of(level)])
+        table, geounits = self._table(name), self.spine.levels[self.index_of(level)]
         if not self.spec.publish.draws:
             raise InputError(f"{self.name}: it was published without draws; publish.draws is 0 in its spec")
         self._check_published(table, level)
-        return read_draws(self.files.draws(name, level), geounits, self.spec.publish.draws)
+        return read_draws(self.files.draws(name, level), table, geounits.geocodes, self.spec.publish.draws)
 
     def interval(self, function: Function, tables: str | Sequence[str], level: str, share: float = 0.9) -> pd.DataFrame:
         """The interval of any function of the true numbers, by the draws: columns median, low90, high90.

@@ -103,27 +103,29 @@ def draws_file(
         file.finish()
 
 
-def read_draws(path: Path, geounits: int, count: int) -> pd.DataFrame:
+def read_draws(path: Path, table: Table, geocodes: NDArray[np.str_], count: int) -> pd.DataFrame:
     """The draws of a file, with the index (draw, geocode) and a column for each label.
 
     Args:
         path: of the file.
-        geounits: of the level.
+        table: of the release.
+        geocodes: `(n_geounits,)` of the level.
         count: draws that the release has.
 
     Raises:
-        ReleaseError: it is missing, damaged, or of another kind or size.
+        ReleaseError: it is missing, damaged, or not of this table, level and number of draws.
     """
-    with open_parquet(path, geounits * count) as file, reading(path):
+    labels = table.query.answer_labels()
+    with open_parquet(path, len(geocodes) * count) as file, reading(path):
         header = read_header(file, path)
-        labels = tuple(file.schema_arrow.names[2:])
         if header.get("kind") != "draws" or not file.schema_arrow.equals(_columns(labels)):
-            raise ReleaseError(f"{path} is not a file of draws")
+            raise ReleaseError(f"{path} is not a file of draws of table {table.name!r}")
         rows = pa.concat_tables(list(read_row_groups(file, path)))
-    draw = rows.column(DRAW).to_numpy()
-    if not np.array_equal(draw, np.repeat(np.arange(1, count + 1), geounits)):
-        raise ReleaseError(f"{path} is damaged: it does not have {count} draws of {geounits} geounits each, in order")
-    index = pd.MultiIndex.from_arrays([draw, rows.column("geocode").to_numpy()], names=[DRAW, "geocode"])
+    draw, codes = rows.column(DRAW).to_numpy(), np.asarray(rows.column("geocode").to_numpy(), dtype=np.str_)
+    expected = np.repeat(np.arange(1, count + 1), len(geocodes)), np.tile(geocodes, count)
+    if not (np.array_equal(draw, expected[0]) and np.array_equal(codes, expected[1])):
+        raise ReleaseError(f"{path} is damaged: it does not have {count} draws of the level's geounits, in order")
+    index = pd.MultiIndex.from_arrays([draw, codes.astype(object)], names=[DRAW, "geocode"])
     return pd.DataFrame({label: rows.column(label).to_numpy() for label in labels}, index=index)
 
 

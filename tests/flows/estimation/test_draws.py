@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,13 +19,16 @@ from releases.small import QUICK, public_bytes, run, write_town
 
 from flows.estimation import draws as module
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
+from flows.estimation.drawn_parts import DrawBelowTask
 from flows.estimation.drawn_tables import PublicNormals
+from flows.execution.batch_store import Arrays
 from flows.execution.progress import Silent
 from flows.execution.steps import Notes, Step, perform_here
+from flows.execution.workers import WorkerError, Workers
 from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.storage.files import canonical_json, json_sha256
@@ -108,6 +115,68 @@ def test_the_cut_and_the_rounds_do_not_show(
         perform_public_steps(job)
         assert not list(job.run.main.checkpoints.rglob("*.npz"))
     assert draws_of(tmp_path / "town") == draws_of(drawn.directory)
+
+
+class Sent(Workers):
+    """Hands the draws of parts over as a cluster does; `change` is what happens on the way."""
+
+    def __init__(self, change: Callable[[Arrays], Arrays]) -> None:
+        super().__init__(1)
+        self.change = change
+        self.parts = 0
+
+    def run(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any], done: Callable[[Any], None] | None = None
+    ) -> Iterator[Any]:
+        for task, result in zip(tasks, super().run(function, tasks, done), strict=True):
+            if isinstance(task, DrawBelowTask):
+                self.parts += 1
+                yield task.result_of(self.change(task.arrays_of(result)))
+            else:
+                yield result
+
+
+def _first(arrays: Arrays, change: Callable[[np.ndarray], np.ndarray]) -> Arrays:
+    name = next(iter(arrays))
+    return {**arrays, name: change(arrays[name])}
+
+
+def test_what_a_cluster_sends_back_is_used_as_it_is(drawn: Release, tmp_path: Path) -> None:
+    with computed_again(drawn.directory, tmp_path / "town", 1, 250) as job:
+        sent = Sent(dict)
+        perform_public_steps(replace(job, workers=sent))
+    assert sent.parts > 1
+    assert draws_of(tmp_path / "town") == draws_of(drawn.directory)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays: _first(arrays, lambda array: array[:-1]),
+        lambda arrays: _first(arrays, lambda array: array.astype(np.float64)),
+        lambda arrays: {**arrays, "19.0-2": next(iter(arrays.values()))},
+        lambda arrays: dict(list(arrays.items())[1:]),
+    ],
+)
+def test_draws_that_are_not_of_the_part_are_refused(
+    drawn: Release, tmp_path: Path, change: Callable[[Arrays], Arrays]
+) -> None:
+    with (
+        computed_again(drawn.directory, tmp_path / "town", 1, 250) as job,
+        pytest.raises(WorkerError, match=r"not those of its part \(draws\)"),
+    ):
+        perform_public_steps(replace(job, workers=Sent(change)))
+
+
+def test_a_file_of_another_table_or_level_is_refused(drawn: Release, tmp_path: Path) -> None:
+    shutil.copytree(drawn.directory, tmp_path / "town")
+    release = open_release(tmp_path / "town")
+    shutil.copy(release.files.draws("total", "block"), release.files.draws("detail", "block"))
+    with pytest.raises(ReleaseError, match="is not a file of draws of table 'detail'"):
+        release.draws("detail", "block")
+    shutil.copy(release.files.draws("total", "county"), release.files.draws("total", "tract"))
+    with pytest.raises(ReleaseError, match="it does not have 19 draws of the level's geounits, in order"):
+        release.draws("total", "tract")
 
 
 def test_sums_over_areas_are_exact_and_over_answers_nearly(drawn: Release) -> None:

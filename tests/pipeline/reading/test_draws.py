@@ -49,6 +49,15 @@ def test_an_unknown_number_has_an_unknown_interval() -> None:
     assert found["low90"].isna().tolist() == [False, True]
 
 
+def test_a_value_that_one_draw_does_not_have_is_unknown() -> None:
+    """A ratio whose denominator is 0 in one of the draws, in a data frame."""
+    values = np.ones((19, 2))
+    values[4, 0] = 0.0
+    with np.errstate(invalid="ignore"):
+        found = interval_of(lambda frame: frame / frame, [draws_frame(values)])
+    assert found["median"].isna().tolist() == [True, False]
+
+
 def test_too_few_draws_and_other_mistakes_are_named() -> None:
     frame = draws_frame(np.ones((18, 2)))
     with pytest.raises(InputError, match=r"found 18 draws; an interval with a share of 0\.9 needs 19"):
