@@ -1,4 +1,4 @@
-"""`spinewise query`: numbers of a finished release with their margins of error."""
+"""`spinewise query`: numbers of a finished release with their 90 % intervals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Show(StrEnum):
 
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("query", short_help="Print numbers of a release with their margins of error.")(query)
+    app.command("query", short_help="Print numbers of a release with their 90 % intervals.")(query)
 
 
 def query(
@@ -66,10 +66,10 @@ def query(
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print numbers of a release with their margins of error: half the width of an interval that covers 90 %.
+    """Print numbers of a release with the intervals that cover the truth in 90 % of cases.
 
-    The margin of a sum takes into account how the errors of its parts are correlated; it is not the sum of their
-    margins. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
+    The interval of a sum takes into account how the errors of its parts are correlated; its width is not the sum of
+    theirs. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
 
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
     --show ranks: 1 for the largest geounit of the level. --show difference: the first of two areas less the second.
@@ -178,7 +178,7 @@ def _print(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> Non
     from rich.console import Console
     from rich.table import Table
 
-    from pipeline.reading.sums import HIGH_SUFFIX, LOW_SUFFIX
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(str(numbers.index.name), no_wrap=True)
@@ -202,7 +202,7 @@ def _print(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> Non
 
 def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
     """A number and its interval as text."""
-    from pipeline.reading.sums import HIGH_SUFFIX, LOW_SUFFIX
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 
     if label + LOW_SUFFIX not in row:
         return form.format(row[label])
@@ -303,11 +303,11 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
     from rich.console import Console
     from rich.table import Table
 
-    from pipeline.release.tables import MARGIN_SUFFIX
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(str(numbers.index.name), no_wrap=True)
-    labels = [name for name in numbers.columns if not name.endswith(MARGIN_SUFFIX)]
+    labels = [name for name in numbers.columns if is_count(name)]
     for label in labels:
         table.add_column(label, justify="right")
     certain = (
@@ -318,7 +318,11 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
     for (code, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False):
         cells = zip(labels, sure, strict=True)
         table.add_row(
-            str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), is_certain) for label, is_certain in cells)
+            str(code),
+            *(
+                _cell(row[label], (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX)), exact=is_certain)
+                for label, is_certain in cells
+            ),
         )
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
@@ -326,14 +330,15 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
     console.print(table)
     if len(numbers) > options.rows:
         console.print(f"and {len(numbers) - options.rows:,} more; --csv prints all")
-    console.print("± covers the error in 90 % of cases, also where it is ± 0; only numbers marked exact are certain.")
+    console.print("In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 
 
-def _cell(count: float, margin: float | None, exact: bool) -> str:
+def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:
+    low, high = ends
     if exact:
         return f"{count:,.0f} exact"
-    if margin is None:
+    if low is None or high is None:
         return f"{count:,.0f}"
-    return f"{count:,.0f} ± unknown" if margin != margin else f"{count:,.0f} ± {margin:,.0f}"
+    return f"{count:,.0f} (unknown)" if low != low else f"{count:,.0f} ({low:,.0f} to {high:,.0f})"

@@ -24,7 +24,8 @@ from pipeline.model.allocation import allocations
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.downward.simulated_margins import UNKNOWN, ErrorCounts, PublishedTable, margins
+from postprocess.downward.intervals import Intervals
+from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import DrawNoise, simulate
 from postprocess.linear.downward import AnswerVariances, variances_of
 from postprocess.problem import Measured, Problem
@@ -89,6 +90,7 @@ class Margins:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
         self._variances: tuple[AnswerVariances, ...] | None = None
+        self._intervals: dict[tuple[str, int], Intervals] = {}
 
     @property
     def replicates(self) -> int:
@@ -158,21 +160,26 @@ class Margins:
         )
         return noise, tuple(allocation.kinds for allocation in allotted)
 
-    def of(self, table: Table, level: int, counts: NDArray[np.int64], rows: slice) -> NDArray[np.float64] | None:
-        """Half the width of a 90 % interval for the released counts `(n, size)` of a level's `rows`, in persons.
+    def of(
+        self, table: Table, level: int, counts: NDArray[np.int64], rows: slice
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The ends of the 90 % intervals of the released counts `(n, size)` of a level's `rows`, in persons.
 
-        NaN where the measurements do not determine it; None if no margins are published.
+        NaN where the measurements do not determine a number; None if no margins are published.
         """
         if not self.replicates:
             return None
-        published = PublishedTable(table.name, level, marginal_of(table.query))
-        errors, variances = self.errors[table.name, level], self.variances[level]
-        half_widths = margins(published, self.estimation.basis, variances, errors, counts, rows)
-        return np.where(half_widths == UNKNOWN, np.nan, half_widths.astype(np.float64))
+        if (table.name, level) not in self._intervals:
+            published = PublishedTable(table.name, level, marginal_of(table.query))
+            errors, variances = self.errors[table.name, level], self.variances[level]
+            intervals = Intervals.of(published, self.estimation.basis, variances, errors)
+            self._intervals = {(table.name, level): intervals}  # tables are written one after the other
+        return self._intervals[table.name, level].ends(counts, rows)
 
     def close(self) -> None:
         """Free what was computed."""
         self.errors.clear()
+        self._intervals.clear()
         self._variances = None
 
 

@@ -16,7 +16,8 @@ from pipeline.reading.medians import median_interval, median_weights
 from pipeline.reading.numbers import Numbers
 from pipeline.reading.ranks import rank_limits
 from pipeline.reading.shares import ratio_interval, share_interval
-from pipeline.reading.sums import HIGH_SUFFIX, LOW_SUFFIX, QUANTILE, Moments, Weights, answer_weights, together
+from pipeline.reading.sums import QUANTILE, Moments, Weights, answer_weights, together
+from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 
 
 @dataclass(frozen=True, eq=False)

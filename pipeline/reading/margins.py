@@ -24,12 +24,14 @@ GROUP, NAME = "spinewise.margins", "linear"
 
 #: For each attribute, the group that each of its values is summed into.
 Groups = Sequence[NDArray[np.int64]]
+#: The ends of 90 % intervals, two arrays of one shape; persons, NaN where unknown.
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class HalfWidths(Protocol):
     """Half the widths of the 90 % intervals of sums of cells, in whole persons.
 
-    0 where a sum is exact or its error rounds to 0, NaN where the measurements do not determine it.
+    0 where a sum is exact, else 1 at least; NaN where the measurements do not determine it.
     """
 
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:

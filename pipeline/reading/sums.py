@@ -13,7 +13,6 @@ Weights = Sequence[NDArray[np.float64]]
 
 #: 90 % quantile of the absolute value of a standard normal.
 QUANTILE = 1.6448536269514722
-LOW_SUFFIX, HIGH_SUFFIX = ":low90", ":high90"
 
 
 @dataclass(frozen=True, eq=False)

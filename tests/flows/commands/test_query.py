@@ -45,7 +45,7 @@ def test_table_and_query(town: Path) -> None:
     shown = invoke(*arguments)
     for code, row in expected.iterrows():
         line = next(line for line in shown.splitlines() if line.startswith(str(code)))
-        assert f"{row['sum']:,.0f} ± {row['sum:moe90']:,.0f}" in line
+        assert f"{row['sum']:,.0f} ({row['sum:low90']:,.0f} to {row['sum:high90']:,.0f})" in line
     assert "NOT FOR RELEASE" in shown
 
 
