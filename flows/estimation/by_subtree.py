@@ -162,6 +162,10 @@ class SubtreeEstimation(Estimation):
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
         return BelowTask(number, *self._computed.part(number), counts[first:last], checked, self._computed.passes)
 
+    def part(self, number: int) -> tuple[Problem, tuple[tuple[MeasurementSource, ...], ...], Basis]:
+        """See `ComputedBySubtree.part`."""
+        return self._computed.part(number)
+
     def close(self) -> None:
         """Free the intermediate results and the parts, since the files are written."""
         super().close()

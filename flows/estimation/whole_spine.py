@@ -95,6 +95,20 @@ class Estimation:
         return self._computed.basis
 
     @property
+    def stated(self) -> Problem:
+        """The problem without the values of its measurements."""
+        return self._computed.stated
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes of every level, the detail last."""
+        return self._computed.passes
+
+    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
+        return self._computed.combined()
+
+    @property
     def upward(self) -> list[LevelEstimate]:
         """The upward pass of the whole spine, top level first; computed at first use."""
         return self._computed.upward

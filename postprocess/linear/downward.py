@@ -64,6 +64,12 @@ class LevelVariances:
         out: FloatArray = np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
         return out
 
+    def of_rows(self, rows: slice) -> LevelVariances:
+        """Those of some geounits."""
+        used, local = np.unique(self.classes[rows], return_inverse=True)
+        blocks = (self.covariance, self.unmeasured, self.known)
+        return LevelVariances(local.ravel(), *(of_class[used] if len(of_class) > 1 else of_class for of_class in blocks))
+
     def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
         """Those of some queries' answers alone, without the matrices."""
         return AnswerVariances(self.classes, {marginal.key: self.of_classes(basis, marginal) for marginal in marginals})
@@ -84,6 +90,35 @@ class AnswerVariances:
     def of_classes(self, _: Basis, marginal: Marginal) -> FloatArray:
         """Variances of each class, `(n_classes, size)`; as those of `LevelVariances`."""
         return self.by_query[marginal.key]
+
+    def of_rows(self, rows: slice | IntArray) -> AnswerVariances:
+        """Those of some geounits."""
+        used, local = np.unique(self.classes[rows], return_inverse=True)
+        return AnswerVariances(local.ravel(), {key: values[used] for key, values in self.by_query.items()})
+
+    @classmethod
+    def joined(cls, parts: Sequence[AnswerVariances]) -> AnswerVariances:
+        """Those of successive geounits together."""
+        if len(parts) == 1:
+            return parts[0]
+        sizes = [len(next(iter(part.by_query.values()))) for part in parts]
+        offsets = np.cumsum([0, *sizes[:-1]])
+        return cls(
+            np.concatenate([part.classes + offset for part, offset in zip(parts, offsets, strict=True)]),
+            {key: np.concatenate([part.by_query[key] for part in parts]) for key in parts[0].by_query},
+        )
+
+    def with_classes(self, further: AnswerVariances) -> AnswerVariances:
+        """These, with further classes that no geounit has."""
+        by_query = {key: np.concatenate([own, further.by_query[key]]) for key, own in self.by_query.items()}
+        return AnswerVariances(self.classes, by_query)
+
+    def largest(self) -> AnswerVariances:
+        """Of each answer the largest variance, as one class without geounits; NaN where no class has one."""
+        by_query = {
+            key: np.fmax.reduce(values, axis=0, initial=np.nan)[None] for key, values in self.by_query.items()
+        }
+        return AnswerVariances(self.classes[:0], by_query)
 
 
 def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> tuple[FloatArray, IntArray]:
@@ -110,6 +145,13 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
     top = estimates[0]
     above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
     yield above
+    yield from variances_below(problem, estimates, above)
+
+
+def variances_below(
+    problem: Problem, estimates: list[LevelEstimate], above: LevelVariances
+) -> Iterator[LevelVariances]:
+    """The same of every level below the top one, whose own are `above`: those of a part of a larger spine."""
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents
