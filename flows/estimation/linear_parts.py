@@ -5,12 +5,13 @@ Given the best linear estimate at the cut and its covariances, the levels below 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from flows.estimation.by_subtree import ComputedBySubtree
 from flows.estimation.part_tasks import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import WorkerError
@@ -92,9 +93,69 @@ def linear_below(task: LinearTask) -> list[LinearLevel]:
     return out
 
 
+class LinearParts:
+    """The levels below the cut of one universe, part by part; each part is kept for a run that is resumed.
+
+    Args:
+        computed: the results at the cut.
+        top: the covariances at the cut, after both passes.
+        queries: per level below the cut.
+        step: the name under which parts are kept.
+        best: the estimates at the cut `(n, n_cells)`; None where variances alone are wanted.
+    """
+
+    def __init__(
+        self,
+        computed: ComputedBySubtree,
+        top: LevelVariances,
+        queries: tuple[tuple[Marginal, ...], ...],
+        step: str,
+        best: FloatArray | None = None,
+    ) -> None:
+        self._computed = computed
+        self._top, self._queries, self._best = top, queries, best
+        self._step = f"{step} {computed.cut.name}"
+        self._levels = computed.job.spine.levels[computed.cut.level + 1 :]
+
+    def compute(self, done: Callable[[PartTask], None] | None = None) -> None:
+        """Compute what is not kept yet; calls `done` with each part that was."""
+        batches, cut = self._computed.job.batches, self._computed.cut
+        missing = [
+            number
+            for number in range(len(cut.parts))
+            if not all(batches.has(self._step, f"{level.name}-{number}") for level in self._levels)
+        ]
+        tasks = [self._task(number) for number in missing]
+        found = self._computed.job.workers.run(linear_below, tasks, done)
+        for task, levels in zip(tasks, found, strict=True):
+            for level, result, queries in zip(self._levels, levels, self._queries, strict=True):
+                batches.put(self._step, f"{level.name}-{task.number}", level_arrays(result, queries))
+
+    def _task(self, number: int) -> LinearTask:
+        rows = slice(*self._computed.cut.parts[number])
+        best = None if self._best is None else self._best[rows]
+        return LinearTask(number, *self._computed.part(number), self._top.of_rows(rows), self._queries, best)
+
+    def rows(self, level: int, number: int) -> slice:
+        """The rows of a level of the spine that a part has."""
+        cut = self._computed.cut
+        return self._computed.job.spine.rows_below(cut.level, *cut.parts[number])[level - cut.level]
+
+    def level(self, level: int, number: int) -> LinearLevel:
+        """A level of the spine in one part; ReleaseError where it was damaged since it was computed."""
+        name = self._computed.job.spine.level_names[level]
+        arrays = self._computed.job.batches.needed(self._step, f"{name}-{number}")
+        queries = self._queries[level - self._computed.cut.level - 1]
+        return level_of(arrays, queries, with_answers=self._best is not None)
+
+    def forget(self) -> None:
+        """Remove what is kept."""
+        self._computed.job.batches.forget(self._step)
+
+
 def level_arrays(level: LinearLevel, queries: Sequence[Marginal]) -> Arrays:
     """One level as arrays."""
-    arrays = {"classes": level.variances.classes}
+    arrays: dict[str, np.ndarray] = {"classes": level.variances.classes}
     arrays |= {f"variances{i}": level.variances.by_query[query.key] for i, query in enumerate(queries)}
     return arrays | {f"answers{i}": answers for i, answers in enumerate(level.answers)}
 
@@ -121,9 +182,7 @@ def linear_levels(arrays: Arrays, queries: Sequence[Sequence[Marginal]], *, with
         {name.split(".", 1)[1]: array for name, array in arrays.items() if name.split(".", 1)[0] == str(i)}
         for i in range(len(queries))
     ]
-    return [
-        level_of(own, asked, with_answers=with_answers) for own, asked in zip(of_level, queries, strict=True)
-    ]
+    return [level_of(own, asked, with_answers=with_answers) for own, asked in zip(of_level, queries, strict=True)]
 
 
 def _check(arrays: Arrays, task: LinearTask) -> None:

@@ -27,7 +27,7 @@ from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.downward.simulated_margins import UNKNOWN, ErrorCounts, PublishedTable, margins
-from postprocess.downward.simulation import Simulated, simulate
+from postprocess.downward.simulation import Simulated, simulate_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +94,7 @@ class Simulation:
 
 def run_simulation(task: Simulation) -> list[ErrorCounts]:
     """The errors of one simulated run in each table."""
-    return simulate(task.run, task.noise.draw)
+    return simulate_run(task.run, task.noise.draw)
 
 
 class Margins:

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-from flows.estimation.by_subtree import SubtreeEstimation
-from flows.estimation.linear_parts import LinearTask, level_arrays, level_of, linear_below
+from flows.estimation.by_subtree import ComputedBySubtree, SubtreeEstimation
+from flows.estimation.linear_parts import LinearParts
 from flows.estimation.whole_spine import Estimation
 from postprocess.arrays import IntArray
 from postprocess.downward.simulated_margins import PublishedTable
@@ -28,12 +28,12 @@ class TableVariances:
     def __init__(self, estimation: Estimation, tables: Sequence[PublishedTable], step: str) -> None:
         self._estimation = estimation
         self._cut = estimation.cut if isinstance(estimation, SubtreeEstimation) else None
-        self._step = step if self._cut is None else f"{step} variances {self._cut.name}"
+        self._step = f"{step} variances"
         self._queries: tuple[tuple[Marginal, ...], ...] = tuple(
             tuple({table.marginal.key: table.marginal for table in tables if table.level == level}.values())
             for level in range(estimation.job.spine.n_levels)
         )
-        self._last: tuple[str, AnswerVariances] | None = None
+        self._last: tuple[tuple[int, int], AnswerVariances] | None = None
 
     @cached_property
     def _held(self) -> tuple[tuple[AnswerVariances, ...], LevelVariances]:
@@ -46,25 +46,13 @@ class TableVariances:
         return tuple(answers), last
 
     @cached_property
-    def _below(self) -> bool:
-        """Those of the parts are kept; computed at first use."""
-        estimation = self._estimation
-        assert isinstance(estimation, SubtreeEstimation)
-        level, queries = estimation.cut.level, self._queries[estimation.cut.level + 1 :]
-        levels = estimation.job.spine.levels[level + 1 :]
-        batches, numbers = estimation.job.batches, range(len(estimation.cut.parts))
-        top = self._held[1]
-
-        def task(number: int) -> LinearTask:
-            rows = slice(*estimation.cut.parts[number])
-            return LinearTask(number, *estimation.part(number), top.of_rows(rows), queries, None)
-
-        missing = [n for n in numbers if not all(batches.has(self._step, f"{one.name}-{n}") for one in levels)]
-        tasks = [task(number) for number in missing]
-        for one, found in zip(tasks, estimation.job.workers.run(linear_below, tasks), strict=True):
-            for geounits, of_level, asked in zip(levels, found, queries, strict=True):
-                batches.put(self._step, f"{geounits.name}-{one.number}", level_arrays(of_level, asked))
-        return True
+    def _below(self) -> LinearParts:
+        """Those of the levels below the cut, which are computed at first use."""
+        computed = self._estimation.computed
+        assert isinstance(computed, ComputedBySubtree)
+        parts = LinearParts(computed, self._held[1], self._queries[computed.cut.level + 1 :], self._step)
+        parts.compute()
+        return parts
 
     def _parts(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
         """Those of a level in stretches of its rows."""
@@ -73,18 +61,11 @@ class TableVariances:
             yield slice(0, len(variances.classes)), variances
             return
         for number in range(len(self._cut.parts)):
-            yield self._rows(level, number), self._of_part(level, number)
-
-    def _rows(self, level: int, number: int) -> slice:
-        assert self._cut is not None
-        return self._estimation.job.spine.rows_below(self._cut.level, *self._cut.parts[number])[level - self._cut.level]
+            yield self._below.rows(level, number), self._of_part(level, number)
 
     def _of_part(self, level: int, number: int) -> AnswerVariances:
-        assert self._below
-        batch = f"{self._estimation.job.spine.level_names[level]}-{number}"
-        if self._last is None or self._last[0] != batch:
-            arrays = self._estimation.job.batches.needed(self._step, batch)
-            self._last = batch, level_of(arrays, self._queries[level], with_answers=False).variances
+        if self._last is None or self._last[0] != (level, number):
+            self._last = (level, number), self._below.level(level, number).variances
         return self._last[1]
 
     def stretches(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
@@ -100,7 +81,7 @@ class TableVariances:
         """Variances that hold some geounits' own, and which rows of them these are."""
         if self._cut is None or level <= self._cut.level:
             return self._held[0][level], rows
-        own = [self._rows(level, number) for number in range(len(self._cut.parts))]
+        own = [self._below.rows(level, number) for number in range(len(self._cut.parts))]
         numbers = [n for n, part in enumerate(own) if part.start < rows.stop and rows.start < part.stop]
         first = own[numbers[0]].start
         joined = AnswerVariances.joined([self._of_part(level, number) for number in numbers])

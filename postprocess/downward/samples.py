@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray
@@ -34,11 +35,12 @@ ERRORS = math.ceil((0.885 / PRECISION) ** 2)
 #: many leaves of the spine. Rarer sizes are seen as often as the others, and pooled by the rule of margins.
 NOTABLE, NOTABLE_LEAVES = 500, 1000
 #: Simulated runs at least, where the spec allows them.
-LEAST_RUNS = 5
+LEAST_RUNS = 4
 #: Seconds of work on a level that are always worth it.
 CHEAP = 4.0
-#: Seconds of a core for a geounit, for a cell of one, per square of the cells of a family, and per cube at the top.
-PER_GEOUNIT, PER_CELL, PER_SQUARE, PER_CUBE = 1.1e-4, 1.5e-7, 4.0e-7, 5.7e-11
+#: Seconds of a core for a geounit, for a cell of one, per square and per cube of the cells of a family, for each child,
+#: and per cube of all cells at the top.
+PER_GEOUNIT, PER_CELL, PER_SQUARE, PER_CUBE, PER_TOP = 1.1e-4, 1.5e-7, 2.5e-7, 0.8e-9, 2.0e-10
 #: Counts of more standard errors have margins by their standard error, with one factor for all sizes.
 _LARGE = 3.0
 #: Rates are compared in this many parts.
@@ -74,15 +76,16 @@ def work_of(spine: Spine, n_cells: int, filled: Sequence[FloatArray | IntArray])
         filled: per level but the last, how many cells of each geounit are not empty, `(n,)`.
     """
     work = np.array([len(level) * (PER_GEOUNIT + PER_CELL * n_cells) for level in spine.levels])
-    work[0] += PER_CUBE * float(n_cells) ** 3
+    work[0] += PER_TOP * float(n_cells) ** 3
     for level in range(spine.n_levels - 1):
         k = np.asarray(filled[level], dtype=np.float64)
         children = np.diff(spine.child_offsets(level))
-        work[level + 1] += PER_SQUARE * float((children * k * k * np.minimum(k, 100.0) / 100.0).sum())
+        of_child = PER_SQUARE * k * k * np.minimum(k, 100.0) / 100.0 + PER_CUBE * k**3
+        work[level + 1] += float((children * of_child).sum())
     return work
 
 
-def sizes_of(marginal: Marginal, variances: AnswerVariances, released: object) -> IntArray:
+def sizes_of(marginal: Marginal, variances: AnswerVariances, released: sp.csr_array) -> IntArray:
     """How many of a table's released numbers are of each size class, and, last, how many are large: `(n_classes + 1,)`.
 
     Args:
@@ -96,7 +99,7 @@ def sizes_of(marginal: Marginal, variances: AnswerVariances, released: object) -
     step = max(1, CHUNK_NUMBERS // marginal.size)
     for first in range(0, n, step):
         last = min(first + step, n)
-        answers = answers_of(marginal, released, first, last)  # type: ignore[arg-type]
+        answers = answers_of(marginal, released, first, last)
         with np.errstate(invalid="ignore"):
             large = answers > limits[variances.classes[first:last]]
         kind = np.where(large, len(SIZE_CLASSES), size_class(answers))
@@ -129,14 +132,17 @@ def rates_of(spine: Spine, needed: Sequence[float], work: FloatArray, most: int)
     if cut is None:
         runs = math.ceil(min(most, max(LEAST_RUNS, *needed, CHEAP / float(work.sum()))))
         return Rates(runs, (float(runs),) * spine.n_levels, None)
-    below = slice(cut + 1, None)
-    rates = [max(need, CHEAP / seconds) for need, seconds in zip(needed, work, strict=True)]
-    rates[below] = [max(*needed[below], CHEAP / float(work[below].sum()))] * len(rates[below])
-    rates[0] = max(rates[0], LEAST_RUNS)
+    seconds = [float(of_level) for of_level in work[: cut + 1]]
+    seconds += [float(work[cut + 1 :].sum())] * (spine.n_levels - cut - 1)
+    least = [float(need) for need in needed]
+    least[cut + 1 :] = [max(least[cut + 1 :])] * (spine.n_levels - cut - 1)
     for level in range(spine.n_levels - 2, -1, -1):
-        rates[level] = max(rates[level], rates[level + 1])
-    runs = math.ceil(min(most, rates[0]))
-    return Rates(runs, (float(runs), *(min(rate, float(runs)) for rate in rates[1:])), cut)
+        least[level] = max(least[level], least[level + 1])
+    runs = math.ceil(min(most, max(LEAST_RUNS, least[0], CHEAP / seconds[0])))
+    visits = [float(runs)]
+    for need, of_level in zip(least[1:], seconds[1:], strict=True):
+        visits.append(min(visits[-1], max(need, CHEAP / of_level)))
+    return Rates(runs, tuple(visits), cut)
 
 
 def visited(spine: Spine, rates: Rates, key: int) -> list[BoolArray]:

@@ -2,9 +2,9 @@
 
 Above a level, a subtree counts only by the precision H of its top's estimate and by the linear term eta. From
 measurements of a histogram x, eta has the mean H x and the covariance H. So where a subtree is not simulated, eta is
-drawn from the normal distribution of these moments, block by block: eta = H x + (sum_B C_B (x) P_B) z, with C_B C_B' = H_B
-off the known and the unmeasured directions, and z standard normal. The measured eta is a sum of many independent
-noises, and normal as nearly as they make it.
+drawn from the normal distribution of these moments, block by block: eta = H x + (sum_B C_B (x) P_B) z, with
+C_B C_B' = H_B off the known and the unmeasured directions, and z standard normal. The estimate b = V eta then is
+N(x, V) there. The measured eta is a sum of many independent noises, and normal as nearly as they make it.
 """
 
 from __future__ import annotations

@@ -67,8 +67,8 @@ class LevelVariances:
     def of_rows(self, rows: slice) -> LevelVariances:
         """Those of some geounits."""
         used, local = np.unique(self.classes[rows], return_inverse=True)
-        blocks = (self.covariance, self.unmeasured, self.known)
-        return LevelVariances(local.ravel(), *(of_class[used] if len(of_class) > 1 else of_class for of_class in blocks))
+        own = [blocks[used] if len(blocks) > 1 else blocks for blocks in (self.covariance, self.unmeasured, self.known)]
+        return LevelVariances(local.ravel(), *own)
 
     def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
         """Those of some queries' answers alone, without the matrices."""
@@ -115,9 +115,7 @@ class AnswerVariances:
 
     def largest(self) -> AnswerVariances:
         """Of each answer the largest variance, as one class without geounits; NaN where no class has one."""
-        by_query = {
-            key: np.fmax.reduce(values, axis=0, initial=np.nan)[None] for key, values in self.by_query.items()
-        }
+        by_query = {key: np.fmax.reduce(values, axis=0, initial=np.nan)[None] for key, values in self.by_query.items()}
         return AnswerVariances(self.classes[:0], by_query)
 
 
