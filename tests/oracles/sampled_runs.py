@@ -42,15 +42,13 @@ class Seen:
         return np.concatenate([errors for _, errors in self.pairs])
 
 
-def see(
-    table: PublishedTable, _: Basis, __: AnswerVariances, released: sp.csr_array, simulated: sp.csr_array
-) -> Seen:
+def see(table: PublishedTable, _: Basis, __: AnswerVariances, released: sp.csr_array, simulated: sp.csr_array) -> Seen:
     """Stands in for `count_errors`."""
     answers = table.marginal.answer(released.toarray())
     return Seen([(answers.ravel(), (table.marginal.answer(simulated.toarray()) - answers).ravel())])
 
 
-def sampled_runs(  # noqa: PLR0913  # a problem, its release, and how it is sampled
+def sampled_runs(  # a problem, its release, and how it is sampled
     problem: Problem,
     released: Sequence[sp.csr_array],
     tables: Sequence[PublishedTable],

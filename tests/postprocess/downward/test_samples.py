@@ -86,7 +86,8 @@ def test_needs_are_those_of_the_rarest_notable_size(monkeypatch: pytest.MonkeyPa
     sizes = sizes_of(marginal, variances, counts)
     assert sizes[:4].tolist() == [1400, 800, 600, 20]
     assert sizes[-1] == 20  # 500 is more than three standard errors
-    assert sizes.sum() == 2 * 1420 and len(sizes) == len(SIZE_CLASSES) + 1
+    assert sizes.sum() == 2 * 1420
+    assert len(sizes) == len(SIZE_CLASSES) + 1
     assert needed_of([sizes], 0) == ERRORS / 600
     assert needed_of([sizes], 700_000) == ERRORS / 800
     monkeypatch.setattr(samples, "NOTABLE", 10_000)
