@@ -1,7 +1,7 @@
 """What the simulated runs behind the margins will cost: how often each level is simulated, and what a run holds.
 
-A plan knows neither which sizes are published nor how many cells are filled. It takes it that every level with tables has
-numbers of a size that is just notable, which need the most, and fills cells as `size` does.
+A plan knows neither which sizes are published nor how many cells are filled. It takes it that every level with tables
+has numbers of a size that is just notable, which need the most, and fills cells as `size` does.
 """
 
 from __future__ import annotations

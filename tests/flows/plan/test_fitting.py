@@ -65,7 +65,8 @@ def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_p
     wanted, least = cost_of(spec, spine, 2), cost_of(spec, spine, 1, most_cells=8, part_cells=8)
     assert wanted.margins_mb > least.margins_mb > 0
     between = fitting(spec, spine, 2, int(0.5 * (wanted.peak_mb + least.peak_mb) * 1e6))
-    assert between.fits and between.changed
+    assert between.fits
+    assert between.changed
     way = fitting(spec, spine, 2, int(0.9 * least.peak_mb * 1e6))
     with pytest.raises(InputError) as caught:
         check_memory(spec, way)
