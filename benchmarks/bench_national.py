@@ -1,6 +1,7 @@
 """Releases of a whole country on one machine, with the targets beside the figures.
 
     python benchmarks/bench_national.py [--json PATH] [--part 2010|2020] [--minutes 30] [--states 44,10,...]
+                                        [--without-margins]
 
 2010: all 187,023 leaves of the United States in 2010, six levels, 308,745,538 people, from published counts.
 2020: real 2020 block codes of 49 states with a synthetic population, the production redistricting strategy with 2,016
@@ -77,12 +78,14 @@ detail = "votingage * race"
 [postprocess]
 passes = ["total"]
 
-[publish]
-margins = false
 """
 
 
-def bench_2010() -> dict[str, Any]:
+def _published(*, margins: bool) -> str:
+    return f"\n[publish]\nmargins = {str(margins).lower()}\n"
+
+
+def bench_2010(*, margins: bool = True) -> dict[str, Any]:
     """The whole run on all leaves of 2010: seconds, memory, people."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -90,28 +93,28 @@ def bench_2010() -> dict[str, Any]:
         leaves.insert(0, "us", "us")
         leaves["leaf"] = leaves["county"].str.cat(leaves["leaf"], sep="/")
         leaves.to_parquet(folder / "leaves.parquet")
-        done = run(folder, SPEC_2010)
+        done = run(folder, SPEC_2010 + _published(margins=margins))
         root = Path(str(done["directory"]))
         people = int(pd.read_parquet(root / "public" / "histograms" / "leaf.parquet", columns=["count"])["count"].sum())
     return {"leaves": len(leaves), "people": people, **{k: done[k] for k in ("seconds", "peak_mb", "stages")}}
 
 
-def spec_2020() -> str:
+def spec_2020(*, margins: bool = True) -> str:
     """The example of the redistricting data, for persons.parquet and units.parquet of `write_nation`."""
     text = (PROJECT / "examples" / EXAMPLES["ri_pl94"]).read_text(encoding="utf-8")
     text = text.replace("../../shared/data/ri_pl94_", "")
     levels = ", ".join(f"{name} = {length}" for name, length in LEVELS.items())
     text = re.sub(r"(?m)^levels = .*$", f"levels = {{ {levels} }}", text, count=1)
     text = re.sub(r"(?ms)^\[tables\]\n.*?(?=^\[)", '[tables]\ntotal = "total"\nrace = "cenrace"\n\n', text)
-    return text + "\n[publish]\nmargins = false\nmicrodata = false\n"
+    return text + _published(margins=margins) + "microdata = false\n"
 
 
-def bench_2020(states: list[int], workers: int = 2) -> dict[str, Any]:
+def bench_2020(states: list[int], workers: int = 2, *, margins: bool = True) -> dict[str, Any]:
     """One run on the blocks of some states."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         blocks = write_nation(DATA / "us_2020_block_spine_exTXDC.parquet", folder, states)
-        done = run(folder, spec_2020(), workers)
+        done = run(folder, spec_2020(margins=margins), workers)
         free = shutil.disk_usage(folder).free
         size = sum(path.stat().st_size for path in Path(str(done["directory"])).rglob("*") if path.is_file())
     stages = done["stages"]
@@ -127,7 +130,7 @@ def bench_2020(states: list[int], workers: int = 2) -> dict[str, Any]:
     }
 
 
-def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, Any]]:
+def growth(minutes: float, groups: list[list[int]], *, margins: bool = True) -> list[dict[str, Any]]:
     """Runs on more and more states, as long as the next, by the last one's pace, ends within the minutes."""
     blocks = pd.read_parquet(DATA / "us_2020_block_spine_exTXDC.parquet")["block"] // 10**13
     sizes = blocks.value_counts()
@@ -137,7 +140,7 @@ def growth(minutes: float, groups: list[list[int]]) -> list[dict[str, Any]]:
         n_blocks = int(sizes[states].sum())
         if rows and float(rows[-1]["seconds"]) / int(rows[-1]["blocks"]) * n_blocks > left:
             break
-        rows.append(bench_2020(states))
+        rows.append(bench_2020(states, margins=margins))
         left -= float(rows[-1]["seconds"])
     return rows
 
@@ -149,26 +152,26 @@ def main() -> None:
     parser.add_argument("--part", choices=["2010", "2020"], action="append")
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--states", help="numbers of states to run in one go, instead of the growing groups")
+    parser.add_argument("--without-margins", action="store_true", help="publish no margins of error")
     arguments = parser.parse_args()
     if not DATA.is_dir():
         print("bench_national: the real census data (../shared/data) is not beside the project; nothing is measured")
         return
-    figures: dict[str, Any] = {}
+    margins = not arguments.without_margins
+    told = "with margins" if margins else "without margins"
+    figures: dict[str, Any] = {"margins": margins}
     parts = arguments.part or ["2010", "2020"]
     if "2010" in parts:
-        result = bench_2010()
+        result = bench_2010(margins=margins)
         figures["2010"] = result
-        print(
-            f"\nUnited States 2010: {result['leaves']:,} leaves, {result['people']:,} people, "
-            "2 workers, without margins"
-        )
+        print(f"\nUnited States 2010: {result['leaves']:,} leaves, {result['people']:,} people, 2 workers, {told}")
         print(f"  whole command  {result['seconds']:8.1f} s   target  300 s")
         print(f"  peak memory    {result['peak_mb']:8.0f} MB  target 4000 MB (all processes)")
     if "2020" in parts:
         groups = [[int(n) for n in arguments.states.split(",")]] if arguments.states else GROWTH
-        rows = growth(arguments.minutes, groups)
+        rows = growth(arguments.minutes, groups, margins=margins)
         figures["2020"] = rows
-        print("\nBlocks of 2020, synthetic people, 2,016 cells, the production strategy, 2 workers, without margins")
+        print(f"\nBlocks of 2020, synthetic people, 2,016 cells, the production strategy, 2 workers, {told}")
         print("   states     blocks   seconds  of it post-processing   peak MB  release GB")
         for row in rows:
             print(

@@ -53,10 +53,11 @@ class ComputedBySubtree(Computed):
         cut: where the spine is cut.
         step: the name under which the parts are kept: that of the combining step and of the cut, since a run that is
             resumed with less memory may be cut at another place.
+        full: by the full estimator, whichever the spec names.
     """
 
-    def __init__(self, job: Job, universe: Universe, cut: Cut, step: str) -> None:
-        super().__init__(job, universe)
+    def __init__(self, job: Job, universe: Universe, cut: Cut, step: str, *, full: bool = False) -> None:
+        super().__init__(job, universe, full=full)
         self.cut = cut
         self.step = step
 
@@ -165,12 +166,17 @@ class SubtreeEstimation(Estimation):
     def close(self) -> None:
         """Free the intermediate results and the parts, since the files are written."""
         super().close()
-        for step in (self._computed.step, self._step_below):
+        for step in (self._computed.step, self._step_below, self._step_linear):
             self.job.batches.forget(step)
+
+    @property
+    def _step_linear(self) -> str:
+        return f"linear {self.universe.name} {self.cut.name}"
 
     @property
     def _step_below(self) -> str:
         return f"{self.steps()[-1].name} {self.cut.name}"
 
-    def _nothing_computed(self) -> ComputedBySubtree:
-        return ComputedBySubtree(self.job, self.universe, self.cut, f"{self.steps()[0].name} {self.cut.name}")
+    def _nothing_computed(self, *, full: bool = False) -> ComputedBySubtree:
+        step = self._step_linear if full else f"{self.steps()[0].name} {self.cut.name}"
+        return ComputedBySubtree(self.job, self.universe, self.cut, step, full=full)

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
+from flows.estimation.sampled_runs import SampledRuns
+from flows.estimation.table_variances import TableVariances
 from flows.estimation.whole_spine import Estimation
+from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
+from flows.execution.workers import WorkerError
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
-from postprocess.downward.simulation import DrawNoise, simulate
-from postprocess.linear.downward import AnswerVariances, variances_of
-from postprocess.problem import Measured, Problem
+from postprocess.downward.simulation import Simulated, simulate_run
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,20 +67,50 @@ class PublicNoise:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """One simulated run, as it is sent to a worker."""
+    """One simulated run, as it is sent to a worker or to another machine; it needs no files."""
 
-    problem: Problem
-    released: tuple[sp.csr_array, ...]
-    tables: tuple[PublishedTable, ...]
-    variances: tuple[AnswerVariances, ...]
+    run: Simulated
     noise: PublicNoise
-    replicate: int
+
+    def packed(self) -> Simulation:
+        """The task itself."""
+        return self
+
+    def arrays_of(self, result: list[ErrorCounts]) -> Arrays:
+        """Its errors as arrays, on the machine that worked on it."""
+        return packed_errors(result)
+
+    def result_of(self, arrays: Arrays) -> list[ErrorCounts]:
+        """Its errors again; WorkerError where the arrays are not those of errors."""
+        expected = packed_errors(list(self.run.nothing))
+        wrong = arrays.keys() ^ expected.keys() or {
+            name
+            for name, array in arrays.items()
+            if (array.dtype.kind, array.ndim) != (expected[name].dtype.kind, expected[name].ndim)
+        }
+        if not wrong:
+            try:
+                result = unpacked_errors(arrays)
+                expectations = zip(result, self.run.nothing, self.run.tables, strict=True)
+                if all(_alike(errors, empty, table) for errors, empty, table in expectations):
+                    return result
+            except (ValueError, IndexError, KeyError, TypeError):
+                pass
+        raise WorkerError(
+            "a worker of the cluster sent arrays that are not those of its part (simulated errors); nothing of them "
+            "was used: see who can reach the cluster, and run the same again"
+        )
+
+
+def _alike(errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:
+    """Whether counts of errors have the form of those of their table."""
+    sized = (errors.by_truth, errors.by_release, errors.large)
+    return errors.unit == empty.unit and all(each.is_of(table.marginal.size) for each in sized)
 
 
 def run_simulation(task: Simulation) -> list[ErrorCounts]:
     """The errors of one simulated run in each table."""
-    draw: DrawNoise = task.noise.draw
-    return simulate(task.problem, task.released, task.tables, task.variances, draw, task.replicate)
+    return simulate_run(task.run, task.noise.draw)
 
 
 class Margins:
@@ -89,12 +119,11 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
-        self._variances: tuple[AnswerVariances, ...] | None = None
         self._intervals: dict[tuple[str, int], Intervals] = {}
 
     @property
     def replicates(self) -> int:
-        """Simulated runs; 0 where no margins are published."""
+        """Simulated runs at most; 0 where no margins are published."""
         publish = self.estimation.job.spec.publish
         return publish.replicates if publish.margins else 0
 
@@ -108,34 +137,27 @@ class Margins:
             for level in table.levels
         )
 
+    @cached_property
+    def variances(self) -> TableVariances:
+        """Of the tables' numbers; computed at first use."""
+        return TableVariances(self.estimation, self.tables, self._step)
+
     @property
-    def variances(self) -> tuple[AnswerVariances, ...]:
-        """Per level, the variances of its tables' answers; computed at first use, one level at a time."""
-        if self._variances is None:
-            levels = variances_of(self.estimation.problem, self.estimation.upward)
-            self._variances = tuple(
-                estimate.of_queries(
-                    self.estimation.basis, [table.marginal for table in self.tables if table.level == level]
-                )
-                for level, estimate in enumerate(levels)
-            )
-        return self._variances
+    def _step(self) -> str:
+        return f"simulate {self.estimation.universe.name}".rstrip()
 
     def simulate(self) -> None:
-        """Simulate all runs, and add up their errors."""
-        job, problem = self.estimation.job, self.estimation.problem
-        noise = PublicNoise(problem.seed, self.estimation.universe.name, *self._noise())
-        released = tuple(self.estimation.released(level) for level in range(job.spine.n_levels))
-        bare = replace(problem, measured=_without_values(problem.measured))
-        tasks = [
-            Simulation(bare, released, self.tables, self.variances, noise, replicate)
-            for replicate in range(self.replicates)
-        ]
+        """Simulate as many runs as the margins need, and add up their errors."""
+        job = self.estimation.job
+        noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
+        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates)
+        rates = sampled.rates()
+        tasks = [Simulation(run, noise) for run in sampled.tasks(rates)]
         self.errors.clear()  # those of an earlier attempt that failed
-        step = f"simulate {self.estimation.universe.name}".rstrip()
         runs = run_kept(
-            job.workers, job.batches, step, run_simulation, tasks,
-            named=lambda task: str(task.replicate), packed=packed_errors, unpacked=unpacked_errors, done=self._advance,
+            job.workers, job.batches, self._step, run_simulation, tasks,
+            named=lambda task: str(task.run.replicate), packed=packed_errors, unpacked=unpacked_errors,
+            done=lambda _: job.progress.advance(job.n_geounits // rates.runs),
         )  # fmt: skip
         for run_errors in runs:
             for table, errors in zip(self.tables, run_errors, strict=True):
@@ -144,9 +166,6 @@ class Margins:
                     self.errors[key].add(errors)
                 else:
                     self.errors[key] = errors
-
-    def _advance(self, _: Simulation) -> None:
-        self.estimation.job.progress.advance(sum(len(level) for level in self.estimation.job.spine.levels))
 
     def _noise(
         self,
@@ -171,19 +190,13 @@ class Margins:
             return None
         if (table.name, level) not in self._intervals:
             published = PublishedTable(table.name, level, marginal_of(table.query))
-            errors, variances = self.errors[table.name, level], self.variances[level]
-            intervals = Intervals.of(published, self.estimation.basis, variances, errors)
+            intervals = Intervals(published, self.errors[table.name, level])
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
-        return self._intervals[table.name, level].ends(counts, rows)
+        variances, rows = self.variances.of_rows(level, rows)
+        return self._intervals[table.name, level].ends(self.estimation.basis, variances, counts, rows)
 
     def close(self) -> None:
         """Free what was computed."""
         self.errors.clear()
         self._intervals.clear()
-        self._variances = None
-
-
-def _without_values(measured: Sequence[Sequence[Measured]]) -> tuple[tuple[Measured, ...], ...]:
-    """The same queries and variances; a simulated run has values of its own."""
-    nothing = np.zeros((0, 0), dtype=np.int8)
-    return tuple(tuple(replace(measurement, values=nothing) for measurement in level) for level in measured)
+        self.__dict__.pop("variances", None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Self
 
@@ -31,16 +32,24 @@ def batch_name(task: LevelTask) -> str:
 
 
 class Computed:
-    """The intermediate results of one universe's estimation, each computed at first use."""
+    """The intermediate results of one universe's estimation, each computed at first use.
 
-    def __init__(self, job: Job, universe: Universe) -> None:
+    Args:
+        job: the run.
+        universe: that is estimated.
+        full: by the full estimator, whichever the spec names.
+    """
+
+    def __init__(self, job: Job, universe: Universe, *, full: bool = False) -> None:
         self.job = job
         self.universe = universe
+        self.full = full
 
     @cached_property
     def stated(self) -> Problem:
         """The problem without the values of its measurements; ReleaseError where a file is not what the spec says."""
-        return stated_problem(self.job, self.universe)
+        stated = stated_problem(self.job, self.universe)
+        return replace(stated, estimator="full") if self.full else stated
 
     @cached_property
     def problem(self) -> Problem:
@@ -93,6 +102,25 @@ class Estimation:
     def basis(self) -> Basis:
         """The basis that the problem is stated in."""
         return self._computed.basis
+
+    @property
+    def stated(self) -> Problem:
+        """The problem without the values of its measurements."""
+        return self._computed.stated
+
+    @property
+    def passes(self) -> tuple[Pass, ...]:
+        """The passes of every level, the detail last."""
+        return self._computed.passes
+
+    @property
+    def computed(self) -> Computed:
+        """The intermediate results."""
+        return self._computed
+
+    def combined(self) -> tuple[Problem, list[LevelEstimate]]:
+        """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
+        return self._computed.combined()
 
     @property
     def upward(self) -> list[LevelEstimate]:
@@ -181,5 +209,9 @@ class Estimation:
         else:
             self.free()
 
-    def _nothing_computed(self) -> Computed:
-        return Computed(self.job, self.universe)
+    def linear(self) -> Computed:
+        """The results that linear estimates start from: those of the full estimator."""
+        return self._computed if self.stated.estimator == "full" else self._nothing_computed(full=True)
+
+    def _nothing_computed(self, *, full: bool = False) -> Computed:
+        return Computed(self.job, self.universe, full=full)

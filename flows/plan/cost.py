@@ -4,7 +4,8 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
 
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
-           + (REPLICATE pass + SIMULATED + PER_SIMULATED geounits + PER_COUNTED published) for each simulated run
+           + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
+           + SIMULATED for each simulated run
            + what joint draws cost (`flows/plan/drawn.py`)
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
@@ -23,10 +24,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from flows.plan.drawn import draw_cost
+from flows.plan.simulated import Simulations
 from flows.plan.size import Size
 from geography.spine import Spine
 from pipeline.spec.release_spec import ReleaseSpec
-from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ERROR_CLASSES, SIZE_CLASSES
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 
 #: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_fixed_cost.py`), a worker's start.
@@ -47,12 +49,15 @@ MAIN_MB, ENGINE_MB, WORKER_MB = 260.0, 220.0, 53.0
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 380.0
 ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 92.0, 140.0, 50.0, 7.7
-#: Of a spine that is cut into subtrees: bytes per geounit of the whole, and the factor of the second upward pass.
-CUT_GEOUNIT_BYTES, CUT_AGAIN = 2200.0, 1.2
+#: Of a spine that is cut into subtrees: bytes per geounit of the whole, the factor of the second upward pass, and what
+#: the variances of the parts, and their unbiased estimates, take of a pass.
+CUT_GEOUNIT_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 2200.0, 1.2, 0.1, 0.4
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
 COUNTING = 1.3
 #: Leaf cells from which on workers are used from the start.
 SMALL = 200_000
+#: Sizes and errors, in pairs, that a cell of a table sees.
+PLACES = 2_000
 
 
 @dataclass(frozen=True)
@@ -109,7 +114,8 @@ def cost_of(
         engine: whether an engine records the run.
     """
     sizes = sizes or sizes_of(spec, spine)
-    replicates = spec.publish.replicates if spec.publish.margins else 0
+    most = spec.publish.replicates if spec.publish.margins else 0
+    simulations = [Simulations.of(size, spine, most) for size in sizes]
     passes = sum(pass_seconds(size) for size in sizes)
     start = START + (ENGINE if engine else 0.0)
     start += sum(
@@ -117,31 +123,45 @@ def cost_of(
         for size in sizes
     )
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
+    seconds = [_simulated_seconds(size, of) for size, of in zip(sizes, simulations, strict=True)]
+    simulated = sum(seconds)
+    # Every worker does whole runs.
+    waited = sum(
+        one / of.runs * math.ceil(of.runs / workers) for one, of in zip(seconds, simulations, strict=True) if of.runs
+    )
+    runs = max(of.runs for of in simulations)
+    simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
     cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
     drawn, of_draws = draw_cost(spec, spine, workers, cut)
-    if cut is not None and not replicates and not spec.publish.unbiased:
+    if cut is not None:
         # The parts depend on each other at two points only, and a worker holds one at a time.
-        passes *= CUT_AGAIN
-        peak = main + CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
+        passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
+        held = CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
+        sampled = held * min(1.0, simulations[0].leaves)
         share = _largest_share(spine, cut)
-        peak += workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6) + of_draws
-        passes += drawn
+        parts = workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6) + of_draws
+        at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
         begun = WORKER_START * (workers if workers > 1 else 0)
-        return Cost(start + begun + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
-    simulated = REPLICATE * passes + SIMULATED
-    simulated += sum(PER_SIMULATED * size.geounits + PER_COUNTED * size.published for size in sizes)
-    elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
+        return Cost(
+            core_seconds=start + begun + passes + drawn + simulated,
+            seconds=start + (passes + drawn) / workers + waited,
+            peak_mb=main + held + max(parts, at_once),
+            margins_mb=max(0.0, at_once - parts) if most else 0.0,
+            workers=workers,
+            parts=len(cut.parts),
+        )
+    elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + waited
     elapsed += drawn / min(workers, max(1, spec.publish.draws))
-    used = workers if replicates or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
+    used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
     held = max(_held(size) for size in sizes) / 1e6
-    if replicates or spec.publish.unbiased or spec.publish.draws:
+    if runs or spec.publish.unbiased or spec.publish.draws:
         held += 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
-    simulating = min(used, replicates) * max(_simulated(size) for size in sizes) / 1e6 if replicates else 0.0
-    peak = main + processes + held + max(batches, simulating, of_draws)
+    at_once = min(used, runs) * simulating
+    peak = main + processes + held + max(batches, at_once, of_draws)
     begun = WORKER_START * (used if used > 1 else 0)
-    return Cost(start + begun + passes + simulated * replicates + drawn, elapsed, peak, simulating, workers, 1)
+    return Cost(start + begun + passes + drawn + simulated, elapsed, peak, at_once, workers, 1)
 
 
 def pass_seconds(size: Size) -> float:
@@ -164,11 +184,20 @@ def _held(size: Size, share: float = 1.0) -> float:
     )
 
 
-def _simulated(size: Size) -> float:
+def _simulated_seconds(size: Size, simulations: Simulations) -> float:
+    """Seconds of one core for all simulated runs of a universe."""
+    once = REPLICATE * pass_seconds(size) * simulations.passes
+    counted = simulations.leaves * (PER_SIMULATED * size.geounits + PER_COUNTED * size.published)
+    return once + counted + SIMULATED * simulations.runs
+
+
+def _simulated(size: Size, simulations: Simulations) -> float:
     """Bytes that a simulated run takes in its process."""
-    errors = 8.0 * size.widest * len(SIZE_CLASSES) * ERROR_CLASSES
+    if not simulations.runs:
+        return 0.0
+    errors = 48.0 * size.widest * PLACES
     counted = 8.0 * COUNTING * min(float(CHUNK_NUMBERS), float(size.published))
-    return _held(size) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
+    return _held(size, simulations.share) + max(BATCH_BYTES * size.batch, 2 * errors + counted)
 
 
 def _largest_share(spine: Spine, cut: Cut) -> float:

@@ -29,7 +29,7 @@ class Fitting:
         requested: of the run as it was asked for.
         available: bytes of memory.
         most_cells, part_cells: leaf cells from which the spine is cut, and of a part.
-        bare: megabytes of the run without margins and unbiased estimates, which are computed on the whole spine.
+        bare: megabytes of the run without margins and unbiased estimates.
     """
 
     cost: Cost

@@ -43,6 +43,8 @@ class Size:
         batch: cells of the largest batch of families.
         published: numbers in tables.
         widest: answers of the largest table.
+        filled_cells: per level but the last, cells of a geounit that are assumed not to be empty.
+        tables: per level, whether tables are published.
     """
 
     geounits: int
@@ -60,6 +62,8 @@ class Size:
     batch: float
     published: int
     widest: int
+    filled_cells: tuple[float, ...]
+    tables: tuple[bool, ...]
 
     @classmethod
     def of(cls, universe: Universe, spine: Spine) -> Size:
@@ -100,6 +104,8 @@ class Size:
                 for level in measured.levels
             ),
             widest=max((measured.query.size for measured in universe.tables), default=0),
+            filled_cells=tuple(in_family[1:]),
+            tables=tuple(any(level in table.levels for table in universe.tables) for level in spine.level_names),
         )
 
 

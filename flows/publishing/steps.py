@@ -58,7 +58,7 @@ class Publication:
         tables = tuple(folder.table(table.name, level) for table in self.universe.tables for level in table.levels)
         if not tables or not self._margins.replicates:
             return []
-        geounits = self.job.n_geounits * self._margins.replicates
+        geounits = self.job.n_geounits
         simulate = self._margins.simulate
         return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=5.0, prepares=tables)]
 

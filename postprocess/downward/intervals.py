@@ -176,34 +176,27 @@ class Intervals:
 
     Attributes:
         table: which.
-        standard: standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer.
-        classes: `(n,)` class of each geounit.
         errors: of the simulated runs.
     """
 
     table: PublishedTable
-    standard: FloatArray
-    classes: IntArray
     errors: ErrorCounts
 
-    @classmethod
-    def of(
-        cls,
-        table: PublishedTable,
-        basis: Basis,
-        variances: LevelVariances | AnswerVariances,
-        errors: ErrorCounts,
-    ) -> Intervals:
-        """From the variances of a level and the errors of all simulated runs."""
-        return cls(table, standard_errors(table, basis, variances), variances.classes, errors)
-
-    def ends(self, released: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+    def ends(
+        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
+    ) -> tuple[FloatArray, FloatArray]:
         """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
 
         NaN where the measurements do not determine the answer: simulated errors say nothing about it, since a simulated
         run starts from the release, which is not tied to the truth there.
+
+        Args:
+            basis: of the problem.
+            variances: of the level, or of some of its geounits.
+            released: `(n, cells)`.
+            rows: which geounits of `variances` these are.
         """
-        standard = self.standard[self.classes[rows]]
+        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
         low, high = self._by_variance(released, standard)
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = np.unique(

@@ -91,6 +91,15 @@ class SizedErrors:
             *_distinct(np.concatenate([self.places, other.places]), np.concatenate([self.times, other.times]))
         )
 
+    def is_of(self, n_cells: int) -> bool:
+        """Whether places and times are such as those of a table with so many cells."""
+        most = n_cells * len(SIZE_CLASSES) * (2 * ERROR_CLASSES + 1)
+        arrays = (self.places, self.times)
+        if any(array.dtype != np.int64 or array.ndim != 1 for array in arrays) or len(self.places) != len(self.times):
+            return False
+        inside = not len(self.places) or (self.places[0] >= 0 and self.places[-1] < most)
+        return bool(inside and (np.diff(self.places) > 0).all() and (self.times > 0).all())
+
     def parts(self) -> tuple[IntArray, IntArray, IntArray]:
         """Cell, size class and error class (from -ERROR_CLASSES) of each place."""
         rest, error_class = np.divmod(self.places, 2 * ERROR_CLASSES + 1)

@@ -1,25 +1,94 @@
 """A simulated run: measured anew with public noise from the released histograms, and estimated again.
 
-The released histograms stand in for the truth: the parametric bootstrap of post-processed counts.
+The released histograms stand in for the truth: the parametric bootstrap of post-processed counts. Below a cut, a run
+measures and solves some subtrees alone; of the others only the linear term at the cut is drawn (`summaries`). Above it,
+everything is estimated, and the children of some geounits are solved (`samples`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.level import downward_level
+from postprocess.downward.passes import Pass, passes_of
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, answers_of, count_errors
+from postprocess.downward.subtrees import without_values
+from postprocess.downward.summaries import drawn_terms, measured_terms, with_terms
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.linear.upward import LevelEstimate, basis_of, silent_of, upward_pass
 from postprocess.problem import Measured, Problem
 
 #: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
 DrawNoise = Callable[[int, int, int, int, tuple[int, int]], NDArray[np.int64]]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What is drawn of the subtrees below a cut that a run does not simulate.
+
+    Attributes:
+        at_cut: the estimate of the cut's level, for its matrices and for what is fixed.
+        factors: `summaries.factors_of` it.
+        key: 128 bits that follow from the public seed and the run.
+    """
+
+    at_cut: LevelEstimate
+    factors: FloatArray
+    key: int
+
+
+@dataclass(frozen=True, eq=False)
+class Stretch:
+    """Successive levels that a run simulates, of the whole spine or of some subtrees.
+
+    Attributes:
+        problem: without the values of its measurements.
+        rows: per level, the rows in the whole release.
+        released: per level, the histograms.
+        solved: per level but the last, which geounits have their children solved.
+        variances: per level, of the answers that are counted; None where no table is published.
+    """
+
+    problem: Problem
+    rows: tuple[IntArray, ...]
+    released: tuple[sp.csr_array, ...]
+    solved: tuple[BoolArray, ...]
+    variances: tuple[AnswerVariances | None, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Simulated:
+    """One simulated run.
+
+    Attributes:
+        replicate: its number.
+        basis: of the release.
+        passes: of the release.
+        upper: the levels down to the cut, or all of them where there is none.
+        silent: as `upward.silent_of` gives for the whole release.
+        summary: of the cut; None where there is none, and where levels do not learn from those below.
+        groups: subtrees below the cut, some at a time.
+        tables: whose errors are counted.
+        nothing: of each table, no errors yet.
+    """
+
+    replicate: int
+    basis: Basis
+    passes: tuple[Pass, ...]
+    upper: Stretch
+    silent: tuple[BoolArray, ...]
+    summary: Summary | None
+    groups: tuple[Stretch, ...]
+    tables: tuple[PublishedTable, ...]
+    nothing: tuple[ErrorCounts, ...]
 
 
 def simulate(
@@ -30,49 +99,170 @@ def simulate(
     draw: DrawNoise,
     replicate: int,
 ) -> list[ErrorCounts]:
-    """One new run from the released histograms: its errors in each table.
+    """The errors of one new run of everything from the released histograms, table by table.
 
     `problem.measured` gives the queries and variances; its values are not used.
     """
-    run = replace(problem, measured=_measured_anew(problem, released, draw, replicate))
-    basis = basis_of(run)
-    estimates = upward_pass(run, basis)
-    tables_of_level: dict[int, list[int]] = {}
-    for i, table in enumerate(tables):
-        tables_of_level.setdefault(table.level, []).append(i)
-    out: list[ErrorCounts | None] = [None] * len(tables)
-    above = None
-    for level in range(problem.spine.n_levels):
+    bare = replace(problem, measured=tuple(without_values(queries) for queries in problem.measured))
+    basis = basis_of(problem)
+    answers = [
+        of_level
+        if isinstance(of_level, AnswerVariances)
+        else of_level.of_queries(basis, [table.marginal for table in tables if table.level == level])
+        for level, of_level in enumerate(variances)
+    ]
+    levels = problem.spine.levels
+    run = Simulated(
+        replicate=replicate,
+        basis=basis,
+        passes=passes_of(problem),
+        upper=Stretch(
+            bare,
+            tuple(np.arange(len(level)) for level in levels),
+            tuple(released),
+            tuple(np.ones(len(level), dtype=bool) for level in levels[:-1]),
+            tuple(answers),
+        ),
+        silent=tuple(silent_of(problem)),
+        summary=None,
+        groups=(),
+        tables=tuple(tables),
+        nothing=tuple(ErrorCounts.empty(table, basis, variances[table.level]) for table in tables),
+    )
+    return simulate_run(run, draw)
+
+
+def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
+    """The errors of one simulated run, table by table."""
+    errors = _Errors(run)
+    estimates = [_estimated(group, run, draw) for group in run.groups[:1]] if len(run.groups) == 1 else []
+    at_cut = None
+    if run.summary is not None:
+        summary, counts = run.summary, run.upper.released[-1]
+        generator = np.random.Generator(np.random.Philox(key=summary.key))
+        terms = drawn_terms(run.basis, summary.at_cut, summary.factors, counts, generator)
+        for number, group in enumerate(run.groups):
+            problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
+            terms[group.rows[0]] = measured_terms(problem, run.basis, of_group[0])
+        at_cut = with_terms(summary.at_cut, terms)
+    problem = _measured_anew(run.upper, draw, run.replicate, drawn=at_cut is not None)
+    upward = upward_pass(problem, run.basis, at_cut, run.silent)
+    counts = _solved_down(run.upper, problem, upward, run, None, errors)
+    for number, group in enumerate(run.groups):
+        problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
+        _solved_down(group, problem, of_group, run, counts[group.rows[0]], errors)
+    return errors.counts
+
+
+def _estimated(group: Stretch, run: Simulated, draw: DrawNoise) -> tuple[Problem, list[LevelEstimate]]:
+    """Subtrees measured anew, and their upward pass."""
+    problem = _measured_anew(group, draw, run.replicate)
+    return problem, upward_pass(problem, run.basis)
+
+
+class _Errors:
+    """The errors of a run, table by table."""
+
+    def __init__(self, run: Simulated) -> None:
+        self._run = run
+        self.counts = list(run.nothing)
+
+    def add(self, level: int, stretch: Stretch, number: int, simulated: sp.csr_array, rows: IntArray) -> None:
+        """Count the errors of some geounits of a level, in each of its tables."""
+        variances, released = stretch.variances[number], stretch.released[number]
+        if variances is None or not len(rows):
+            return
+        if len(rows) < released.shape[0]:
+            released, simulated = released[rows], simulated[rows]
+            variances = replace(variances, classes=variances.classes[rows])
+        for i, table in enumerate(self._run.tables):
+            if table.level == level:
+                seen = count_errors(table, self._run.basis, variances, released, simulated)
+                seen.add(self.counts[i])
+                self.counts[i] = seen
+
+
+def _solved_down(
+    stretch: Stretch,
+    problem: Problem,
+    upward: Sequence[LevelEstimate],
+    run: Simulated,
+    tops: sp.csr_array | None,
+    errors: _Errors,
+) -> sp.csr_array:
+    """Solve the levels of a stretch from the top down, count their errors, and return the last one's histograms.
+
+    Args:
+        stretch: the levels.
+        problem: theirs, measured anew.
+        upward: of the problem.
+        run: which the stretch is part of.
+        tops: the histograms of its top level, where they are solved already; None where that is the spine's.
+        errors: to which those of the stretch are added.
+    """
+    above = tops
+    for number in range(0 if tops is None else 1, problem.spine.n_levels):
+        level = problem.spine.levels[number]
+        rows = np.arange(len(level))
+        parents = above
+        if number and parents is not None and not (flags := stretch.solved[number - 1]).all():
+            parents = _only(parents, flags)
+            rows = np.flatnonzero(flags[level.parents])
         # cvxpy compares a sample in the run itself.
-        unchecked = np.zeros(len(problem.spine.levels[max(level - 1, 0)].geocodes), dtype=bool)
-        above, _ = downward_level(run, basis, level, estimates[level], above, checked=unchecked)
-        for i in tables_of_level.get(level, []):
-            out[i] = count_errors(tables[i], basis, variances[level], released[level], above)
-    return [counts for counts in out if counts is not None]
+        unchecked = np.zeros(len(problem.spine.levels[max(number - 1, 0)]), dtype=bool)
+        above, _ = downward_level(
+            problem, run.basis, number, upward[number], parents, checked=unchecked, passes=run.passes
+        )
+        errors.add(problem.first_level + number, stretch, number, above, rows)
+    assert above is not None
+    return above
 
 
-def _measured_anew(
-    problem: Problem, released: Sequence[sp.csr_array], draw: DrawNoise, replicate: int
-) -> tuple[tuple[Measured, ...], ...]:
-    """The released histograms' answers with fresh noise, some geounits at a time, in the smallest sufficient type."""
-    measured = []
-    for level, queries in enumerate(problem.measured):
+def _only(counts: sp.csr_array, rows: BoolArray) -> sp.csr_array:
+    """The histograms of some rows; the others are empty, and nobody is below them."""
+    sizes = np.diff(counts.indptr)
+    kept = np.repeat(rows, sizes)
+    starts = np.concatenate([[0], np.cumsum(np.where(rows, sizes, 0))])
+    return sp.csr_array((counts.data[kept], counts.indices[kept], starts), shape=counts.shape)
+
+
+def _measured_anew(stretch: Stretch, draw: DrawNoise, replicate: int, *, drawn: bool = False) -> Problem:
+    """The released histograms' answers with fresh noise, some geounits at a time, in the smallest sufficient type.
+
+    Args:
+        stretch: the levels that are measured.
+        draw: gives the noise.
+        replicate: number of the run.
+        drawn: the last level has drawn terms, and is not measured.
+    """
+    problem = stretch.problem
+    measured: list[tuple[Measured, ...]] = []
+    for number, queries in enumerate(problem.measured):
+        if drawn and number == problem.spine.n_levels - 1:
+            measured.append(())
+            continue
+        rows, kinds = stretch.rows[number], problem.kinds_of(number)
         new = []
-        for number, query in enumerate(queries):
-            n, size = released[level].shape[0], query.marginal.size
-            values: NDArray[np.signedinteger] = np.zeros((n, size), dtype=np.int16)
-            step = max(1, CHUNK_NUMBERS // size)
-            for first in range(0, n, step):
-                last = min(first + step, n)
-                part = draw(replicate, level, number, first, (last - first, size))
-                part += answers_of(query.marginal, released[level], first, last)
-                if (kinds := problem.kinds_of(level)) is not None:
+        for i, query in enumerate(queries):
+            size = query.marginal.size
+            values: NDArray[np.signedinteger] = np.zeros((len(rows), size), dtype=np.int16)
+            for first, last in _runs(rows, max(1, CHUNK_NUMBERS // size)):
+                shape = (last - first, size)
+                part = draw(replicate, problem.first_level + number, i, int(rows[first]), shape)
+                part += answers_of(query.marginal, stretch.released[number], first, last)
+                if kinds is not None:
                     part[kinds[first:last] < 0] = 0
                 values = values.astype(_wide_enough(values.dtype, part), copy=False)
                 values[first:last] = part
             new.append(replace(query, values=values))
         measured.append(tuple(new))
-    return tuple(measured)
+    return replace(problem, measured=tuple(measured))
+
+
+def _runs(rows: IntArray, most: int) -> list[tuple[int, int]]:
+    """Stretches of successive rows, `most` at a time: their first place in `rows`, and the place after the last."""
+    breaks = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+    return [(start, min(start + most, end)) for first, end in pairwise(breaks) for start in range(first, end, most)]
 
 
 def _wide_enough(dtype: np.dtype[np.signedinteger], values: NDArray[np.int64]) -> np.dtype[np.signedinteger]:

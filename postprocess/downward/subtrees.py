@@ -19,9 +19,9 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 
-from geography.spine import Spine
+from geography.spine import Level, Spine
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.level import SolverReport, downward_level
 from postprocess.downward.passes import Pass
 from postprocess.linear.information import Information
@@ -63,12 +63,9 @@ def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_
         most: leaf cells that a spine may have without being cut.
         part: leaf cells of the small subtrees that share a part.
     """
-    if spine.n_leaves * n_cells <= most or spine.n_levels < 3:
+    level = cut_level(spine)
+    if spine.n_leaves * n_cells <= most or level is None:
         return None
-    levels = range(1, spine.n_levels - 1)
-    largest = [int(np.diff(spine.leaf_offsets(level)).max()) for level in levels]
-    held = [max(below, ABOVE * len(spine.levels[level])) for level, below in zip(levels, largest, strict=True)]
-    level = levels[int(np.argmin(held))]
     leaves = spine.leaf_offsets(level)
     # Successive subtrees share a part until it is full.
     starts, begun = [0], 0
@@ -78,6 +75,16 @@ def cut_of(spine: Spine, n_cells: int, most: int = MOST_CELLS, part: int = PART_
             begun = int(leaves[number])
     starts.append(len(leaves) - 1)
     return Cut(level, tuple(pairwise(starts)))
+
+
+def cut_level(spine: Spine) -> int | None:
+    """The level at which a spine is cut if it is: it follows from the spine alone; None where there is none between."""
+    if spine.n_levels < 3:
+        return None
+    levels = range(1, spine.n_levels - 1)
+    largest = [int(np.diff(spine.leaf_offsets(level)).max()) for level in levels]
+    held = [max(below, ABOVE * len(spine.levels[level])) for level, below in zip(levels, largest, strict=True)]
+    return levels[int(np.argmin(held))]
 
 
 def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Measured, ...]] | None = None) -> Problem:
@@ -111,6 +118,48 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
         first_level=problem.first_level + cut.level,
         first_rows=tuple(problem.first_row(cut.level + i) + own.start for i, own in enumerate(rows)),
     )
+
+
+def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Problem, list[IntArray]]:
+    """The problem of some subtrees, wherever they are, without its measurements; and the rows of each of its levels.
+
+    Args:
+        problem: of the whole release.
+        level: of their tops.
+        tops: rows of the tops in that level, increasing.
+    """
+    spine = problem.spine
+    rows, levels = [tops], [spine.levels[level]]
+    levels[0] = Level(levels[0].name, levels[0].geocodes[tops], np.full(len(tops), -1, dtype=np.int64))
+    for number in range(level, spine.n_levels - 1):
+        offsets = spine.child_offsets(number)
+        first, sizes = offsets[rows[-1]], offsets[rows[-1] + 1] - offsets[rows[-1]]
+        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+        own = np.repeat(first - starts, sizes) + np.arange(int(sizes.sum()))
+        below = spine.levels[number + 1]
+        levels.append(Level(below.name, below.geocodes[own], np.repeat(np.arange(len(sizes)), sizes)))
+        rows.append(own)
+    bounds = tuple(
+        tuple(GroupBounds(bound.name, bound.marginal, bound.lower[own], bound.upper[own]) for bound in of_level)
+        for of_level, own in zip(problem.constraints.bounds[level:], rows, strict=True)
+    )
+    chosen = replace(
+        problem,
+        spine=Spine(tuple(levels)),
+        measured=tuple(without_values(queries) for queries in problem.measured[level:]),
+        constraints=Constraints(problem.constraints.structural_zeros, bounds),
+        kinds=tuple(
+            None if kinds is None else kinds[own] for kinds, own in zip(problem.kinds[level:], rows, strict=False)
+        ),
+        first_level=problem.first_level + level,
+        first_rows=(),
+    )
+    return chosen, rows
+
+
+def without_values(queries: Sequence[Measured]) -> tuple[Measured, ...]:
+    """The same queries and variances, without answers."""
+    return tuple(replace(query, values=np.zeros((0, 0), dtype=np.int8)) for query in queries)
 
 
 def above_cut(problem: Problem, cut: Cut) -> Problem:

@@ -91,6 +91,33 @@ class AnswerVariances:
         """Variances of each class, `(n_classes, size)`; as those of `LevelVariances`."""
         return self.by_query[marginal.key]
 
+    def of_rows(self, rows: slice | IntArray) -> AnswerVariances:
+        """Those of some geounits."""
+        used, local = np.unique(self.classes[rows], return_inverse=True)
+        return AnswerVariances(local.ravel(), {key: values[used] for key, values in self.by_query.items()})
+
+    @classmethod
+    def joined(cls, parts: Sequence[AnswerVariances]) -> AnswerVariances:
+        """Those of successive geounits together."""
+        if len(parts) == 1:
+            return parts[0]
+        sizes = [len(next(iter(part.by_query.values()))) for part in parts]
+        offsets = np.cumsum([0, *sizes[:-1]])
+        return cls(
+            np.concatenate([part.classes + offset for part, offset in zip(parts, offsets, strict=True)]),
+            {key: np.concatenate([part.by_query[key] for part in parts]) for key in parts[0].by_query},
+        )
+
+    def with_classes(self, further: AnswerVariances) -> AnswerVariances:
+        """These, with further classes that no geounit has."""
+        by_query = {key: np.concatenate([own, further.by_query[key]]) for key, own in self.by_query.items()}
+        return AnswerVariances(self.classes, by_query)
+
+    def largest(self) -> AnswerVariances:
+        """Of each answer the largest variance, as one class without geounits; NaN where no class has one."""
+        by_query = {key: np.fmax.reduce(values, axis=0, initial=np.nan)[None] for key, values in self.by_query.items()}
+        return AnswerVariances(self.classes[:0], by_query)
+
 
 def _children_precision(problem: Problem, level: int, estimates: list[LevelEstimate]) -> tuple[FloatArray, IntArray]:
     """J of the classes of a level that has children `(n_classes, n_blocks, a, a)`; class of each geounit `(n,)`."""

@@ -283,10 +283,15 @@ class LevelSums:
 
 
 def _parents(
-    problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray]
+    problem: Problem, basis: Basis, level: int, below: LevelEstimate, silent: Sequence[BoolArray], *, means: bool = True
 ) -> LevelEstimate:
     """The level above `below`, from its own measurements and its children; `silent` as from `silent_of`."""
-    mean, fixed_sum = _sum_over_children(problem, basis, level + 1, below)
+    if means:
+        mean, fixed_sum = _sum_over_children(problem, basis, level + 1, below)
+    else:
+        mean = np.zeros((len(problem.spine.levels[level]), problem.n_cells))
+        invariants_below = below.children is None and invariants_of(problem.constraints.bounds[level + 1])
+        fixed_sum = mean if invariants_below or below.fixed is not None else None
     masks, kinds = zero_masks(problem, basis, level), problem.kinds_of(level)
     above_all = between = np.zeros(len(masks), dtype=bool)
     if kinds is not None:
@@ -329,7 +334,7 @@ def _parents(
             right += basis.apply(beyond, basis.fold(fixed_sum), classes)
         fixed = basis.unfold(basis.apply(inverse, right, classes))
     info = information(own + precision_of_children, known, full)
-    term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean), classes))
+    term = basis.unfold(basis.apply(precision_of_children, basis.fold(mean), classes)) if means else mean
     children = ChildrenSum(mean, precision_of_children, term)
     return LevelEstimate(classes, own_of_kinds[0], info, fixed, children)
 
@@ -339,6 +344,8 @@ def upward_pass(
     basis: Basis,
     at_leaves: LevelEstimate | None = None,
     silent: Sequence[BoolArray] | None = None,
+    *,
+    means: bool = True,
 ) -> list[LevelEstimate]:
     """What is known of every level, top to bottom, by the problem's estimator.
 
@@ -346,6 +353,7 @@ def upward_pass(
         at_leaves: what is known of the leaf level, where that is the cut of a larger spine; by default what its own
             measurements say.
         silent: as `silent_of` gives for that larger spine; by default for the problem's own.
+        means: estimate answers, too. Else only the matrices are right, for which no values are needed.
 
     Raises:
         numpy.linalg.LinAlgError: never for a problem that was checked; a defect.
@@ -356,7 +364,7 @@ def upward_pass(
         silent = silent_of(problem)
     for level in range(n_levels - 2, -1, -1):
         if problem.estimator == "full":
-            estimates.append(_parents(problem, basis, level, estimates[-1], silent))
+            estimates.append(_parents(problem, basis, level, estimates[-1], silent, means=means))
         else:
             estimates.append(_own_only(problem, basis, level))
     return estimates[::-1]

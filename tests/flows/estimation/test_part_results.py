@@ -15,9 +15,9 @@ import pytest
 from releases.again import computed_again
 from releases.small import public_bytes
 
-from flows.estimation.part_tasks import PartTask
+from flows.estimation import margins
 from flows.execution.batch_store import Arrays
-from flows.execution.cluster import _arrays_in
+from flows.execution.cluster import Portable, _arrays_in
 from flows.execution.workers import WorkerError, Workers
 from flows.publishing.steps import perform_public_steps
 
@@ -33,6 +33,8 @@ SPOILT: dict[str, Callable[[Any], Any]] = {
     "counts.indices": lambda array: array + 10**6,
     "counts.indptr": lambda array: array[::-1].copy(),
     "counts.shape": lambda array: array * 1000,
+    "variances0": lambda array: np.full_like(array, np.inf),
+    "answers0": lambda array: array[:-1],
     "report": lambda _array: np.frombuffer(b'{"families": "many"}', dtype=np.uint8),
 }
 
@@ -49,7 +51,7 @@ class Sent(Workers):
         self, function: Callable[[Any], Any], tasks: Sequence[Any], done: Callable[[Any], None] | None = None
     ) -> Iterator[Any]:
         for task, result in zip(tasks, super().run(function, tasks, done), strict=True):
-            if not isinstance(task, PartTask):
+            if not isinstance(task, Portable):
                 yield result
                 continue
             arrays = dict(task.arrays_of(result))
@@ -78,6 +80,32 @@ def test_spoilt_arrays_are_refused(town: Path, tmp_path: Path, ending: str) -> N
         pytest.raises(WorkerError, match=rf"not those of its part \((\d\.)?{ending}\)"),
     ):
         perform_public_steps(replace(job, workers=Sent(spoil)))
+
+
+def test_spoilt_errors_of_simulated_runs_are_refused(town: Path, tmp_path: Path) -> None:
+    """Counts may be wrong, as those of any worker; but no index leads out of an array, and no form is another."""
+    with computed_again(town, tmp_path / "town", 1 << 28, 1 << 26) as job:
+        seen: list[tuple[margins.Simulation, dict[str, Any]]] = []
+
+        class Kept(Sent):
+            def run(self, function: Any, tasks: Any, done: Any = None) -> Iterator[Any]:
+                for task, result in zip(tasks, Workers.run(self, function, tasks, done), strict=True):
+                    if isinstance(task, margins.Simulation):
+                        seen.append((task, dict(task.arrays_of(result))))
+                    yield result
+
+        perform_public_steps(replace(job, workers=Kept()), report=False)
+    task, arrays = seen[0]
+    assert len(task.result_of(arrays)) == len(task.run.nothing)
+    spoilt = [
+        {**arrays, name: changed}
+        for name, array in arrays.items()
+        if array.size
+        for changed in (array.astype(np.float32), array - 10**12)
+    ]
+    for some in (*spoilt, {**arrays, "x": np.zeros(1)}, dict(list(arrays.items())[1:])):
+        with pytest.raises(WorkerError, match="not those of its part"):
+            task.result_of(some)
 
 
 @pytest.mark.parametrize("how", ["more", "fewer"])

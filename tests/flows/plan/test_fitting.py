@@ -60,20 +60,32 @@ def test_less_memory_means_parts_then_fewer_workers_then_a_refusal(tmp_path: Pat
 
 
 @pytest.mark.usefixtures("heavy")
-def test_margins_are_worked_out_at_once_so_that_only_fewer_workers_help(tmp_path: Path) -> None:
+def test_margins_of_a_small_spine_need_it_whole_so_that_fewer_workers_help(tmp_path: Path) -> None:
     spec, spine = opened(write_town(tmp_path))
-    wanted, least = cost_of(spec, spine, 2), cost_of(spec, spine, 1)
+    wanted, least = cost_of(spec, spine, 2), cost_of(spec, spine, 1, most_cells=8, part_cells=8)
     assert wanted.margins_mb > least.margins_mb > 0
     between = fitting(spec, spine, 2, int(0.5 * (wanted.peak_mb + least.peak_mb) * 1e6))
-    assert (between.fits, between.cost.workers, between.cost.parts) == (True, 1, 1)
+    assert between.fits
+    assert between.changed
     way = fitting(spec, spine, 2, int(0.9 * least.peak_mb * 1e6))
     with pytest.raises(InputError) as caught:
         check_memory(spec, way)
     figures = [float(one) for one in re.findall(r"([0-9.]+) GB", str(caught.value))]
-    expected = [least.peak_mb, least.margins_mb, 0.9 * least.peak_mb, way.bare]
+    expected = [way.cost.peak_mb, way.cost.margins_mb, 0.9 * least.peak_mb, way.bare]
     assert figures == pytest.approx([one / 1000 for one in expected], abs=0.06)
-    assert way.bare < least.peak_mb
+    assert way.bare < way.cost.peak_mb
     assert "margins = false" in str(caught.value)
+
+
+@pytest.mark.usefixtures("heavy")
+def test_margins_of_a_large_spine_need_the_sample_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut spine takes what its largest part takes, with margins, too."""
+    spec, spine = opened(write_town(tmp_path))
+    monkeypatch.setattr("flows.plan.simulated.GROUP_CELLS", 1)
+    whole, cut = cost_of(spec, spine, 1), cost_of(spec, spine, 1, most_cells=1, part_cells=1)
+    fixed = MAIN_MB + ENGINE_MB
+    assert (whole.parts, cut.parts) == (1, 6)
+    assert 0 < cut.peak_mb - fixed - WORKER_MB < 0.5 * (whole.peak_mb - fixed)
 
 
 def test_the_setting_says_how_much_may_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,12 +139,12 @@ def world() -> tuple[np.ndarray, np.ndarray, Intervals]:
     """True counts, the published ones, and intervals from simulations that start from the published ones."""
     truth = population(6)
     published = release(truth, 7)
-    return truth, published, Intervals.of(TABLE, BASIS, variances(6.0), errors_of(published))
+    return truth, published, Intervals(TABLE, errors_of(published))
 
 
 def test_coverage_by_true_and_by_released_size(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
     truth, published, intervals = world
-    low, high = intervals.ends(published, slice(None))
+    low, high = intervals.ends(BASIS, variances(6.0), published, slice(None))
     for sizes in (truth, published):
         found = coverage(low, high, truth, sizes)
         assert len(found) >= 4
@@ -176,8 +176,8 @@ def test_noise_that_is_twice_as_large_is_noticed() -> None:
     """Power: intervals from simulations with half the noise miss the stated coverage."""
     truth = population(6)
     published = release(truth, 7, standard=12.0)
-    intervals = Intervals.of(TABLE, BASIS, variances(6.0), errors_of(published, standard=6.0))
-    low, high = intervals.ends(published, slice(None))
+    intervals = Intervals(TABLE, errors_of(published, standard=6.0))
+    low, high = intervals.ends(BASIS, variances(6.0), published, slice(None))
     assert coverage(low, high, truth, truth)[10] < 0.75
 
 
@@ -187,7 +187,7 @@ def test_what_is_certain_alone_has_no_width() -> None:
     standard = np.array([0.02, 0.0, 0.02, np.nan, 0.02, 0.02])
     counts = ErrorCounts.empty(TABLE, BASIS, variances(standard))
     counts.add(count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(truth)))
-    low, high = Intervals.of(TABLE, BASIS, variances(standard), counts).ends(truth, slice(None))
+    low, high = Intervals(TABLE, counts).ends(BASIS, variances(standard), truth, slice(None))
     assert np.array_equal(low[:, 1], truth[:, 1])
     assert np.array_equal(high[:, 1], truth[:, 1])
     assert np.isnan(low[:, 3]).all()
@@ -200,9 +200,9 @@ def test_what_is_certain_alone_has_no_width() -> None:
 def test_without_errors_the_standard_error_stands() -> None:
     """Nothing was simulated of such sizes: 1.645 standard errors to each side, no count below 0."""
     empty = ErrorCounts.empty(TABLE, BASIS, variances(10.0))
-    intervals = Intervals.of(TABLE, BASIS, variances(10.0), empty)
+    intervals = Intervals(TABLE, empty)
     published = np.full((N, CELLS), 5, dtype=np.int64)
-    low, high = intervals.ends(published, slice(None))
+    low, high = intervals.ends(BASIS, variances(10.0), published, slice(None))
     assert (low == 0).all()
     assert ((high - 5 >= 15) & (high - 5 <= 17)).all()
     assert np.isnan(Ranges.of(SizedErrors.none(), CELLS, _narrowest).low).all()
@@ -210,8 +210,8 @@ def test_without_errors_the_standard_error_stands() -> None:
 
 def test_the_order_of_geounits_and_parts_does_not_matter(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
     _, published, intervals = world
-    low, high = intervals.ends(published, slice(None))
+    low, high = intervals.ends(BASIS, variances(6.0), published, slice(None))
     for rows in (slice(0, 7), slice(7, 5000), slice(5000, N)):
-        part = intervals.ends(published[rows], rows)
+        part = intervals.ends(BASIS, variances(6.0), published[rows], rows)
         assert np.array_equal(part[0], low[rows])
         assert np.array_equal(part[1], high[rows])

@@ -97,7 +97,7 @@ def coverage(misstated: float) -> dict[tuple[str, int], float]:
                 sum_.add(one)
         for table, one in zip(tables, errors, strict=True):
             counts = table.marginal.answer(released[table.level].toarray())
-            low, high = Intervals.of(table, basis, variances[table.level], one).ends(counts, slice(None))
+            low, high = Intervals(table, one).ends(basis, variances[table.level], counts, slice(None))
             true = table.marginal.answer(truth[table.level])
             inside.setdefault((table.name, table.level), []).append(float(((low <= true) & (true <= high)).mean()))
     return {key: float(np.mean(values)) for key, values in inside.items()}
@@ -143,7 +143,7 @@ def test_where_nothing_is_known_no_margin_is_made_up() -> None:
     variances = list(variances_of(problem, upward_pass(problem, basis)))[2]
     unknown = replace(variances, unmeasured=np.ones_like(variances.covariance))
     errors = ErrorCounts.empty(table, basis, unknown)
-    low, high = Intervals.of(table, basis, unknown, errors).ends(np.full((600, 1), 3), slice(None))
+    low, high = Intervals(table, errors).ends(basis, unknown, np.full((600, 1), 3), slice(None))
     assert np.isnan(low).all()
     assert np.isnan(high).all()
 

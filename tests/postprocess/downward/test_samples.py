@@ -1,0 +1,94 @@
+"""The sample of simulated geounits is public, fair, nested, and as large as the precision needs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from oracles.random_problems import random_spine
+
+from geography.spine import Level, Spine
+from postprocess.downward import samples
+from postprocess.downward.samples import ERRORS, PRECISION, Rates, needed_of, rates_of, sizes_of, visited, work_of
+from postprocess.downward.simulated_margins import SIZE_CLASSES
+from postprocess.linear.downward import AnswerVariances
+from postprocess.marginal import Marginal
+
+
+def country(states: int = 20, counties: int = 15, tracts: int = 8, blocks: int = 3) -> Spine:
+    levels = [Level("us", np.array(["0"]), np.array([-1]))]
+    for name, children in (("state", states), ("county", counties), ("tract", tracts), ("block", blocks)):
+        above = levels[-1]
+        codes = np.array([f"{code}{i:02}" for code in above.geocodes for i in range(children)])
+        levels.append(Level(name, codes, np.repeat(np.arange(len(above)), children)))
+    return Spine(tuple(levels))
+
+
+def test_the_number_of_errors_gives_the_stated_precision() -> None:
+    """The 90 % quantile of the absolute value of that many normal numbers varies by the stated share."""
+    rng = np.random.default_rng(1)
+    quantiles = np.quantile(np.abs(rng.normal(size=(4000, ERRORS))), 0.9, axis=1)
+    assert quantiles.std() / quantiles.mean() == pytest.approx(PRECISION, rel=0.1)
+
+
+@pytest.mark.parametrize("visits", [(10.0, 4.0, 2.5, 0.5, 0.5), (6.0, 6.0, 0.3, 0.3, 0.3), (3.0,) * 5])
+def test_every_geounit_is_visited_as_often_as_its_rate_says(visits: tuple[float, ...]) -> None:
+    spine = country()
+    rates = Rates(int(visits[0]), visits, 2)
+    flags = visited(spine, rates, 7)
+    for level in range(spine.n_levels - 1):
+        if level:
+            # Only below those that are visited.
+            assert not (flags[level] & ~flags[level - 1][:, spine.levels[level].parents]).any()
+        often = flags[level].sum(axis=0)
+        assert often.mean() == pytest.approx(visits[level + 1], rel=0.25)
+        assert often.max() <= np.ceil(visits[level + 1]) + 1
+    # A leaf's chance does not depend on where it stands among its siblings.
+    by_place = np.zeros(15)
+    for key in range(200):
+        by_place += visited(spine, rates, key)[2].sum(axis=0).reshape(-1, 15).sum(axis=0)
+    assert by_place.std() / by_place.mean() < 0.08
+
+
+def test_the_same_key_draws_the_same_sample_and_another_does_not() -> None:
+    spine, rates = country(), Rates(6, (6.0, 3.0, 1.0, 0.4, 0.4), 2)
+    first, again, other = visited(spine, rates, 1), visited(spine, rates, 1), visited(spine, rates, 2)
+    assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+def test_small_spines_are_simulated_whole_as_often_as_the_spec_allows() -> None:
+    spine = random_spine(np.random.default_rng(1), 4, most=4)
+    filled = [np.full(len(level), 8) for level in spine.levels[:-1]]
+    rates = rates_of(spine, [0.0] * 4, work_of(spine, 8, filled), 20)
+    assert rates == Rates(20, (20.0,) * 4, rates.cut)
+    assert all(flags.all() for flags in visited(spine, rates, 1))
+
+
+def test_a_country_is_simulated_in_part_and_never_more_than_allowed() -> None:
+    spine = country(50, 60, 20, 30)
+    filled = [np.full(len(level), k) for level, k in zip(spine.levels[:-1], (1500, 900, 400, 80), strict=True)]
+    work = work_of(spine, 2016, filled)
+    rates = rates_of(spine, [0.0, 0.0, 0.4, 0.1, 0.05], work, 20)
+    assert rates.cut == 2
+    assert list(rates.visits) == sorted(rates.visits, reverse=True)
+    assert rates.runs == rates.visits[0] <= 20
+    # Below the cut subtrees are simulated whole or not at all.
+    assert rates.visits[3] == rates.visits[4] == pytest.approx(0.1)
+    assert float(np.dot(rates.visits, work)) < 0.5 * work.sum()
+    assert rates_of(spine, [0.0, 0.0, 0.4, 0.1, 0.05], work, 1).runs == 1
+
+
+def test_needs_are_those_of_the_rarest_notable_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    marginal = Marginal("q", (np.array([0, 1]),))
+    counts = sp.csr_array(np.array([[0, 1]] * 800 + [[0, 2]] * 600 + [[500, 3]] * 20))
+    variances = AnswerVariances(np.zeros(1420, dtype=np.int64), {marginal.key: np.array([[4.0, 4.0]])})
+    sizes = sizes_of(marginal, variances, counts)
+    assert sizes[:4].tolist() == [1400, 800, 600, 20]
+    assert sizes[-1] == 20  # 500 is more than three standard errors
+    assert sizes.sum() == 2 * 1420
+    assert len(sizes) == len(SIZE_CLASSES) + 1
+    assert needed_of([sizes], 0) == ERRORS / 600
+    assert needed_of([sizes], 700_000) == ERRORS / 800
+    monkeypatch.setattr(samples, "NOTABLE", 10_000)
+    assert needed_of([sizes], 0) == 0.0
