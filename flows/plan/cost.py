@@ -5,6 +5,7 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
     pass = PER_GEOUNIT geounits + PER_NUMBER measured + PER_SQUARE squares + PER_CUBE cubes
     run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
            + (REPLICATE pass + SIMULATED + PER_SIMULATED geounits + PER_COUNTED published) for each simulated run
+           + what joint draws cost (`flows/plan/drawn.py`)
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
@@ -21,6 +22,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from flows.plan.drawn import draw_cost
 from flows.plan.size import Size
 from geography.spine import Spine
 from pipeline.spec.release_spec import ReleaseSpec
@@ -116,27 +118,30 @@ def cost_of(
     )
     main = MAIN_MB + (ENGINE_MB if engine else 0.0)
     cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
+    drawn, of_draws = draw_cost(spec, spine, workers, cut)
     if cut is not None and not replicates and not spec.publish.unbiased:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN
         peak = main + CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
         share = _largest_share(spine, cut)
-        peak += workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
+        peak += workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6) + of_draws
+        passes += drawn
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(start + begun + passes, start + passes / workers, peak, 0.0, workers, len(cut.parts))
     simulated = REPLICATE * passes + SIMULATED
     simulated += sum(PER_SIMULATED * size.geounits + PER_COUNTED * size.published for size in sizes)
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + simulated * math.ceil(replicates / workers)
+    elapsed += drawn / min(workers, max(1, spec.publish.draws))
     used = workers if replicates or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
     held = max(_held(size) for size in sizes) / 1e6
-    if replicates or spec.publish.unbiased:
+    if replicates or spec.publish.unbiased or spec.publish.draws:
         held += 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
     simulating = min(used, replicates) * max(_simulated(size) for size in sizes) / 1e6 if replicates else 0.0
-    peak = main + processes + held + max(batches, simulating)
+    peak = main + processes + held + max(batches, simulating, of_draws)
     begun = WORKER_START * (used if used > 1 else 0)
-    return Cost(start + begun + passes + simulated * replicates, elapsed, peak, simulating, workers, 1)
+    return Cost(start + begun + passes + simulated * replicates + drawn, elapsed, peak, simulating, workers, 1)
 
 
 def pass_seconds(size: Size) -> float:

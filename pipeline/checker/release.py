@@ -18,7 +18,7 @@ from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
-_UNCHECKED = ("measurements", "selected", "estimates")
+_UNCHECKED = ("measurements", "selected", "estimates", "draws")
 
 
 def check_release(root: Path) -> list[str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.universe import Universe
+from pipeline.reading.sums import Moments, Weights
 from pipeline.release.layout import UniverseDirectory
 
 GROUP, NAME = "spinewise.margins", "linear"
@@ -48,6 +49,12 @@ class HalfWidths(Protocol):
 
     def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
         """`(size,)`, the same of the leaves `(n_leaves,)` together."""
+
+    def moments_of_level(self, level: int, left: Weights, right: Weights) -> Moments:
+        """Variances and covariances `(n_geounits, k)` of two weighted sums of cells, each with its partner."""
+
+    def moments_of_leaves(self, leaves: NDArray[np.float64], left: Weights, right: Weights) -> Moments:
+        """The same `(1, k)` of a weighted sum over leaves, with weights `(n_leaves,)`."""
 
 
 #: (universe, its public files, spine, estimator) -> half-widths.

@@ -14,6 +14,8 @@ from geography.codes import first_few
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
+from pipeline.reading import derived
+from pipeline.reading.derived import Asked, Places
 from pipeline.reading.margins import Ends
 from pipeline.reading.numbers import Numbers
 from pipeline.release.tables import INTERVAL_SUFFIXES, margins_of
@@ -132,6 +134,68 @@ class Question:
         exact = np.array([half_widths.exact_of_area(area, marginal.groups)[kept] for area in inside])
         total = np.array([half_widths.exact_of_area(area, self._together().groups)[0] for area in inside])
         return _exact_frame(np.array(list(named)), "area", labels, exact, total)
+
+    def shares_at(self, level: str) -> pd.DataFrame:
+        """For every geounit of a level: each number in percent of their sum, and its interval (":low90", ":high90").
+
+        Raises:
+            InputError: there is no such level.
+        """
+        return derived.shares(Places.at(self.release, level), self._asked())
+
+    def shares_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        """The same for areas, as in `over`."""
+        return derived.shares(Places.over(self.release, areas), self._asked())
+
+    def ratios_at(self, level: str, to: Question) -> pd.DataFrame:
+        """For every geounit of a level: each number divided by that of another question, and the ratio's interval.
+
+        Args:
+            level: of the geounits.
+            to: with one number, or with the same labels.
+
+        Raises:
+            InputError: there is no such level, or `to` has other numbers.
+        """
+        return derived.ratios(Places.at(self.release, level), self._asked(), to._asked())
+
+    def ratios_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], to: Question) -> pd.DataFrame:
+        """The same for areas, as in `over`."""
+        return derived.ratios(Places.over(self.release, areas), self._asked(), to._asked())
+
+    def medians_at(self, level: str) -> pd.DataFrame:
+        """For every geounit of a level: the median of the one attribute asked for, by the order of its values.
+
+        Raises:
+            InputError: there is no such level, or another number of attributes than one is asked for.
+        """
+        return derived.medians(Places.at(self.release, level), self._asked(), self.release.schema)
+
+    def medians_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        """The same for areas, as in `over`."""
+        return derived.medians(Places.over(self.release, areas), self._asked(), self.release.schema)
+
+    def ranks_at(self, level: str) -> pd.DataFrame:
+        """The rank of every geounit of a level by each number, 1 for the largest, and which ranks it may have.
+
+        All true ranks of a number are within their limits at once, with 90 % or more.
+
+        Raises:
+            InputError: there is no such level.
+        """
+        return derived.ranks(Places.at(self.release, level), self._asked())
+
+    def difference(self, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+        """Each number in one area less that in another, both as in `over`, with the interval of the difference.
+
+        Raises:
+            InputError: as in `over`.
+        """
+        return derived.differences(self.release, self._asked(), first, second)
+
+    def _asked(self) -> Asked:
+        marginal, kept, labels = self._marginal()
+        return Asked(marginal, kept, labels, self.allowed)
 
     def _intervals_at(self, level: str, query: Query) -> Ends:
         """The ends `(n, size)` of the intervals of a query's answers: the published ones, else linear."""

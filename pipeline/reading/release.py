@@ -19,8 +19,10 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
+from pipeline.reading.draws import Function, interval_of
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
 from pipeline.reading.question import Question
+from pipeline.release.draws import read_draws
 from pipeline.release.layout import UniverseDirectory
 from pipeline.release.tables import read_table
 
@@ -115,15 +117,40 @@ class Release:
         Raises:
             InputError: there is no such table, or it is not published at the level.
         """
-        table = self._table(name)
-        self.index_of(level)
-        if level not in table.levels:
-            raise InputError(
-                f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}"
-            )
+        self._check_published(self._table(name), level)
         published = read_table(self.files.table(name, level), len(self.spine.level(level)))
         codes = pd.Index(published.geocodes.astype(object), name="geocode")
         return pd.DataFrame(dict(published.columns()), index=codes)
+
+    def draws(self, name: str, level: str) -> pd.DataFrame:
+        """Joint draws of what a published table's numbers may truly be: a row for each (draw, geocode).
+
+        They are linear: real numbers, some negative. Numbers of one draw belong together, across tables and levels.
+
+        Raises:
+            InputError: the release has no draws, no such table, or not at the level.
+        """
+        table, geounits = self._table(name), self.spine.levels[self.index_of(level)]
+        if not self.spec.publish.draws:
+            raise InputError(f"{self.name}: it was published without draws; publish.draws is 0 in its spec")
+        self._check_published(table, level)
+        return read_draws(self.files.draws(name, level), table, geounits.geocodes, self.spec.publish.draws)
+
+    def interval(self, function: Function, tables: str | Sequence[str], level: str, share: float = 0.9) -> pd.DataFrame:
+        """The interval of any function of the true numbers, by the draws: columns median, low90, high90.
+
+        Args:
+            function: called with one draw of each table, in the form of `table` without margins; returns a number, or a
+                pandas Series or DataFrame of numbers.
+            tables: name of the table, or names.
+            level: of the tables.
+            share: probability of the interval; 0.9 needs 19 draws at least.
+
+        Raises:
+            InputError: as in `draws`, or there are too few draws, or the function's values differ in their form.
+        """
+        names = [tables] if isinstance(tables, str) else list(tables)
+        return interval_of(function, [self.draws(name, level) for name in names], share)
 
     def query(self, text: str) -> Question:
         """The numbers of a query ("votingage * race", "total"), measured or not, to be narrowed and had for areas.
@@ -229,6 +256,13 @@ class Release:
                 f"over: area {area!r} has {counted(len(twice), 'leaf', 'leaves')} twice: {first_few(twice)}"
             )
         return times > 0
+
+    def _check_published(self, table: Table, level: str) -> None:
+        self.index_of(level)
+        if level not in table.levels:
+            raise InputError(
+                f"{self.name}: table {table.name!r} is published for {', '.join(table.levels)}, not for {level!r}"
+            )
 
     def _table(self, name: str) -> Table:
         for table in self.universe.tables:

@@ -259,6 +259,7 @@ class PublishSection(Section):
     margins: StrictBool = Field(default=True, description="a margin of error beside every published number")
     replicates: WholeNumber = Field(default=20, description="simulated runs behind the margins of error")
     unbiased: StrictBool = Field(default=False, description="also publish the linear unbiased estimates")
+    draws: WholeNumber = Field(default=0, description="also publish this many joint draws of what the truth may be")
     microdata: StrictBool = Field(default=True, description="also publish one row per person")
 
     @model_validator(mode="after")

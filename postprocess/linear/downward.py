@@ -64,6 +64,12 @@ class LevelVariances:
         out: FloatArray = np.where(fixed_answers(basis, self.known, marginal), 0.0, variances)
         return out
 
+    def of_rows(self, rows: slice) -> LevelVariances:
+        """Those of some geounits."""
+        used, local = np.unique(self.classes[rows], return_inverse=True)
+        own = [blocks[used] if len(blocks) > 1 else blocks for blocks in (self.covariance, self.unmeasured, self.known)]
+        return LevelVariances(local.ravel(), *own)
+
     def of_queries(self, basis: Basis, marginals: Sequence[Marginal]) -> AnswerVariances:
         """Those of some queries' answers alone, without the matrices."""
         return AnswerVariances(self.classes, {marginal.key: self.of_classes(basis, marginal) for marginal in marginals})
@@ -110,6 +116,13 @@ def variances_of(problem: Problem, estimates: list[LevelEstimate]) -> Iterator[L
     top = estimates[0]
     above = LevelVariances(top.classes, top.info.covariance, top.info.unmeasured, top.info.known)
     yield above
+    yield from variances_below(problem, estimates, above)
+
+
+def variances_below(
+    problem: Problem, estimates: list[LevelEstimate], above: LevelVariances
+) -> Iterator[LevelVariances]:
+    """The same of every level below the top one, whose own are `above`: those of a part of a larger spine."""
     for level in range(1, problem.spine.n_levels):
         estimate = estimates[level]
         parents = problem.spine.levels[level].parents

@@ -110,7 +110,7 @@ def test_inversion_by_brute_force() -> None:
     """Every truth is tried: is the release usual for it?"""
     rng = np.random.default_rng(5)
     low = rng.integers(-6, 1, (40, len(SIZE_CLASSES))).astype(float)
-    high = low + rng.integers(0, 9, low.shape)
+    high: np.ndarray = low + rng.integers(0, 9, low.shape).astype(float)
     low[rng.random(low.shape) < 0.1] = np.nan
     released = rng.integers(0, 150, 40)
     least, most = _inverted(low, high, released)
