@@ -1,6 +1,6 @@
 """Whole releases of a state: seconds and memory by stage, the solver against cvxpy, accuracy, growth.
 
-    python benchmarks/bench_release.py [--json PATH] [--part stages|solver|accuracy|growth|margins|coverage] [--keys 5]
+    python benchmarks/bench_release.py [--json PATH] [--part stages|solver|accuracy|growth|margins] [--keys 5]
 
 Needs the real census data in ../shared/data beside the project; without it says so and ends. Every figure is from this
 run on this machine; what is extrapolated is called so.
@@ -28,7 +28,7 @@ import psutil
 PROJECT = Path(__file__).resolve().parent.parent
 DATA = PROJECT.parent / "shared" / "data"
 EXAMPLES = {"ri_2010": "rhode_island.toml", "ri_pl94": "rhode_island_pl94.toml"}
-PARTS = ["stages", "solver", "accuracy", "growth", "margins", "coverage"]
+PARTS = ["stages", "solver", "accuracy", "growth", "margins"]
 STEP = re.compile(r"^\S+ (?P<name>.+): (?P<seconds>[0-9.]+) s, peak memory (?P<memory>[0-9]+) MB$")
 
 
@@ -231,49 +231,6 @@ def bench_accuracy(name: str, keys: int) -> dict[str, dict[str, float]]:
     return accuracy
 
 
-def covered(directory: Path) -> pd.DataFrame:
-    """Of each table and level of a release: how many numbers, and how many whose margin holds the truth.
-
-    Tables that are exact at a level are left out. Needs the true counts in restricted/.
-    """
-    from pipeline.release.histograms import read_histogram
-    from pipeline.release.layout import RunDirectory
-    from pipeline.spec.release_spec import load_spec
-
-    run = RunDirectory(directory)
-    rows = []
-    for universe in load_spec(directory.parent / "release.toml").universes():
-        folder = run.universe(universe.name)
-        for table in universe.tables:
-            for level in table.levels:
-                released = pd.read_parquet(folder.table(table.name, level)).set_index("geocode")
-                geocodes = released.index.to_numpy(dtype=np.str_)
-                true = table.query.answer_csr(read_histogram(folder.true_histogram(level), geocodes, universe.schema))
-                margin = released[[c for c in released.columns if c.endswith(":moe90")]].to_numpy()
-                count = released[[c for c in released.columns if not c.endswith(":moe90")]].to_numpy()
-                if not (margin == 0).all():
-                    inside = np.abs(count - true) <= margin
-                    rows.append((f"{universe.name or 'persons'} {table.name}", level, count.size, inside.sum()))
-    return pd.DataFrame(rows, columns=["table", "level", "numbers", "inside"])
-
-
-def bench_coverage(name: str, keys: int = 10) -> dict[str, dict[str, float]]:
-    """Share of the published numbers whose 90 % margin of error holds the truth, over runs with different keys."""
-    coverage = []
-    for key in range(1, keys + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            done = run(Path(folder), spec_text(name, key=key, estimator="full", margins=True))
-            coverage.append(covered(Path(str(done["directory"]))))
-    summed = pd.concat(coverage).groupby(["table", "level"], sort=False).sum()
-    return {
-        f"{row['level']}: {row['table']}": {
-            "numbers": int(row["numbers"]),
-            "coverage": float(row["inside"] / row["numbers"]),
-        }
-        for row in summed.reset_index().to_dict("records")
-    }
-
-
 def bench_growth(name: str) -> dict[str, Any]:
     """Post-processing seconds for 1/8, 1/4, 1/2 and all of the state's tracts, and the exponent in the blocks."""
     persons = pd.read_parquet(DATA / "ri_pl94_persons.parquet")
@@ -359,12 +316,6 @@ def main() -> None:
                 ("peak memory, MB", f"{result['peak_mb']:.0f}"),
             ]
             _print(f"{name}: spinewise run with margins of error (20 simulated runs), 2 workers, 1 run", rows)
-        if "coverage" in parts and name == "ri_2010":
-            table = bench_coverage(name)
-            figures[f"{name} coverage"] = table
-            rows = [("margins of error", "numbers", "hold the truth")]
-            rows += [(figure, f"{row['numbers']:,}", f"{row['coverage']:.3f}") for figure, row in table.items()]
-            _print(f"{name}: coverage of the 90 % margins of error (20 simulated runs), 10 keys", rows)
     figures["own peak memory, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if arguments.json is not None:
         arguments.json.parent.mkdir(parents=True, exist_ok=True)

@@ -38,6 +38,7 @@ def project_file() -> Path:
 #: What runs a command, says where secrets are, or where budgets are counted: a folder that somebody else made may not.
 GUARDED: Final = (
     "ledger",
+    "ledger_marks",
     "key_file",
     "key_command",
     "on_failure_command",
@@ -63,6 +64,9 @@ class Settings(BaseSettings):
     )
     state: Path | None = Field(
         None, description="folder of the high-water marks of ledgers; by default the user's state folder"
+    )
+    ledger_marks: str | None = Field(
+        None, description="another database, as the ledger's, in which its high-water marks are kept too"
     )
     key_file: Path | None = Field(None, description="file with the master key; by default each run draws its own")
     key_command: str | None = Field(

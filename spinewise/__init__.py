@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pipeline.errors import BudgetRefusedError, InputError, RefusedError, ReleaseError, SpecError, SpinewiseError
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.reading.release import Release, open_release
+    from pipeline.reading.rubin import Pooled, rubin
     from spinewise.ledgers import open_ledger
     from spinewise.plans import ReleasePlan, plan
     from spinewise.runs import estimate, rerun, run
@@ -33,6 +34,7 @@ __all__ = [
     "BudgetRefusedError",
     "InputError",
     "Ledger",
+    "Pooled",
     "RefusedError",
     "Release",
     "ReleaseError",
@@ -47,6 +49,7 @@ __all__ = [
     "open_release",
     "plan",
     "rerun",
+    "rubin",
     "run",
     "verify",
 ]
@@ -63,6 +66,7 @@ _HOMES = {
     ),
     "pipeline.privacy.ledger.ledger": ("Ledger",),
     "pipeline.reading.release": ("Release", "open_release"),
+    "pipeline.reading.rubin": ("Pooled", "rubin"),
     "spinewise.ledgers": ("open_ledger",),
     "spinewise.plans": ("ReleasePlan", "plan"),
     "spinewise.runs": ("estimate", "rerun", "run"),

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.confidential.custody import KeySource, configured_source, key_of_release
+from flows.confidential.custody import KeySource, configured_source
 from flows.confidential.signing import signing_key
 from flows.execution.workers import default_workers
 from flows.runs.beacons import beacon_of_settings
 from flows.runs.from_measurements import estimate_release
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.request import Request, check_ledger_is_used, check_stated
-from flows.runs.rerun import rerun_release
+from flows.runs.rerun import repeated_apart, rerun_release
 from flows.runs.run_here import retrying, run_here
 from flows.settings import load_settings
 from pipeline.published import release_at
@@ -42,8 +42,8 @@ def run(  # noqa: PLR0913 - options, by keyword
 ) -> Release:
     """Make a release, and open it; the same call again resumes a run that was interrupted.
 
-    Records in memory are counted there: they are never written to a file. What a run keeps in restricted/ is the same
-    as with files.
+    Records in memory are sent to the process that counts them, which alone has the key: they are never written to a
+    file. What a run keeps in restricted/ is the same as with files.
 
     Args:
         spec: the spec, or the path of its file.
@@ -126,12 +126,11 @@ def rerun(
     source = KeySource(_path(key_file))
     if source == KeySource() and not run_directory.key.exists():
         source = KeySource(settings.key_file, command=settings.key_command)
-    key = key_of_release(run_directory, source)
     bar = progress_for(shown=progress)
+    count = settings.workers or default_workers()
     try:
-        comparison = rerun_release(
-            run_directory, universes, key, settings.workers or default_workers(), bar, retrying(settings)
-        )
+        with repeated_apart(run_directory, source) as measured:
+            comparison = rerun_release(run_directory, universes, measured, count, bar, retrying(settings))
     finally:
         bar.close()
     return RerunResult(directory, comparison.files, tuple(map(str, comparison.differences)), comparison.remarks)

@@ -182,7 +182,8 @@ def _output(out: Path) -> Iterator[Examined]:
 
 def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
     """The ledger, if the spec needs one or there is one, is sound and has the spec's datasets."""
-    from pipeline.privacy.ledger.ledger import Ledger
+    from flows.checks.exact_numbers import undeclared_numbers
+    from pipeline.privacy.ledger.ledger import Ledger, UndeclaredError
     from pipeline.spec.release_spec import load_spec
 
     needed = (
@@ -191,7 +192,7 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
         else sorted({universe.dataset for universe in load_spec(spec).universes() if universe.dataset})
     )
     try:
-        with Ledger.open(settings.ledger, state=settings.state) as ledger:
+        with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
             place, problems, known = ledger.place, list(ledger.verify([])), ledger.datasets()
     except InputError as error:
         if needed:
@@ -206,7 +207,13 @@ def _ledger(settings: Settings, spec: Path | None) -> Iterator[Examined]:
     for name in needed:
         if name not in known:
             yield Examined("ledger", "wrong", f"{place} has no dataset {name!r}", f"spinewise ledger open {name}")
-    if not problems and all(name in known for name in needed):
+    if problems or any(name not in known for name in needed):
+        return
+    refused = undeclared_numbers(spec, known) if spec is not None and needed else {}
+    for name, exact in refused.items():
+        refusal, _, remedy = str(UndeclaredError(known[name], exact)).partition("; ")
+        yield Examined("ledger", "wrong", f"{place}: {refusal}", remedy.partition("; refused")[0])
+    if not refused:
         yield Examined("ledger", "well", f"{place}: sound, {len(known)} datasets")
 
 

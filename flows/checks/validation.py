@@ -140,7 +140,7 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     if spec is None:
         return result
     for universe in universes:
-        _check_statements(universe, spec_file, result)
+        _check_statements(spec, universe, spec_file, result)
     with result.noted("spec", f"{spec_file}: "):
         check_datasets(universes, insecure_key=spec.privacy.key is not None)
     result.remarks += [
@@ -168,11 +168,11 @@ def _loaded(spec_file: Path, result: Validation) -> ReleaseSpec | None:
         return None
 
 
-def _check_statements(universe: Universe, spec_file: Path, result: Validation) -> None:
+def _check_statements(spec: ReleaseSpec, universe: Universe, spec_file: Path, result: Validation) -> None:
     """What a run checks of the spec before it reads anything."""
     with result.noted("spec", f"{spec_file}: "):
         universe.require_input()
-    for check in universe_checks(universe):
+    for check in universe_checks(spec, universe):
         with result.noted("spec", f"{spec_file}: "):
             check()
 

@@ -35,6 +35,9 @@ def estimate(
 
         spinewise estimate measurements examples/rhode_island.toml --out estimated
     """
+    from flows.execution.light_arrow import spare_pandas
+
+    spare_pandas()
     from flows.console import make_progress
     from flows.execution.workers import default_workers
     from flows.runs.from_measurements import estimate_release

@@ -284,7 +284,7 @@ def _opened(url: str | None, *, create: bool = False) -> Ledger:
     from pipeline.privacy.ledger.ledger import Ledger
 
     settings = load_settings(ledger=url)
-    return Ledger.open(settings.ledger, create=create, state=settings.state)
+    return Ledger.open(settings.ledger, create=create, state=settings.state, marks=settings.ledger_marks)
 
 
 def _subject(event: Event) -> str:

@@ -1,12 +1,13 @@
-"""`spinewise query`: numbers of a finished release with their margins of error."""
+"""`spinewise query`: numbers of a finished release with their 90 % intervals."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,9 +17,19 @@ if TYPE_CHECKING:
     from pipeline.reading.release import Release
 
 
+class Show(StrEnum):
+    """What is shown of the numbers of a query."""
+
+    counts = "counts"
+    shares = "shares"
+    median = "median"
+    ranks = "ranks"
+    difference = "difference"
+
+
 def add_to(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("query", short_help="Print numbers of a release with their margins of error.")(query)
+    app.command("query", short_help="Print numbers of a release with their 90 % intervals.")(query)
 
 
 def query(
@@ -44,6 +55,10 @@ def query(
         Path | None, typer.Option(metavar="FILE", help="The areas of a CSV file with the columns area and geocode.")
     ] = None,
     table: Annotated[str | None, typer.Option(help="A published table, unchanged; requires --at.")] = None,
+    show: Annotated[
+        Show,
+        typer.Option(help="The counts, or what they make: percentages of their sum, a median, ranks, a difference."),
+    ] = Show.counts,
     companion: Annotated[str, typer.Option(help="Numbers of this companion instead of the release's own.")] = "",
     rows: Annotated[
         int, typer.Option(min=1, max=10**9, help="The most rows to show; --csv and --json print all.")
@@ -51,10 +66,14 @@ def query(
     csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Print numbers of a release with their margins of error: half the width of an interval that covers 90 %.
+    """Print numbers of a release with the intervals that cover the truth in 90 % of cases.
 
-    The margin of a sum takes into account how the errors of its parts are correlated; it is not the sum of their
-    margins. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
+    The interval of a sum takes into account how the errors of its parts are correlated; its width is not the sum of
+    theirs. Areas need not be on the spine. Reads only public files. Without a query, lists what can be queried.
+
+    --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
+    --show ranks: 1 for the largest geounit of the level. --show difference: the first of two areas less the second.
+    Each with the interval that holds the truth in 90 % of cases; for ranks, all of them at once.
 
     Example:
 
@@ -65,6 +84,8 @@ def query(
         spinewise query releases/example "votingage * race" --where race=black --at county
 
         spinewise query releases/example race --area north=99001,99003
+
+        spinewise query releases/example race --at county --show shares
     """
     from pipeline.reading.release import open_release
 
@@ -78,6 +99,7 @@ def query(
         area=tuple(area or ()),
         areas=areas,
         table=table,
+        show=show,
         rows=rows,
         csv=csv,
         json=json,
@@ -85,6 +107,9 @@ def query(
     _check(options)
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))
+        return
+    if show is not Show.counts:
+        _print(opened, _derived(opened, options), options)
         return
     numbers, exact = _answer(opened, options)
     _show(opened, numbers, exact, options)
@@ -100,6 +125,7 @@ class QueryOptions:
     area: tuple[str, ...]
     areas: Path | None
     table: str | None
+    show: Show
     rows: int
     csv: bool
     json: bool
@@ -123,6 +149,70 @@ def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.Da
     return selection.over(named), selection.exact_over(named) if options.is_text else None
 
 
+def _derived(opened: Release, options: QueryOptions) -> pd.DataFrame:
+    """What `--show` asks for, with the ends of its intervals."""
+    from pipeline.errors import InputError
+
+    selection = opened.query(str(options.question)).where(**_conditions(options.where))
+    level, show = options.at, options.show
+    if level is not None and show is not Show.difference:
+        return {
+            Show.shares: selection.shares_at, Show.median: selection.medians_at, Show.ranks: selection.ranks_at,
+        }[show](level)  # fmt: skip
+    if show is Show.ranks:
+        raise InputError("--show ranks: the geounits of a level are ranked; --at LEVEL is needed")
+    areas = {} if level is not None else _areas(options.area, options.areas)
+    if show is not Show.difference:
+        return selection.shares_over(areas) if show is Show.shares else selection.medians_over(areas)
+    if len(areas) != 2:
+        found = f"--at {level}" if level is not None else f"{len(areas)} of them"
+        raise InputError(f"--show difference: two areas are needed, by --area or --areas; found {found}")
+    return selection.difference(*areas.values())
+
+
+def _print(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
+    """Print derived numbers, each with its interval in parentheses."""
+    if not options.is_text:
+        _show(opened, numbers, None, options)
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(str(numbers.index.name), no_wrap=True)
+    labels = [name for name in numbers.columns if not name.endswith((LOW_SUFFIX, HIGH_SUFFIX))]
+    for label in labels:
+        table.add_column(label, justify="right")
+    form = "{:.1f} %" if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
+    for code, row in numbers.head(options.rows).iterrows():
+        table.add_row(str(code), *(_with_interval(form, row, label) for label in labels))
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 1000
+    console.print(table)
+    if len(numbers) > options.rows:
+        console.print(f"and {len(numbers) - options.rows:,} more; --csv prints all")
+    at_once = ", all of a column at once" if options.show is Show.ranks else ""
+    console.print(f"The interval in parentheses holds the truth in 90 % of cases{at_once}.")
+    if opened.manifest.status != "official":
+        console.print(opened.manifest.status)
+
+
+def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
+    """A number and its interval as text."""
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+
+    if label + LOW_SUFFIX not in row:
+        return form.format(row[label])
+    value, low, high = (
+        "unknown" if end is None or end != end else form.format(end)
+        for end in (row[label], row[label + LOW_SUFFIX], row[label + HIGH_SUFFIX])
+    )
+    return f"{value} ({low} to {high})"
+
+
 def _what_there_is(directory: Path, opened: Release) -> str:
     """The release in a few lines, and commands to try."""
     begin = f"spinewise query {shlex.quote(str(directory))}"
@@ -144,6 +234,8 @@ def _check(options: QueryOptions) -> None:
     places = [name for name, value in given if value]
     if options.csv and options.json:
         raise InputError("found --csv and --json; one of the two is allowed")
+    if question is None and options.show is not Show.counts:
+        raise InputError(f"--show {options.show}: a query is needed, such as a published attribute's name")
     if table is not None and question is not None:
         raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
     if table is not None and (options.at is None or options.where or options.area or options.areas):
@@ -211,11 +303,11 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
     from rich.console import Console
     from rich.table import Table
 
-    from pipeline.release.tables import MARGIN_SUFFIX
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(str(numbers.index.name), no_wrap=True)
-    labels = [name for name in numbers.columns if not name.endswith(MARGIN_SUFFIX)]
+    labels = [name for name in numbers.columns if is_count(name)]
     for label in labels:
         table.add_column(label, justify="right")
     certain = (
@@ -226,7 +318,11 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
     for (code, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False):
         cells = zip(labels, sure, strict=True)
         table.add_row(
-            str(code), *(_cell(row[label], row.get(label + MARGIN_SUFFIX), is_certain) for label, is_certain in cells)
+            str(code),
+            *(
+                _cell(row[label], (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX)), exact=is_certain)
+                for label, is_certain in cells
+            ),
         )
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
@@ -234,14 +330,15 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
     console.print(table)
     if len(numbers) > options.rows:
         console.print(f"and {len(numbers) - options.rows:,} more; --csv prints all")
-    console.print("± covers the error in 90 % of cases, also where it is ± 0; only numbers marked exact are certain.")
+    console.print("In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain.")
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 
 
-def _cell(count: float, margin: float | None, exact: bool) -> str:
+def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:
+    low, high = ends
     if exact:
         return f"{count:,.0f} exact"
-    if margin is None:
+    if low is None or high is None:
         return f"{count:,.0f}"
-    return f"{count:,.0f} ± unknown" if margin != margin else f"{count:,.0f} ± {margin:,.0f}"
+    return f"{count:,.0f} (unknown)" if low != low else f"{count:,.0f} ({low:,.0f} to {high:,.0f})"

@@ -48,10 +48,14 @@ def rerun(
 
         spinewise rerun releases/rhode-island --data persons.parquet
     """
-    from flows.confidential.custody import KeySource, key_of_release
+    from flows.execution.light_arrow import spare_pandas
+
+    spare_pandas()
+    from flows.confidential.custody import KeySource
     from flows.console import error_console, make_progress, tell_problems
     from flows.orchestration.server import temporary_server
     from flows.runs.record_sources import universes_to_rerun
+    from flows.runs.rerun import repeated_apart
     from flows.settings import load_settings
     from pipeline.published import release_at
 
@@ -63,12 +67,12 @@ def rerun(
     if source == KeySource() and not run.key.exists():
         settings = load_settings()
         source = KeySource(settings.key_file, command=settings.key_command)
-    key = key_of_release(run, source)
-    from flows.orchestration.audit_flows import key_of_rerun
+    measured = context.with_resource(repeated_apart(run, source))
+    from flows.orchestration.audit_flows import repeating
     from flows.orchestration.audit_flows import rerun as rerun_flow
     from flows.orchestration.tasks import progress_of_run
 
-    tokens = progress_of_run.set(make_progress()), key_of_rerun.set(key)
+    tokens = progress_of_run.set(make_progress()), repeating.set(measured)
     try:
         outcome = rerun_flow(
             release=release,
@@ -78,7 +82,7 @@ def rerun(
         )
     finally:
         progress_of_run.reset(tokens[0])
-        key_of_rerun.reset(tokens[1])
+        repeating.reset(tokens[1])
     for remark in outcome.remarks:
         error_console().print(f"Note: {remark}")
     if outcome.same:

@@ -89,6 +89,9 @@ def run(
 
         spinewise run examples/rhode_island.toml --out /srv/releases --workers 4
     """
+    from flows.execution.light_arrow import spare_pandas
+
+    spare_pandas()
     if ledger is not None:
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source

@@ -39,6 +39,9 @@ def verify(
 
         spinewise verify releases/rhode-island --signed-by agency.sign.pub
     """
+    from flows.execution.light_arrow import spare_pandas
+
+    spare_pandas()
     from flows.console import tell_problems
     from flows.execution.workers import default_workers
     from flows.runs.verify import verify_release

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from pipeline.privacy.ledger.charges import Charge, Charged
 
 
-def charge_run(
-    job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities, *, drawn: bool = False
-) -> tuple[Receipt, ...]:
+def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bool = False) -> tuple[Receipt, ...]:
     """Reserve what the run is going to draw, and note it in the run's directory; or, once `drawn`, commit it.
 
     Repeating the same run costs nothing. If the spec names no dataset, nothing is charged. The ledger's address may
@@ -33,8 +31,7 @@ def charge_run(
     Args:
         job: the run.
         key: the run's master key.
-        fingerprints: of each universe's records, keyed.
-        facilities: of each universe, of each of its bounds.
+        charges: of `run_charges`; none if the spec names no dataset.
         drawn: the noise has been drawn.
 
     Returns:
@@ -46,14 +43,13 @@ def charge_run(
         LedgerError: the ledger is damaged, or was restored from an older copy.
         BeaconAwaitedError: the run is committed to a round of a beacon that is not published yet.
     """
-    if not job.universes[0].dataset:
+    if not charges:
         return ()
     from pipeline.privacy.ledger.draws import DrawLedger
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 
-    charges = run_charges(job, key, fingerprints, facilities)
     restricted, settings = job.run.restricted, load_settings()
-    with DrawLedger.open(settings.ledger, state=settings.state) as ledger:
+    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
         own = read_note(restricted)
         beside = read_notes(job.run.root.parent, ledger.id).values()
         noted = [*([] if own is None else [own]), *beside]
@@ -71,7 +67,16 @@ def charge_run(
 
 
 def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities) -> list[Charge]:
-    """What a ledger is asked for by the run: one charge for each universe; see `charge_run` for the arguments."""
+    """What a ledger is asked for by the run: one charge for each universe; none if the spec names no dataset.
+
+    Args:
+        job: the run.
+        key: the run's master key.
+        fingerprints: of each universe's records, keyed.
+        facilities: of each universe, of each of its bounds.
+    """
+    if not job.universes[0].dataset:
+        return []
     from flows.confidential.disclosures import exact_disclosures, inputs_from_records
     from pipeline.privacy.ledger.charge import charge_for
     from pipeline.privacy.ledger.key_uses import KeyUse

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, Self
 
-from flows.confidential.accuracy import write_accuracy
-from flows.confidential.custody import Keyholder, KeySource
+import pyarrow as pa
+
+from flows.confidential.custody import Keyholder, KeySource, key_of_release
 from flows.confidential.errors import described, restored
+from flows.confidential.handed_tables import receive_columns, send_columns, tables_of, with_tables, without_tables
+from flows.confidential.repeat import RepeatedSteps
 from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
 from flows.execution.batch_store import Batches
 from flows.execution.interrupts import without_interrupts
@@ -28,6 +31,7 @@ from flows.execution.progress import Silent
 from flows.execution.spawn import WorkerContext
 from flows.execution.workers import WorkerError, Workers, begin_worker
 from flows.publishing.inputs import Facilities, Polygons
+from pipeline.privacy.keys import MasterKey
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
@@ -38,16 +42,23 @@ _LONGEST: Final = 1 << 20
 
 @dataclass(frozen=True)
 class _Work:
-    """The public inputs of a run, as the process needs them; `job` without what stays where the run is."""
+    """The public inputs of a run, as the process needs them; `job` without what stays where the run is.
+
+    Attributes:
+        tables: universes whose records are in the memory of the process that the run is in.
+        again: the release that is to be made again.
+    """
 
     job: Job
     facilities: Facilities
+    tables: tuple[str, ...] = ()
+    again: RunDirectory | None = None
 
     @classmethod
-    def of(cls, job: Job, facilities: Facilities) -> _Work:
-        workers = Workers(job.workers.count)
-        portable = replace(job, workers=workers, progress=Silent(), batches=Batches(), notes={}, receipts=[])
-        return cls(portable, facilities)
+    def of(cls, job: Job, facilities: Facilities, again: RunDirectory | None = None) -> _Work:
+        workers, receipts = Workers(job.workers.count), list(job.receipts)
+        portable = replace(job, workers=workers, progress=Silent(), batches=Batches(), notes={}, receipts=receipts)
+        return cls(without_tables(portable), facilities, tuple(tables_of(job)), again)
 
 
 class _Descriptor:
@@ -93,6 +104,15 @@ class MeasuringProcess:
         public = self.ask("begin", _Work.of(job, facilities))
         return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
 
+    def check_key(self, run: RunDirectory) -> None:
+        """See `Repeating.check_key`."""
+        self.ask("check key", run)
+
+    def repeat(self, run: RunDirectory, job: Job, facilities: Facilities, polygons: Polygons) -> DistantSteps:
+        """See `Repeating.repeat`."""
+        public = self.ask("begin", _Work.of(job, facilities, run))
+        return DistantSteps(self, job, facilities, polygons, insecure=bool(public["insecure"]))
+
     def compare(self, job: Job) -> None:
         """See `accuracy.write_accuracy`; in another process, which has no key."""
         with MeasuringProcess(KeySource(), None) as process:
@@ -114,6 +134,9 @@ class MeasuringProcess:
             self._connection.send((what, details))
             while True:
                 answer = json.loads(self._connection.recv_bytes(_LONGEST))
+                if job is not None and "columns" in answer:
+                    send_columns(self._connection, tables_of(job)[answer["universe"]], answer["columns"])
+                    continue
                 if "advance" not in answer:
                     break
                 if job is not None:
@@ -202,9 +225,11 @@ class _Reported(Silent):
 class _Server:
     """What the process can be asked."""
 
-    def __init__(self, there: Connection, holder: Keyholder) -> None:
+    def __init__(self, there: Connection, source: KeySource, test_key: str | None) -> None:
         self._there = there
-        self._holder = holder
+        self._source = source
+        self._holder = Keyholder(source, test_key)
+        self._released: MasterKey | None = None
         self.run: RunDirectory | None = None
         self._steps: ConfidentialSteps | None = None
 
@@ -216,15 +241,32 @@ class _Server:
 
     def _taken(self, work: _Work) -> Job:
         self.run = work.job.run
-        return replace(work.job, progress=_Reported(self._there))
+        return replace(with_tables(work.job, work.tables, self._columns), progress=_Reported(self._there))
+
+    def _columns(self, universe: str, names: Sequence[str]) -> pa.Table:
+        _answer(self._there, {"universe": universe, "columns": list(names)})
+        return receive_columns(self._there)
 
     def identity(self) -> Mapping[str, object]:
         return {"identity": self._holder.identity()}
 
+    def check_key(self, run: RunDirectory) -> Mapping[str, object]:
+        self._key_of(run)
+        return {}
+
+    def _key_of(self, run: RunDirectory) -> MasterKey:
+        if self._released is None:  # a descriptor can be read once
+            self._released = key_of_release(run, self._source)
+        return self._released
+
     def begin(self, work: _Work) -> Mapping[str, object]:
         job = self._taken(work)
-        key = self._holder.key(job.run, job.beacon)
-        self._steps = ConfidentialSteps(job, key, work.facilities)
+        if work.again is not None:
+            key = self._key_of(work.again)
+            self._steps = RepeatedSteps(work.again, job, key, work.facilities)
+        else:
+            key = self._holder.key(job.run, job.beacon)
+            self._steps = ConfidentialSteps(job, key, work.facilities)
         return {"insecure": key.insecure}
 
     def perform(self, task: str, universe: str, place: str) -> Mapping[str, object]:
@@ -236,6 +278,8 @@ class _Server:
         return {}
 
     def compare(self, work: _Work) -> Mapping[str, object]:
+        from flows.confidential.accuracy import write_accuracy  # with what estimates, which measuring does not need
+
         write_accuracy(self._taken(work))
         return {}
 
@@ -250,9 +294,10 @@ def _serve(
 ) -> None:
     """Answer until there is nothing more to do, or nobody to do it for."""
     begin_worker()
-    server = _Server(there, Keyholder(KeySource(file, descriptor, command), test_key))
+    server = _Server(there, KeySource(file, descriptor, command), test_key)
     questions: dict[str, Callable[..., Mapping[str, object]]] = {
         "identity": server.identity,
+        "check key": server.check_key,
         "begin": server.begin,
         "perform": server.perform,
         "record": server.record,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from flows.confidential.charge import charge_run
+from flows.confidential.charge import charge_run, run_charges
 from flows.confidential.key_statement import key_statement, release_salt
 from flows.confidential.measure import check_universe, measure_level, tabulate_universe
 from flows.confidential.refusals import shielded
@@ -21,6 +21,9 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.run_directory import record_input
 from pipeline.storage.files import write_bytes
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge
 
 
 class MeasuringSteps(ABC):
@@ -118,13 +121,14 @@ class ConfidentialSteps(MeasuringSteps):
         self.key = key
         self.fingerprints: dict[str, str] = {}
         self.warnings: list[str] = []
+        self._charges: list[Charge] | None = None
 
     def perform(self, task: str, universe: str = "", place: str = "") -> None:
         """See `MeasuringSteps.perform`."""
         if task in ("charge", "close charge"):
-            drawn = task == "close charge"
-            receipts = charge_run(self.job, self.key, self.fingerprints, self.facilities, drawn=drawn)
-            self.job.receipts[:] = receipts
+            if self._charges is None:  # what they say of exact numbers takes a while on a large spine
+                self._charges = run_charges(self.job, self.key, self.fingerprints, self.facilities)
+            self.job.receipts[:] = charge_run(self.job, self.key, self._charges, drawn=task == "close charge")
             return
         of = next(each for each in self.job.universes if each.name == universe)
         if task == "tabulate":

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import numpy as np
 
-from flows.estimation.packing import packed_csr, unpacked_csr
 from flows.execution.batch_store import Arrays
-from postprocess.downward.simulated_margins import ErrorCounts
+from postprocess.downward.simulated_margins import ErrorCounts, SizedErrors
 
 
 def packed_errors(result: list[ErrorCounts]) -> Arrays:
     """The errors of one simulated run, table by table."""
     arrays = {"tables": np.array(len(result))}
     for number, errors in enumerate(result):
-        arrays |= packed_csr(f"small{number}", errors.small)
-        arrays |= {f"large{number}": errors.large, f"unit{number}": np.array(errors.unit)}
+        for name, sized in (("truth", errors.by_truth), ("release", errors.by_release), ("large", errors.large)):
+            arrays |= {f"{name}{number} places": sized.places, f"{name}{number} times": sized.times}
+        arrays[f"unit{number}"] = np.array(errors.unit)
     return arrays
 
 
 def unpacked_errors(arrays: Arrays) -> list[ErrorCounts]:
     """What `packed_errors` packed."""
     return [
-        ErrorCounts(unpacked_csr(f"small{number}", arrays), arrays[f"large{number}"], int(arrays[f"unit{number}"]))
+        ErrorCounts(
+            _sized(arrays, f"truth{number}"),
+            _sized(arrays, f"release{number}"),
+            _sized(arrays, f"large{number}"),
+            int(arrays[f"unit{number}"]),
+        )
         for number in range(int(arrays["tables"]))
     ]
+
+
+def _sized(arrays: Arrays, name: str) -> SizedErrors:
+    return SizedErrors(arrays[f"{name} places"], arrays[f"{name} times"])

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
@@ -27,7 +26,8 @@ from pipeline.model.allocation import allocations
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from postprocess.downward.simulated_margins import UNKNOWN, ErrorCounts, PublishedTable, margins
+from postprocess.downward.intervals import Intervals
+from postprocess.downward.simulated_margins import ERROR_CLASSES, SIZE_CLASSES, ErrorCounts, PublishedTable, SizedErrors
 from postprocess.downward.simulation import Simulated, simulate_run
 
 
@@ -91,7 +91,8 @@ class Simulation:
         if not wrong:
             try:
                 result = unpacked_errors(arrays)
-                if all(_alike(errors, empty) for errors, empty in zip(result, self.run.nothing, strict=True)):
+                sizes = [table.marginal.size for table in self.run.tables]
+                if all(map(_alike, result, self.run.nothing, sizes)) and len(result) == len(sizes):
                     return result
             except (ValueError, IndexError, KeyError, TypeError):
                 pass
@@ -101,20 +102,18 @@ class Simulation:
         )
 
 
-def _alike(errors: ErrorCounts, empty: ErrorCounts) -> bool:
-    """Whether counts of errors have the form of those of their table; ValueError where indices are out of range."""
-    for name, expected in vars(empty).items():
-        found = vars(errors)[name]
-        if sp.issparse(expected):
-            found.check_format(full_check=True)
-            if found.shape != expected.shape or (found.data < 0).any():
-                return False
-        elif isinstance(expected, np.ndarray):
-            if found.shape != expected.shape or not (np.asarray(found) >= 0).all():
-                return False
-        elif found != expected:
-            return False
-    return True
+def _alike(errors: ErrorCounts, empty: ErrorCounts, n_cells: int) -> bool:
+    """Whether counts of errors have the form of those of their table, of `n_cells` answers."""
+    most = n_cells * len(SIZE_CLASSES) * (2 * ERROR_CLASSES + 1)
+    sized = (errors.by_truth, errors.by_release, errors.large)
+    return errors.unit == empty.unit and all(_counted(one, most) for one in sized)
+
+
+def _counted(errors: SizedErrors, most: int) -> bool:
+    """Whether places are distinct, in order and below `most`, each with a number of times."""
+    places, times = errors.places, errors.times
+    ordered = bool((np.diff(places, prepend=-1) > 0).all() and (places < most).all())
+    return ordered and times.shape == places.shape and bool((times > 0).all())
 
 
 def run_simulation(task: Simulation) -> list[ErrorCounts]:
@@ -128,6 +127,7 @@ class Margins:
     def __init__(self, estimation: Estimation) -> None:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
+        self._intervals: dict[tuple[str, int], Intervals] = {}
 
     @property
     def replicates(self) -> int:
@@ -187,20 +187,25 @@ class Margins:
         )
         return noise, tuple(allocation.kinds for allocation in allotted)
 
-    def of(self, table: Table, level: int, counts: NDArray[np.int64], rows: slice) -> NDArray[np.float64] | None:
-        """Half the width of a 90 % interval for the released counts `(n, size)` of a level's `rows`, in persons.
+    def of(
+        self, table: Table, level: int, counts: NDArray[np.int64], rows: slice
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The ends of the 90 % intervals of the released counts `(n, size)` of a level's `rows`, in persons.
 
-        NaN where the measurements do not determine it; None if no margins are published.
+        NaN where the measurements do not determine a number; None if no margins are published.
         """
         if not self.replicates:
             return None
-        published = PublishedTable(table.name, level, marginal_of(table.query))
-        errors = self.errors[table.name, level]
+        key = (table.name, level)
         variances, rows = self.variances.of_rows(level, rows)
-        half_widths = margins(published, self.estimation.basis, variances, errors, counts, rows)
-        return np.where(half_widths == UNKNOWN, np.nan, half_widths.astype(np.float64))
+        if key not in self._intervals:
+            published = PublishedTable(table.name, level, marginal_of(table.query))
+            intervals = Intervals.of(published, self.estimation.basis, variances, self.errors[key])
+            self._intervals = {key: intervals}  # tables are written one after the other
+        return self._intervals[key].of_others(self.estimation.basis, variances).ends(counts, rows)
 
     def close(self) -> None:
         """Free what was computed."""
         self.errors.clear()
+        self._intervals.clear()
         self.__dict__.pop("variances", None)

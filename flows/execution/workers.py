@@ -19,6 +19,7 @@ from multiprocessing import connection, parent_process, resource_tracker
 from typing import Protocol, TypeVar
 
 from flows.execution.interrupts import without_interrupts
+from flows.execution.light_arrow import spare_pandas
 from flows.execution.spawn import WorkerContext
 from flows.execution.threads import limit_threads
 from geography.errors import InputError, SpinewiseError
@@ -195,6 +196,7 @@ def begin_worker() -> None:
     from threadpoolctl import threadpool_limits
 
     threadpool_limits(1)
+    spare_pandas()
 
 
 def _end_with(sentinel: int) -> None:

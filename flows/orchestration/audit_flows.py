@@ -1,11 +1,12 @@
 """Audits as Prefect flows: the rerun of a release, and the tests of what is installed.
 
 As in `release_flow`, no flow or task is given or gives back anything confidential: paths go in, and what differs in
-public files comes out. A key that does not come from a file is handed over beside Prefect, in `key_of_rerun`.
+public files comes out. The process that holds the key, if there is one already, is handed over in `repeating`.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +22,8 @@ from pydantic import Field  # noqa: E402
 from flows.audits.collected import FindingReporter  # noqa: E402
 from flows.audits.installed import audit_installed  # noqa: E402
 from flows.audits.whole_trial import whole_findings  # noqa: E402
-from flows.confidential.custody import KeySource, key_of_release  # noqa: E402
+from flows.confidential.custody import KeySource  # noqa: E402
+from flows.confidential.repeat import Repeating  # noqa: E402
 from flows.execution.progress import Silent  # noqa: E402
 from flows.execution.workers import default_workers  # noqa: E402
 from flows.orchestration.allowed import check_allowed  # noqa: E402
@@ -29,16 +31,15 @@ from flows.orchestration.retries import on_crash, on_failure  # noqa: E402
 from flows.orchestration.server import temporary_server_ends_with_us  # noqa: E402
 from flows.orchestration.tasks import SETTINGS, WorkerCount, perform_as_task, progress_of_run  # noqa: E402
 from flows.runs.record_sources import universes_to_rerun  # noqa: E402
-from flows.runs.rerun import Rerun, rerun_release  # noqa: E402
+from flows.runs.rerun import Rerun, repeated_apart, rerun_release  # noqa: E402
 from flows.settings import load_settings  # noqa: E402
 from pipeline.audit.findings import Audit, Finding  # noqa: E402
 from pipeline.audit.report import write_audit  # noqa: E402
 from pipeline.errors import SpinewiseError  # noqa: E402
-from pipeline.privacy.keys import MasterKey  # noqa: E402
 from pipeline.published import release_at  # noqa: E402
 
-#: The key, where it was read before the flow began.
-key_of_rerun: ContextVar[MasterKey | None] = ContextVar("key_of_rerun", default=None)
+#: The process that holds the master key, where it was started before the flow began.
+repeating: ContextVar[Repeating | None] = ContextVar("repeating", default=None)
 #: Where each finding is reported.
 listener: ContextVar[FindingReporter | None] = ContextVar("listener", default=None)
 
@@ -64,15 +65,16 @@ def rerun(
         check_allowed(load_settings(), {"data": data, "spec": spec, "key_file": key_file}, {"release": release})
     run = release_at(release)
     universes = universes_to_rerun(run, data, spec)
-    key = key_of_rerun.get()
-    if key is None:
-        key = key_of_release(run, KeySource(file=key_file))
+    begun = repeating.get()
     workers = load_settings(workers=workers).workers
     progress = progress_of_run.get(Silent())
     count = default_workers() if workers is None else workers
     try:
-        with temporary_server_ends_with_us():
-            return rerun_release(run, universes, key, count, progress, perform_as_task)
+        with (
+            temporary_server_ends_with_us(),
+            repeated_apart(run, KeySource(file=key_file)) if begun is None else nullcontext(begun) as measured,
+        ):
+            return rerun_release(run, universes, measured, count, progress, perform_as_task)
     finally:
         progress.close()
 

@@ -33,9 +33,10 @@ from flows.runs.beacons import beacon_of_settings  # noqa: E402
 from flows.runs.measured import measured_apart  # noqa: E402
 from flows.runs.request import Engine, EngineName, Request, check_request  # noqa: E402
 from flows.runs.run import release_run  # noqa: E402
-from flows.settings import load_settings  # noqa: E402
+from flows.settings import Settings, load_settings  # noqa: E402
 from pipeline.spec.release_spec import load_spec  # noqa: E402
 from pipeline.witness.beacon import Beacon  # noqa: E402
+from pipeline.witness.signing_keys import SigningKey  # noqa: E402
 from pipeline.witness.statement import sign_release  # noqa: E402
 
 #: The process that holds the master key, where it was started before the flow began; not a parameter, which Prefect
@@ -44,6 +45,11 @@ measured_of_run: ContextVar[Measured | None] = ContextVar("measured_of_run", def
 
 #: The round of the beacon, likewise.
 beacon_of_run: ContextVar[Beacon | None] = ContextVar("beacon_of_run", default=None)
+
+
+def signer_of(settings: Settings) -> SigningKey | None:
+    """The key that the flow signs with; none in a run of the command line, which does it with the key given there."""
+    return None if measured_of_run.get() is not None else signing_key(settings, None, None, None)
 
 
 @flow(
@@ -97,8 +103,7 @@ def release(  # noqa: PLR0913 - a flow has its parameters
         beacon=beacon_of_run.get() or beacon_of_settings(load_spec(spec), settings),
     )
     checked = check_request(request)
-    # Of a run of the command line this is done again, with the key that was given there.
-    signer = signing_key(settings, None, None, None)
+    signer = signer_of(settings)
     artifacts = ReleaseArtifacts(checked, seen=not server_is_temporary())
     progress = Together(progress_of_run.get(Silent()), artifacts)
     begun = measured_of_run.get()

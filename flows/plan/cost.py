@@ -6,6 +6,7 @@ Seconds of one core, of the calibrating machine, by the sizes of the work (`Size
     run  = START + PER_PUBLISHED published + PER_USE uses + what cvxpy checks + pass
            + (REPLICATE pass + PER_SIMULATED geounits + PER_COUNTED published) for each pass that is simulated
            + SIMULATED for each simulated run
+           + what joint draws cost (`flows/plan/drawn.py`)
 
 Memory is the peak of all processes together, with pages that they share counted once (PSS):
 
@@ -22,6 +23,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from flows.plan.drawn import draw_cost
 from flows.plan.simulated import Simulations
 from flows.plan.size import Size
 from geography.spine import Spine
@@ -29,8 +31,8 @@ from pipeline.spec.release_spec import ReleaseSpec
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ERROR_CLASSES, SIZE_CLASSES
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, cut_of
 
-#: Seconds of one core: an empty run, the engine that records it, and the start of a worker.
-START, ENGINE, WORKER_START = 4.3, 8.0, 1.3
+#: Seconds of one core: an empty run, the engine that records it (`benchmarks/bench_fixed_cost.py`), a worker's start.
+START, ENGINE, WORKER_START = 4.3, 10.0, 1.3
 #: Seconds per geounit, measured number, published number, and per unit of the sums of squares and cubes.
 PER_GEOUNIT, PER_NUMBER, PER_PUBLISHED, PER_SQUARE, PER_CUBE = 6.3e-5, 1.0e-7, 2.0e-7, 4.0e-7, 5.7e-11
 #: Seconds for each query of a level whose privacy losses are composed.
@@ -42,7 +44,7 @@ REPLICATE, SIMULATED, PER_SIMULATED, PER_COUNTED = 1.1, 0.52, 4.4e-5, 1.7e-7
 #: Part of a pass that only one process works on.
 SERIAL = 0.5
 #: MB of the main process, of the engine's, and of each worker.
-MAIN_MB, ENGINE_MB, WORKER_MB = 260.0, 250.0, 53.0
+MAIN_MB, ENGINE_MB, WORKER_MB = 260.0, 220.0, 53.0
 #: Bytes per geounit, measured number, cell that is assumed to be filled, cell above the leaves, number of the
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 380.0
@@ -128,6 +130,7 @@ def cost_of(
     runs = max(of.runs for of in simulations)
     simulating = max(_simulated(size, of) for size, of in zip(sizes, simulations, strict=True)) / 1e6
     cut = cut_of(spine, max(size.cells for size in sizes), most_cells, part_cells)
+    drawn, of_draws = draw_cost(spec, spine, workers, cut)
     if cut is not None:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
@@ -138,24 +141,25 @@ def cost_of(
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(
-            core_seconds=start + begun + passes + simulated,
-            seconds=start + passes / workers + waited,
-            peak_mb=main + held + max(parts, at_once),
+            core_seconds=start + begun + passes + simulated + drawn,
+            seconds=start + (passes + drawn) / workers + waited,
+            peak_mb=main + held + max(parts + of_draws, at_once),
             margins_mb=max(0.0, at_once - parts) if most else 0.0,
             workers=workers,
             parts=len(cut.parts),
         )
     elapsed = start + passes * (SERIAL + (1 - SERIAL) / workers) + waited
+    elapsed += drawn / min(workers, max(1, spec.publish.draws))
     used = workers if runs or spine.n_leaves * max(size.cells for size in sizes) > SMALL else 1
     processes = WORKER_MB * used if used > 1 else 0.0
     held = max(_held(size) for size in sizes) / 1e6
-    if runs or spec.publish.unbiased:
+    if runs or spec.publish.unbiased or spec.publish.draws:
         held += 8.0 * max(size.final for size in sizes) / 1e6
     batches = used * max(size.batch for size in sizes) * BATCH_BYTES / 1e6
     at_once = min(used, runs) * simulating
-    peak = main + processes + held + max(batches, at_once)
+    peak = main + processes + held + max(batches, at_once, of_draws)
     begun = WORKER_START * (used if used > 1 else 0)
-    return Cost(start + begun + passes + simulated, elapsed, peak, at_once, workers, 1)
+    return Cost(start + begun + passes + simulated + drawn, elapsed, peak, at_once, workers, 1)
 
 
 def pass_seconds(size: Size) -> float:

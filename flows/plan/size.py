@@ -70,7 +70,7 @@ class Size:
         """The size of a universe's work."""
         shape, cells = universe.schema.shape, universe.schema.n_cells
         counts = [len(level) for level in spine.levels]
-        basis = _basis(universe)
+        basis = basis_of_spec(universe)
         block = basis.n_blocks * basis.n_asymmetric**2
         upward, final = _alike(spine, whole=not universe.bounds)
         in_family = [float(cells), *(_filled(shape, spine.n_leaves / n) for n in counts[:-1])]
@@ -128,7 +128,7 @@ def _checked(counts: Sequence[int], in_family: Sequence[float], squares: Sequenc
     return share * sum(squares[level] for level in small), share * sum(counts[level - 1] for level in small)
 
 
-def _basis(universe: Universe) -> Basis:
+def basis_of_spec(universe: Universe) -> Basis:
     """The basis of the measurements, as far as it follows from the spec."""
     queries = [*universe.strategy.distinct_queries(), *universe.passes, *(bound.query for bound in universe.bounds)]
     shape = universe.schema.shape

@@ -14,10 +14,12 @@ from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.reading.margins import Groups
+from pipeline.reading.sums import Moments, Weights
 from pipeline.release.layout import UniverseDirectory
 from postprocess.linear.areas import fixed_in_area
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.half_widths import half_widths
+from postprocess.linear.weighted import moments, of_leaves, of_level
 from postprocess.marginal import Marginal
 
 
@@ -52,6 +54,19 @@ class LinearVariances:
         """The same `(size,)` for some leaves together."""
         plan = self._expectation
         return fixed_in_area(plan.spine, plan.basis, plan.classes, leaves, _marginal(groups))
+
+    def moments_of_level(self, level: int, left: Weights, right: Weights) -> Moments:
+        """Variances and covariances `(n_geounits, k)` of two weighted sums, see `pipeline.reading.margins`."""
+        plan = self._expectation
+        classes = plan.classes[level]
+        found = of_level(classes, self._covariances[level])
+        return Moments(*(one[classes.downward] for one in moments(plan.basis, found, left, right)))
+
+    def moments_of_leaves(self, leaves: NDArray[np.float64], left: Weights, right: Weights) -> Moments:
+        """The same `(1, k)` of a weighted sum over leaves."""
+        plan = self._expectation
+        found = of_leaves(plan.spine, plan.classes, self._covariances, leaves)
+        return Moments(*moments(plan.basis, found, left, right))
 
     def level_variances(self, level: int, groups: Groups) -> NDArray[np.float64]:
         """Variances `(n_geounits, size)` of the answers for every geounit of a level; NaN where not determined."""

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from flows.estimation.by_subtree import estimation_of
+from flows.estimation.draws import Draws
 from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
@@ -36,6 +37,7 @@ class Publication:
         self._estimation = estimation_of(job, universe)
         self._margins = Margins(self._estimation)
         self._unbiased = Unbiased(self._estimation)
+        self._draws = Draws(self._estimation)
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +63,7 @@ class Publication:
         return [Step("simulate", simulate, self.universe.name, geounits=geounits, effort=5.0, prepares=tables)]
 
     def publishing(self) -> list[Step]:
-        """Tables, unbiased estimates and microdata, so far as the spec asks for them."""
+        """Tables, unbiased estimates, draws and microdata, so far as the spec asks for them."""
         job, universe, folder = self.job, self.universe, self.job.folder(self.universe)
         steps = []
         for number, level in enumerate(job.spine.levels):
@@ -73,6 +75,9 @@ class Publication:
         if job.spec.publish.unbiased and (files := self._unbiased.files()):
             unbiased, geounits = self._unbiased.publish, job.n_geounits
             steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
+        if self._draws.count and (files := self._draws.files()):
+            draws, geounits = self._draws.publish, job.n_geounits * self._draws.count
+            steps.append(Step("draws", draws, universe.name, geounits=geounits, effort=2.0, files=files))
         if job.spec.publish.microdata:
             leaves = job.spine.n_leaves
             steps.append(

@@ -23,8 +23,10 @@ class MarginSource(Protocol):
     def replicates(self) -> int:
         """Simulated runs; 0 where there are no margins."""
 
-    def of(self, table: Table, level: int, answers: NDArray[np.int64], rows: slice) -> NDArray[np.float64] | None:
-        """`(n, size)` margins of the answers of some geounits of a level."""
+    def of(
+        self, table: Table, level: int, answers: NDArray[np.int64], rows: slice
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+        """The ends `(n, size)` of the intervals of the answers of some geounits of a level."""
 
 
 def publish_tables(job: Job, universe: Universe, level: int, counts: sp.csr_array, margins: MarginSource) -> None:
@@ -54,6 +56,7 @@ def _parts(
     for start in range(0, len(geounits), step):
         rows = slice(start, min(start + step, len(geounits)))
         answers = table.query.answer_csr(counts[rows])
+        lows, highs = margins.of(table, level, answers, rows) or (None, None)
         yield ReleasedTable(
             name=table.name,
             level=geounits.name,
@@ -61,7 +64,8 @@ def _parts(
             geocodes=geounits.geocodes[rows],
             labels=labels,
             counts=answers,
-            margins=margins.of(table, level, answers, rows),
+            lows=lows,
+            highs=highs,
         )
 
 

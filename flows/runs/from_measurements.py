@@ -55,7 +55,7 @@ def estimate_release(
                 f"{spec.source}: {key}: how detailed a table is can be chosen from records only, and there are none "
                 "here; leave the section out"
             )
-        for check in universe_checks(universe):
+        for check in universe_checks(spec, universe):
             check()
     public = open_listed(spec, universes)
     spec, universes = public.spec, public.universes

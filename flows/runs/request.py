@@ -17,6 +17,7 @@ from pipeline.model.memory_table import Source
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.limits import beyond_limits
+from pipeline.release.draws import check_drawn_labels
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.tables import check_labels
@@ -120,7 +121,7 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
     require_given(universes, "missing; give records=..., or name the file in the spec's [input]")
     for universe in universes:
         universe.require_input()
-        for check in universe_checks(universe):
+        for check in universe_checks(spec, universe):
             check()
     check_provenance(spec)
     check_beacon(spec, request.beacon)
@@ -142,13 +143,15 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
     return CheckedRequest(request, spec, universes)
 
 
-def universe_checks(universe: Universe) -> list[Callable[[], object]]:
-    """The checks of a universe that can be made before any file is read.
+def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:
+    """The checks of a universe of a spec that can be made before any file is read.
 
     Each raises InputError if it fails: there is no noise for the budget, or two columns of a table would have the same
     name.
     """
     tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
+    if spec.publish.draws:
+        tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     return [partial(privacy_statement, universe), *tables]
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
-from flows.confidential.key_statement import key_statement
-from flows.confidential.steps import ConfidentialSteps
+from flows.confidential.custody import KeySource
+from flows.confidential.process import MeasuringProcess
+from flows.confidential.repeat import Repeating
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.progress import Progress
@@ -21,13 +22,12 @@ from flows.execution.steps import Perform, perform_here
 from flows.execution.workers import Workers
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
-from flows.runs.drawn_before import refuse_other_records, refuse_other_run, refuse_uncharged
+from flows.runs.drawn_before import refuse_other_run
 from flows.runs.open_public import open_published
 from flows.runs.status import status_of
 from flows.runs.versions import version_differences
 from pipeline.errors import InputError, RefusedError
 from pipeline.model.universe import Universe
-from pipeline.privacy.keys import MasterKey
 from pipeline.published import open_finished
 from pipeline.release.differences import Difference, compare_public
 from pipeline.release.layout import RunDirectory
@@ -61,7 +61,7 @@ class Rerun:
 def rerun_release(
     run: RunDirectory,
     universes: Sequence[Universe],
-    key: MasterKey,
+    measured: Repeating,
     workers: int,
     progress: Progress,
     perform: Perform = perform_here,
@@ -75,7 +75,7 @@ def rerun_release(
     Args:
         run: the release.
         universes: with their records; see `universes_to_rerun`.
-        key: the release's; see `flows.confidential.custody.key_of_release`.
+        measured: where the records are seen; see `repeated_apart`.
         workers: number of processes.
         progress: receives how far the rerun is.
         perform: performs one step.
@@ -89,7 +89,7 @@ def rerun_release(
     with _closed_folder(run) as folder, Workers(workers) as pool, threadpool_limits(1):
         again = RunDirectory(folder / "release")
         with _keeping_refusal(run):
-            computed = _compute(run, again, manifest, universes, key, pool, progress, perform)
+            computed = _compute(run, again, manifest, universes, measured, pool, progress, perform)
         differences = compare_public(run, again, [level.name for level in computed.spine.levels])
         files = len(read_manifest(again.manifest).files) + 1
     return Rerun(files, tuple(differences), tuple(version_differences(manifest)))
@@ -100,7 +100,7 @@ def _compute(
     again: RunDirectory,
     manifest: Manifest,
     universes: Sequence[Universe],
-    key: MasterKey,
+    measured: Repeating,
     pool: Workers,
     progress: Progress,
     perform: Perform,
@@ -108,36 +108,35 @@ def _compute(
     public = open_published(open_finished(run.root, check_hashes=False), universes)
     refuse_other_run(run, public)
     make_run_folders(again)
+    job = replace(public.job(again, pool, progress), receipts=list(manifest.receipts), beacon=stated_beacon(manifest))
+    confidential = measured.repeat(run, job, public.facilities, public.polygons)
     charged = bool(manifest.receipts) or not manifest.charging  # the latter: made before there were receipts
-    stated = status_of(public.spec, insecure_key=key.insecure, charged=charged)
-    job = replace(public.job(again, pool, progress), status=stated, receipts=list(manifest.receipts))
-    job = replace(job, beacon=stated_beacon(manifest))
-    confidential = ConfidentialSteps(job, key, public.facilities, public.polygons)
+    job = replace(job, status=status_of(public.spec, insecure_key=confidential.insecure, charged=charged))
     counting, measuring = confidential.counting(), confidential.measuring()
     progress.begin((*counting, *measuring, *public_steps(job)))
     perform_steps(job, counting, perform)
-    stated_key = key_statement(key, manifest.key_salt, confidential.fingerprints)
-    _refuse_other_records(run, manifest, stated_key.fingerprints)
-    refuse_other_records(run, confidential.fingerprints)
-    refuse_uncharged(run, job, key, confidential.fingerprints, public.facilities)
+    try:
+        confidential.record()
+    except InputError as error:
+        raise InputError("; ".join([str(error), *version_differences(manifest)])) from None
     # Not charged: the noise that is drawn again is the noise that was charged for.
     perform_steps(job, measuring, perform)
+    confidential.end()
     notes = perform_public_steps(job, perform)
-    write_manifest(again, manifest_of(job, notes, stated_key))
+    write_manifest(again, manifest_of(job, notes, confidential.statement()))
     return job
 
 
-def _refuse_other_records(run: RunDirectory, manifest: Manifest, fingerprints: Mapping[str, str]) -> None:
-    """Raises InputError where noise would be drawn for other records, which was never charged."""
-    changed = [
-        name or manifest.release
-        for name, fingerprint in fingerprints.items()
-        if manifest.input_fingerprints.get(name) != fingerprint
-    ]
-    if changed:
-        refusal = f"the records are not those that {run.root} was made from: {', '.join(changed)}"
-        reason = "nothing was drawn, since other records would make another release, with its own charge"
-        raise InputError("; ".join([refusal, reason, *version_differences(manifest)]))
+@contextmanager
+def repeated_apart(run: RunDirectory, source: KeySource) -> Iterator[Repeating]:
+    """A process of its own for the block, which has read the key of the release.
+
+    Raises:
+        InputError: there is none, or it is a different one.
+    """
+    with MeasuringProcess(source, None) as process:
+        process.check_key(run)
+        yield process
 
 
 def _has_restricted(run: RunDirectory) -> bool:

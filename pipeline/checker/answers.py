@@ -16,8 +16,8 @@ from pipeline.checker.spec import Answers, Bound
 from pipeline.checker.spine import PublicLevel
 from pipeline.errors import ReleaseError
 
-#: What docs/release_directory.md adds to an answer's label for the column of its margin of error.
-_MARGIN = ":moe90"
+#: What docs/release_directory.md adds to an answer's label for the columns of its interval.
+_INTERVAL = (":moe90", ":low90", ":high90")
 
 
 def check_table(
@@ -39,8 +39,8 @@ def check_table(
     file = LevelFile(files, path, level, findings, once=True)
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
     equal = findings.check(file.name, "counts that are not the histogram's")
-    precise = findings.check(file.name, "margins of error that are not whole numbers from 0") if margins else None
-    suffixes = ("", _MARGIN) if margins else ("",)
+    precise = findings.check(file.name, "intervals that are not whole numbers around the count") if margins else None
+    suffixes = ("", *_INTERVAL) if margins else ("",)
     for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
         expected = None if required is None else required.dense(geounits)
         for index, label in enumerate(answers.labels):
@@ -48,7 +48,9 @@ def check_table(
             if expected is not None:
                 _compare(equal, "the sum over the histogram's cells", file, geounits, label, actual, expected[:, index])
             if precise is not None:
-                _check_margins(part.column(label + _MARGIN), label, geounits, file, precise)
+                _check_intervals(
+                    [part.column(label + suffix) for suffix in _INTERVAL], actual, label, geounits, file, precise
+                )
 
 
 def check_invariant(
@@ -66,7 +68,7 @@ def check_invariant(
         ReleaseError: the file of exact answers is missing or damaged.
     """
     released = cells.answers(answers)
-    file = LevelFile(files, path, level, findings, once=True)
+    file = LevelFile(files, path, level, findings, once=True, values=answers.size)
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
     equal = findings.check(histogram, f"counts that break the invariant {answers.query!r}")
     for part, geounits in file.parts(["value", "variance"]):
@@ -178,23 +180,38 @@ def _compare(
     )
 
 
-def _check_margins(
-    column: pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, precise: Check
+def _check_intervals(
+    columns: list[pa.ChunkedArray],
+    counts: NDArray[np.int64],
+    label: str,
+    geounits: NDArray[np.int64],
+    file: LevelFile,
+    precise: Check,
 ) -> None:
-    """A margin is a whole number from 0, or NaN where nothing is known of it."""
-    margins, whole = whole_numbers(column, label + _MARGIN, file.name)
-    unknown = (
-        pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False)
-        if pa.types.is_floating(column.type)
-        else False
-    )
+    """An interval is of whole numbers from 0, holds the count, and its margin is the larger distance to an end.
+
+    All three numbers are NaN where nothing is known of it.
+    """
+    read = [whole_numbers(column, label + suffix, file.name) for column, suffix in zip(columns, _INTERVAL, strict=True)]
+    (margins, *_), (lows, *_), (highs, *_) = read
+    whole = np.logical_and.reduce([numbers[1] for numbers in read])
+    right = whole & (lows >= 0) & (lows <= counts) & (counts <= highs)
+    right &= margins == np.maximum(counts - lows, highs - counts)
+    unknown = np.logical_and.reduce([_is_nan(column) for column in columns])
     precise.add(
-        ~(unknown | (whole & (margins >= 0))),
+        (counts >= 0) & ~(unknown | right),
         lambda row: (
-            f"{_geounit(file, geounits, row)}, margin of error of {label!r}: found {value_text(column, row)}, "
-            "whole numbers from 0 (or NaN, unknown) are required"
+            f"{_geounit(file, geounits, row)}, interval of {label!r}: found {value_text(columns[1], row)} to "
+            f"{value_text(columns[2], row)} with margin of error {value_text(columns[0], row)} for the count "
+            f"{counts[row]}; whole numbers around the count (or NaN, unknown) are required"
         ),
     )
+
+
+def _is_nan(column: pa.ChunkedArray) -> NDArray[np.bool_]:
+    if not pa.types.is_floating(column.type):
+        return np.zeros(len(column), dtype=bool)
+    return np.asarray(pc.is_nan(column).fill_null(False).to_numpy(zero_copy_only=False))
 
 
 def _geounit(file: LevelFile, geounits: NDArray[np.int64], row: int) -> str:

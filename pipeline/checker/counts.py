@@ -82,14 +82,28 @@ class LevelFile:
 
     Args:
         once: whether each geounit is to have exactly one row.
+        most: rows that there can be otherwise; None where nothing says so.
+        values: numbers that one row has at most.
     """
 
-    def __init__(self, files: PublicFiles, path: Path, level: PublicLevel, findings: Findings, *, once: bool) -> None:
+    def __init__(
+        self,
+        files: PublicFiles,
+        path: Path,
+        level: PublicLevel,
+        findings: Findings,
+        *,
+        once: bool,
+        most: int | None = None,
+        values: int = 1,
+    ) -> None:
         self.name = files.name(path)
         self.level = level
         self._files = files
         self._path = path
         self._known = findings.check(self.name, "rows with an unknown geocode")
+        self._most = len(level.codes) if once else most
+        self._values = values
         self._once = findings.check(self.name, "geounits without exactly one row") if once else None
         self.first_row = 1
 
@@ -100,7 +114,7 @@ class LevelFile:
             ReleaseError: see `PublicFiles.read`.
         """
         rows = np.zeros(len(self.level.codes), dtype=np.int64)
-        for part in self._files.read(self._path, ["geocode", *columns]):
+        for part in self._files.read(self._path, ["geocode", *columns], self._most, self._values):
             geounits = numbers_of(part, "geocode", self.level.codes, self.name)
 
             codes = part.column("geocode")
@@ -128,7 +142,7 @@ def read_histogram(
     Raises:
         ReleaseError: the file is missing or damaged, or its counts are too large to be added.
     """
-    file = LevelFile(files, path, level, findings, once=False)
+    file = LevelFile(files, path, level, findings, once=False, most=len(level.codes) * cells.size)
     valued = findings.check(file.name, "rows with an unknown value")
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
@@ -165,9 +179,15 @@ def read_histogram(
     return read
 
 
-def read_microdata(files: PublicFiles, path: Path, level: PublicLevel, cells: Cells, findings: Findings) -> Counts:
-    """The number of records in each cell of each leaf; ReleaseError where the file is missing or damaged."""
-    file = LevelFile(files, path, level, findings, once=False)
+def read_microdata(
+    files: PublicFiles, path: Path, level: PublicLevel, cells: Cells, findings: Findings, most: int | None
+) -> Counts:
+    """The number of records in each cell of each leaf, by the histogram `most` of them; None where it is not known.
+
+    Raises:
+        ReleaseError: the file is missing or damaged.
+    """
+    file = LevelFile(files, path, level, findings, once=False, most=most)
     valued = findings.check(file.name, "rows with an unknown value")
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for part, geounits in file.parts(list(cells.names)):

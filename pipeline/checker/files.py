@@ -1,4 +1,7 @@
-"""The files under public/ as a stranger reads them: with pyarrow, trusting nothing about them."""
+"""The files under public/ as a stranger reads them: with pyarrow, trusting nothing about them.
+
+What is read is bounded by the guard that all readers share: it decides whether a file is read, and about no number.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
+from pipeline.storage.guard import GuardedFile
 
 #: Numbers beyond these bounds are not counts of persons; sums of those within cannot overflow unnoticed.
 LARGEST = 2**62
@@ -36,18 +39,30 @@ class PublicFiles:
         """The file as sentences name it."""
         return f"public/{path.relative_to(self.folder).as_posix()}"
 
-    def read(self, path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    def read(
+        self, path: Path, columns: Sequence[str], rows: int | None = None, values: int | None = None
+    ) -> Iterator[pa.Table]:
         """The file's rows, part by part.
 
+        Args:
+            path: of the file.
+            columns: which it is to have.
+            rows: that it can have at most; None where nothing else says so.
+            values: numbers that one row has at most, where it has lists.
+
         Raises:
-            ReleaseError: the file is missing or damaged, or does not have exactly these columns.
+            ReleaseError: the file is missing or damaged, holds more than it can, or has other columns than these.
         """
         self.seen.add(path)
         name = self.name(path)
         with _reading(name):
-            file = pq.ParquetFile(path, page_checksum_verification=True)
+            file = GuardedFile(path, rows)
         with file:
             _check_columns(name, file.schema_arrow.names, columns)
+            if rows is None:
+                file.check_whole()
+            elif values is not None:
+                file.at_most(rows, values)
             if file.num_row_groups == 0:
                 with _reading(name):
                     empty = file.schema_arrow.empty_table()

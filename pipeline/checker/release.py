@@ -18,7 +18,7 @@ from pipeline.errors import InputError
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
-_UNCHECKED = ("measurements", "selected", "estimates")
+_UNCHECKED = ("measurements", "selected", "estimates", "draws")
 
 
 def check_release(root: Path) -> list[str]:
@@ -120,7 +120,8 @@ class _Universe:
         leaves, cells = self.levels[-1], self.universe.cells
         with self.findings.noting_errors():
             path = self.folder.microdata
-            records = read_microdata(self.files, path, leaves, cells, self.findings)
+            most = int(self.counts[leaves.name].counts.sum()) if leaves.name in self.counts else None
+            records = read_microdata(self.files, path, leaves, cells, self.findings, most)
             if leaves.name in self.counts:
                 kind = "cells with another number of records than the histogram has"
                 name, why = self.files.name(path), f"the count in {self._histogram(leaves.name)}"

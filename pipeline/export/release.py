@@ -20,7 +20,7 @@ from pipeline.export.workbook import check_fits, require_openpyxl, write_workboo
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.release.layout import file_name
-from pipeline.release.tables import read_table
+from pipeline.release.tables import n_columns, read_table
 from pipeline.storage.files import new_folder
 
 #: Geounits worked on at a time.
@@ -96,7 +96,7 @@ def _xlsx(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
     by_level = {level.name: len(level) for level in release.spine.levels}
     for universe, table, levels in chosen:  # before anything is written
         size = next(candidate.query.size for candidate in universe.tables if candidate.name == table)
-        columns = 1 + size * (2 if release.spec.publish.margins else 1)
+        columns = n_columns(size, with_margins=release.spec.publish.margins)
         for level in levels:
             check_fits(table, level, by_level[level], columns)
     for universe, table, levels in chosen:

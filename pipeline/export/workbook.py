@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.release.tables import MARGIN_SUFFIX, ReleasedTable
+from pipeline.release.tables import ReleasedTable, n_columns
 
 #: Of a sheet, by the format.
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
@@ -56,19 +56,11 @@ def write_workbook(target: Path, tables: Sequence[ReleasedTable]) -> None:
             cell.data_type = "s"  # a code that begins with "=" is not a formula
             return cell
 
-        names = ["geocode"]
-        for label in table.labels:
-            names += [label] if table.margins is None else [label, label + MARGIN_SUFFIX]
-        sheet.append([text(name) for name in names])
-        for row, code in enumerate(table.geocodes.tolist()):
-            counts = table.counts[row].tolist()
-            if table.margins is None:
-                sheet.append([text(code), *counts])
-                continue
-            line: list[Any] = [text(code)]
-            for count, margin in zip(counts, table.margins[row].tolist(), strict=True):
-                line += [count, None if margin != margin else margin]
-            sheet.append(line)
+        columns = dict(table.columns())
+        sheet.append([text(name) for name in ["geocode", *columns]])
+        values = [column.tolist() for column in columns.values()]
+        for code, *row in zip(table.geocodes.tolist(), *values, strict=True):
+            sheet.append([text(code), *(None if value != value else value for value in row)])
     target.parent.mkdir(parents=True, exist_ok=True)
     loose = target.with_suffix(".loose")
     book.save(loose)
@@ -77,7 +69,7 @@ def write_workbook(target: Path, tables: Sequence[ReleasedTable]) -> None:
 
 
 def _width(table: ReleasedTable) -> int:
-    return 1 + len(table.labels) * (1 if table.margins is None else 2)
+    return n_columns(len(table.labels), with_margins=table.lows is not None)
 
 
 def _title(level: str, used: set[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,6 +30,10 @@ class MemoryTable:
     def given(self) -> bool:
         """Whether the table has been supplied, or only its place is known."""
         return self.read is not None
+
+    def place(self) -> MemoryTable:
+        """Where the table is, without the table."""
+        return replace(self, read=None)
 
     def __str__(self) -> str:
         return self.label

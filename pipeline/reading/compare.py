@@ -12,7 +12,7 @@ import pandas as pd
 from pipeline.errors import InputError
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.release import Release
-from pipeline.release.tables import MARGIN_SUFFIX
+from pipeline.release.tables import MARGIN_SUFFIX, is_count
 
 #: Geounits and numbers with the largest differences that are named for each table and level.
 _NAMED = 5
@@ -195,8 +195,8 @@ def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComp
                 missing.append(f"{_named(first, table.name)} at {level} is in the first only")
                 continue
             left, right = first.table(table.name, level), second.table(table.name, level)
-            labels = [name for name in left.columns if not name.endswith(MARGIN_SUFFIX)]
-            if labels != [name for name in right.columns if not name.endswith(MARGIN_SUFFIX)]:
+            labels = [name for name in left.columns if is_count(name)]
+            if labels != [name for name in right.columns if is_count(name)]:
                 missing.append(f"{_named(first, table.name)} at {level} has other columns in the two")
             elif not len(left.index.intersection(right.index)):
                 missing.append(f"{_named(first, table.name)} at {level} has no geounit in common")

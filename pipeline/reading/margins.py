@@ -17,18 +17,21 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.universe import Universe
+from pipeline.reading.sums import Moments, Weights
 from pipeline.release.layout import UniverseDirectory
 
 GROUP, NAME = "spinewise.margins", "linear"
 
 #: For each attribute, the group that each of its values is summed into.
 Groups = Sequence[NDArray[np.int64]]
+#: The ends of 90 % intervals, two arrays of one shape; persons, NaN where unknown.
+Ends = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 class HalfWidths(Protocol):
     """Half the widths of the 90 % intervals of sums of cells, in whole persons.
 
-    0 where a sum is exact or its error rounds to 0, NaN where the measurements do not determine it.
+    0 where a sum is exact, else 1 at least; NaN where the measurements do not determine it.
     """
 
     def of_level(self, level: int, groups: Groups) -> NDArray[np.float64]:
@@ -46,6 +49,12 @@ class HalfWidths(Protocol):
 
     def exact_of_area(self, leaves: NDArray[np.bool_], groups: Groups) -> NDArray[np.bool_]:
         """`(size,)`, the same of the leaves `(n_leaves,)` together."""
+
+    def moments_of_level(self, level: int, left: Weights, right: Weights) -> Moments:
+        """Variances and covariances `(n_geounits, k)` of two weighted sums of cells, each with its partner."""
+
+    def moments_of_leaves(self, leaves: NDArray[np.float64], left: Weights, right: Weights) -> Moments:
+        """The same `(1, k)` of a weighted sum over leaves, with weights `(n_leaves,)`."""
 
 
 #: (universe, its public files, spine, estimator) -> half-widths.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.model.schema import Schema
-from pipeline.reading.margins import Groups, HalfWidths
+from pipeline.reading.margins import Ends, Groups, HalfWidths
 
 
 class Numbers(Protocol):
@@ -41,8 +41,8 @@ class Numbers(Protocol):
     def histogram(self, level: str) -> sp.csr_array:
         """The released counts `(n_geounits, n_cells)` of a level."""
 
-    def published_margins(self, level: str, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The margins of published tables for these answers, and for which there are some."""
+    def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, NDArray[np.bool_]]:
+        """The intervals of published tables for these answers, and for which there are some."""
 
     def geounit_of(self, inside: NDArray[np.bool_]) -> tuple[str, int] | None:
         """The level and number of the geounit with exactly these leaves; None where there is none."""

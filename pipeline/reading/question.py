@@ -7,15 +7,18 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.codes import first_few
 from pipeline.errors import InputError
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
-from pipeline.reading.margins import Groups
+from pipeline.reading import derived
+from pipeline.reading.derived import Asked, Places
+from pipeline.reading.margins import Ends
 from pipeline.reading.numbers import Numbers
-from pipeline.release.tables import MARGIN_SUFFIX
+from pipeline.release.tables import INTERVAL_SUFFIXES, margins_of
 
 #: Column with the sum of all numbers of a row, where there are several.
 SUM = "sum"
@@ -57,10 +60,11 @@ class Question:
         return replace(self, allowed=tuple(allowed), conditions=tuple(conditions))
 
     def at(self, level: str) -> pd.DataFrame:
-        """For every geounit of a level: each number and its margin of error ("<label>:moe90"), and their sum.
+        """For every geounit of a level: each number with its 90 % interval, and their sum.
 
-        A number that stands in a published table has the margin that is published with it, whatever it was asked for
-        as. All others have those of the linear estimate, with all covariances.
+        The columns are those of a table ("<label>", "<label>:moe90", "<label>:low90", "<label>:high90"). A number that
+        stands in a published table has the interval that is published with it, whatever it was asked for as. All others
+        have those of the linear estimate, with all covariances.
 
         Raises:
             InputError: there is no such level.
@@ -70,11 +74,12 @@ class Question:
         counts = release.histogram(level)
         marginal, kept, labels = self._marginal()
         answers = marginal.answer_csr(counts)[:, kept]
-        margins = self._margins_at(level, marginal.groups)[:, kept]
-        total = None
+        lows, highs = self._intervals_at(level, marginal)
+        numbers = [(answers[:, i], lows[:, j], highs[:, j]) for i, j in enumerate(kept)]
         if len(labels) > 1:
-            total = answers.sum(axis=1), self._margins_at(level, self._together().groups)[:, 0]
-        return _frame(release.spine.levels[number].geocodes, "geocode", labels, answers, margins, total)
+            lows, highs = self._intervals_at(level, self._together())
+            numbers.append((answers.sum(axis=1), lows[:, 0], highs[:, 0]))
+        return _frame(release.spine.levels[number].geocodes, "geocode", labels, numbers)
 
     def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
         """The same for areas of one's own, each a list of geocodes: leaves, or geounits of any level.
@@ -93,16 +98,15 @@ class Question:
             raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
         marginal, kept, labels = self._marginal()
         together = self._together()
-        leaves = marginal.answer_csr(release.histogram(release.spine.leaf_level.name))[:, kept]
-        answers, margins, sums = [], [], []
+        leaves = release.histogram(release.spine.leaf_level.name)
+        rows = []
         for name, codes in named.items():
             inside = release.leaves_of(codes, name)
-            answers.append(leaves[inside].sum(axis=0))
-            margins.append(self._margins_over(inside, marginal.groups)[kept])
-            sums.append(self._margins_over(inside, together.groups)[0])
-        counts = np.array(answers)
-        total = (counts.sum(axis=1), np.array(sums)) if len(labels) > 1 else None
-        return _frame(np.array(list(named)), "area", labels, counts, np.array(margins), total)
+            detail = self._interval_over(inside, marginal, leaves)[:, kept]
+            rows.append(np.column_stack([detail, self._interval_over(inside, together, leaves)[:, :1]]))
+        columns = np.moveaxis(np.array(rows), 0, -1)[:, : len(labels) + (len(labels) > 1)]
+        numbers = [(columns[0, i].astype(np.int64), columns[1, i], columns[2, i]) for i in range(columns.shape[1])]
+        return _frame(np.array(list(named)), "area", labels, numbers)
 
     def exact_at(self, level: str) -> pd.DataFrame:
         """Which numbers of `at` are certain; a margin of 0 alone does not say so.
@@ -131,21 +135,86 @@ class Question:
         total = np.array([half_widths.exact_of_area(area, self._together().groups)[0] for area in inside])
         return _exact_frame(np.array(list(named)), "area", labels, exact, total)
 
-    def _margins_at(self, level: str, groups: Groups) -> NDArray[np.float64]:
-        """Margins `(n, size)` of the answers that `groups` make: the published ones, else the linear estimate's."""
-        margins, there = self.release.published_margins(level, groups)
-        if not there.all():
-            linear = self.release.half_widths.of_level(self.release.index_of(level), groups)
-            margins[:, ~there] = linear[:, ~there]
-        return margins
+    def shares_at(self, level: str) -> pd.DataFrame:
+        """For every geounit of a level: each number in percent of their sum, and its interval (":low90", ":high90").
 
-    def _margins_over(self, inside: NDArray[np.bool_], groups: Groups) -> NDArray[np.float64]:
-        """The same `(size,)` of the leaves `(n_leaves,)` together."""
+        Raises:
+            InputError: there is no such level.
+        """
+        return derived.shares(Places.at(self.release, level), self._asked())
+
+    def shares_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        """The same for areas, as in `over`."""
+        return derived.shares(Places.over(self.release, areas), self._asked())
+
+    def ratios_at(self, level: str, to: Question) -> pd.DataFrame:
+        """For every geounit of a level: each number divided by that of another question, and the ratio's interval.
+
+        Args:
+            level: of the geounits.
+            to: with one number, or with the same labels.
+
+        Raises:
+            InputError: there is no such level, or `to` has other numbers.
+        """
+        return derived.ratios(Places.at(self.release, level), self._asked(), to._asked())
+
+    def ratios_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]], to: Question) -> pd.DataFrame:
+        """The same for areas, as in `over`."""
+        return derived.ratios(Places.over(self.release, areas), self._asked(), to._asked())
+
+    def medians_at(self, level: str) -> pd.DataFrame:
+        """For every geounit of a level: the median of the one attribute asked for, by the order of its values.
+
+        Raises:
+            InputError: there is no such level, or another number of attributes than one is asked for.
+        """
+        return derived.medians(Places.at(self.release, level), self._asked(), self.release.schema)
+
+    def medians_over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
+        """The same for areas, as in `over`."""
+        return derived.medians(Places.over(self.release, areas), self._asked(), self.release.schema)
+
+    def ranks_at(self, level: str) -> pd.DataFrame:
+        """The rank of every geounit of a level by each number, 1 for the largest, and which ranks it may have.
+
+        All true ranks of a number are within their limits at once, with 90 % or more.
+
+        Raises:
+            InputError: there is no such level.
+        """
+        return derived.ranks(Places.at(self.release, level), self._asked())
+
+    def difference(self, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+        """Each number in one area less that in another, both as in `over`, with the interval of the difference.
+
+        Raises:
+            InputError: as in `over`.
+        """
+        return derived.differences(self.release, self._asked(), first, second)
+
+    def _asked(self) -> Asked:
+        marginal, kept, labels = self._marginal()
+        return Asked(marginal, kept, labels, self.allowed)
+
+    def _intervals_at(self, level: str, query: Query) -> Ends:
+        """The ends `(n, size)` of the intervals of a query's answers: the published ones, else linear."""
+        (lows, highs), there = self.release.published_intervals(level, query.groups)
+        if not there.all():
+            counts = query.answer_csr(self.release.histogram(level))
+            linear = self.release.half_widths.of_level(self.release.index_of(level), query.groups)
+            ends = _around(counts, linear)
+            lows[:, ~there], highs[:, ~there] = ends[0][:, ~there], ends[1][:, ~there]
+        return lows, highs
+
+    def _interval_over(self, inside: NDArray[np.bool_], query: Query, leaves: sp.csr_array) -> NDArray[np.float64]:
+        """A query's answers and their intervals for the leaves `(n_leaves,)` together: `(3, size)`."""
+        counts = query.answer_csr(leaves[inside]).sum(axis=0)
         geounit = self.release.geounit_of(inside)
         if geounit is None:
-            return self.release.half_widths.of_area(inside, groups)
-        level, row = geounit
-        return self._margins_at(level, groups)[row]
+            return np.stack([counts, *_around(counts, self.release.half_widths.of_area(inside, query.groups))])
+        lows, highs = self._intervals_at(geounit[0], query)
+        return np.stack([counts, lows[geounit[1]], highs[geounit[1]]])
 
     def _marginal(self) -> tuple[Query, NDArray[np.int64], tuple[str, ...]]:
         """The query with one group more for what is left out, the numbers of the answers that stay, their labels."""
@@ -193,21 +262,24 @@ def _values(schema: Schema, term: str, chosen: Sequence[str]) -> tuple[int, NDAr
     return schema.names.index(attribute.name), kept
 
 
+def _around(counts: NDArray[np.int64], half_widths: NDArray[np.float64]) -> Ends:
+    """The ends of intervals around counts, of one shape; no count of people is below 0."""
+    return np.maximum(counts - half_widths, 0), counts + half_widths
+
+
 def _frame(
     names: NDArray[np.str_],
     index: str,
     labels: Sequence[str],
-    answers: NDArray[np.int64],
-    margins: NDArray[np.float64],
-    total: tuple[NDArray[np.int64], NDArray[np.float64]] | None,
+    numbers: Sequence[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]],
 ) -> pd.DataFrame:
+    """Counts, lows and highs, each `(n,)`, of each label and then, where there are several, of their sum."""
     columns: dict[str, NDArray[np.generic]] = {}
-    for number, label in enumerate(labels):
-        columns[label] = answers[:, number]
-        columns[label + MARGIN_SUFFIX] = margins[:, number]
-    if total is not None:
-        name = _sum_of(labels)
-        columns[name], columns[name + MARGIN_SUFFIX] = total
+    shown = [*labels, _sum_of(labels)][: len(numbers)]
+    for label, (counts, lows, highs) in zip(shown, numbers, strict=True):
+        columns[label] = counts
+        for suffix, values in zip(INTERVAL_SUFFIXES, (margins_of(counts, lows, highs), lows, highs), strict=True):
+            columns[label + suffix] = values
     return pd.DataFrame(columns, index=pd.Index(names.astype(object), name=index))
 
 

@@ -19,10 +19,12 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
-from pipeline.reading.margins import Groups, HalfWidths, columns_of, provider
+from pipeline.reading.draws import Function, interval_of
+from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
 from pipeline.reading.question import Question
+from pipeline.release.draws import read_draws
 from pipeline.release.layout import UniverseDirectory
-from pipeline.release.tables import MARGIN_SUFFIX, read_table
+from pipeline.release.tables import read_table
 
 
 def open_release(folder: Path | str) -> Release:
@@ -108,24 +110,47 @@ class Release:
         raise InputError(f"{self.name}: no companion {name!r}; there are {', '.join(self.companions) or 'none'}")
 
     def table(self, name: str, level: str) -> pd.DataFrame:
-        """A published table: one row a geounit, each count with its margin of error in "<label>:moe90" beside it.
+        """A published table: one row a geounit, and beside each count its 90 % interval.
+
+        The interval's ends are in "<label>:low90" and "<label>:high90", the larger distance to them in "<label>:moe90".
 
         Raises:
             InputError: there is no such table, or it is not published at the level.
         """
-        table = self._table(name)
-        self.index_of(level)
-        if level not in table.levels:
-            raise InputError(
-                f"{self.name}: table {name!r} is published for {', '.join(table.levels)}, not for {level!r}"
-            )
+        self._check_published(self._table(name), level)
         published = read_table(self.files.table(name, level), len(self.spine.level(level)))
-        columns: dict[str, NDArray[np.generic]] = {}
-        for number, label in enumerate(published.labels):
-            columns[label] = published.counts[:, number]
-            if published.margins is not None:
-                columns[label + MARGIN_SUFFIX] = published.margins[:, number]
-        return pd.DataFrame(columns, index=pd.Index(published.geocodes.astype(object), name="geocode"))
+        codes = pd.Index(published.geocodes.astype(object), name="geocode")
+        return pd.DataFrame(dict(published.columns()), index=codes)
+
+    def draws(self, name: str, level: str) -> pd.DataFrame:
+        """Joint draws of what a published table's numbers may truly be: a row for each (draw, geocode).
+
+        They are linear: real numbers, some negative. Numbers of one draw belong together, across tables and levels.
+
+        Raises:
+            InputError: the release has no draws, no such table, or not at the level.
+        """
+        table, geounits = self._table(name), self.spine.levels[self.index_of(level)]
+        if not self.spec.publish.draws:
+            raise InputError(f"{self.name}: it was published without draws; publish.draws is 0 in its spec")
+        self._check_published(table, level)
+        return read_draws(self.files.draws(name, level), table, geounits.geocodes, self.spec.publish.draws)
+
+    def interval(self, function: Function, tables: str | Sequence[str], level: str, share: float = 0.9) -> pd.DataFrame:
+        """The interval of any function of the true numbers, by the draws: columns median, low90, high90.
+
+        Args:
+            function: called with one draw of each table, in the form of `table` without margins; returns a number, or a
+                pandas Series or DataFrame of numbers.
+            tables: name of the table, or names.
+            level: of the tables.
+            share: probability of the interval; 0.9 needs 19 draws at least.
+
+        Raises:
+            InputError: as in `draws`, or there are too few draws, or the function's values differ in their form.
+        """
+        names = [tables] if isinstance(tables, str) else list(tables)
+        return interval_of(function, [self.draws(name, level) for name in names], share)
 
     def query(self, text: str) -> Question:
         """The numbers of a query ("votingage * race", "total"), measured or not, to be narrowed and had for areas.
@@ -154,28 +179,28 @@ class Release:
         """The margins of sums; computed from spec and spine when first needed."""
         return provider()(self.universe, self.files, self.spine, self.spec.postprocess.estimator)
 
-    def published_margins(self, level: str, groups: Groups) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The margins that tables publish of the answers that `groups` make, in whichever table they stand.
+    def published_intervals(self, level: str, groups: Groups) -> tuple[Ends, NDArray[np.bool_]]:
+        """The intervals that tables publish of the answers that `groups` make, in whichever table they stand.
 
         Returns:
-            Margins `(n, size)`, and which answers `(size,)` have one; the first table of the spec counts.
+            Their ends, each `(n, size)`, and which answers `(size,)` have one; the first table of the spec counts.
         """
         size = math.prod(int(group.max()) + 1 for group in groups)
-        margins = np.full((len(self.spine.levels[self.index_of(level)]), size), np.nan)
+        n = len(self.spine.levels[self.index_of(level)])
+        lows, highs = np.full((n, size), np.nan), np.full((n, size), np.nan)
         there = np.zeros(size, dtype=bool)
         if self.spec.publish.margins:
             for table in self.universe.tables:
                 if level in table.levels and not there.all():
                     column = columns_of(groups, table.query.groups)
                     new = (column >= 0) & ~there
-                    published = None
-                    if new.any():
-                        path = self.files.table(table.name, level)
-                        published = read_table(path, len(margins)).margins
-                    if published is not None:
-                        margins[:, new] = published[:, column[new]]
+                    if not new.any():
+                        continue
+                    published = read_table(self.files.table(table.name, level), n)
+                    if published.lows is not None and published.highs is not None:
+                        lows[:, new], highs[:, new] = published.lows[:, column[new]], published.highs[:, column[new]]
                         there |= new
-        return margins, there
+        return (lows, highs), there
 
     def exact_table(self, name: str, level: str) -> pd.DataFrame:
         """Which numbers of a published table are certain: True where the rule of `HalfWidths.exact_of_level` says so.
@@ -231,6 +256,13 @@ class Release:
                 f"over: area {area!r} has {counted(len(twice), 'leaf', 'leaves')} twice: {first_few(twice)}"
             )
         return times > 0
+
+    def _check_published(self, table: Table, level: str) -> None:
+        self.index_of(level)
+        if level not in table.levels:
+            raise InputError(
+                f"{self.name}: table {table.name!r} is published for {', '.join(table.levels)}, not for {level!r}"
+            )
 
     def _table(self, name: str) -> Table:
         for table in self.universe.tables:

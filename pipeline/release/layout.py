@@ -27,6 +27,7 @@ _STAGES: Mapping[str, int | None] = {
     "histograms": 1,
     "tables": 2,
     "estimates": 1,
+    "draws": 2,
     "microdata": None,
     "report": None,
 }
@@ -95,6 +96,10 @@ class UniverseDirectory:
     def estimates(self, level: str) -> Path:
         """Unbiased real-valued estimates with their variances."""
         return self.public / "estimates" / f"{file_name('level', level)}.parquet"
+
+    def draws(self, table: str, level: str) -> Path:
+        """Joint draws of what a table's numbers may truly be, one row for each draw and geounit."""
+        return self.public / "draws" / file_name("table", table) / f"{file_name('level', level)}.parquet"
 
     def true_histogram(self, level: str) -> Path:
         """Confidential histogram, same form as the released one."""

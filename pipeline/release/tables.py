@@ -1,7 +1,9 @@
 """Released tables: for one query at one level, one row for each geounit and one column for each answer.
 
 Columns: geocode, then for each answer its count (int64) under the answer's label and, where margins of error are
-published, a column "<label>:moe90" (float64) right after it. All geounits of the level have a row, empty ones too.
+published, three columns (float64, whole persons, NaN where unknown) right after it: "<label>:low90" and
+"<label>:high90", the ends of an interval that covers the truth at 90 %, and "<label>:moe90", the larger of their
+distances from the count. All geounits of the level have a row, empty ones too.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
@@ -28,8 +31,11 @@ from pipeline.storage.files import (
     strings,
 )
 
-#: Suffix of the column with the margin of error, in persons: half the width of a 90 % interval.
-MARGIN_SUFFIX = ":moe90"
+#: Suffixes of the columns with the ends of the 90 % interval, and of the margin of error: the larger distance from the
+#: count to an end. Persons.
+LOW_SUFFIX, HIGH_SUFFIX, MARGIN_SUFFIX = ":low90", ":high90", ":moe90"
+#: In the order of the columns after a count.
+INTERVAL_SUFFIXES = (MARGIN_SUFFIX, LOW_SUFFIX, HIGH_SUFFIX)
 
 #: More than elsewhere: with thousands of columns, many short row groups cost more than their content.
 _VALUES_PER_ROW_GROUP = 1 << 24
@@ -46,7 +52,8 @@ class ReleasedTable:
         geocodes: `(n,)` of str.
         labels: of the answers, `size` of them.
         counts: `(n, size)` int64, persons.
-        margins: `(n, size)` float64, persons, or None where none are published.
+        lows, highs: `(n, size)` float64, persons, the ends of the 90 % intervals; NaN where unknown, None where none
+            are published.
     """
 
     name: str
@@ -55,31 +62,66 @@ class ReleasedTable:
     geocodes: NDArray[np.str_]
     labels: tuple[str, ...]
     counts: NDArray[np.int64]
-    margins: NDArray[np.float64] | None = None
+    lows: NDArray[np.float64] | None = None
+    highs: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         shape = (len(self.geocodes), len(self.labels))
         if self.counts.shape != shape or self.counts.dtype != np.int64:
             raise ValueError(f"counts must be int64 of shape {shape}, got {self.counts.dtype} of {self.counts.shape}")
-        if self.margins is not None and (self.margins.shape != shape or self.margins.dtype != np.float64):
-            raise ValueError(
-                f"margins must be float64 of shape {shape}, got {self.margins.dtype} of {self.margins.shape}"
-            )
+        if (self.lows is None) != (self.highs is None):
+            raise ValueError("an interval has two ends")
+        for ends in (self.lows, self.highs):
+            if ends is not None and (ends.shape != shape or ends.dtype != np.float64):
+                raise ValueError(f"intervals must be float64 of shape {shape}, got {ends.dtype} of {ends.shape}")
         check_labels(self.name, self.labels)
+
+    @cached_property
+    def margins(self) -> NDArray[np.float64] | None:
+        """Margins of error `(n, size)`: the larger distance from a count to an end of its interval."""
+        return None if self.lows is None or self.highs is None else margins_of(self.counts, self.lows, self.highs)
+
+    def columns(self) -> Iterator[tuple[str, NDArray[np.generic]]]:
+        """The columns after the geocode, with their names."""
+        for index, label in enumerate(self.labels):
+            yield label, self.counts[:, index]
+            if self.margins is not None and self.lows is not None and self.highs is not None:
+                for suffix, values in zip(INTERVAL_SUFFIXES, (self.margins, self.lows, self.highs), strict=True):
+                    yield label + suffix, values[:, index]
+
+    def rows(self, rows: slice | NDArray[np.bool_]) -> ReleasedTable:
+        """Some of its geounits."""
+        return replace(
+            self,
+            geocodes=self.geocodes[rows],
+            counts=self.counts[rows],
+            lows=None if self.lows is None else self.lows[rows],
+            highs=None if self.highs is None else self.highs[rows],
+        )
+
+
+def margins_of(counts: NDArray[np.int64], lows: NDArray[np.float64], highs: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Margins of error: the larger distance from a count to an end of its interval; all of one shape."""
+    return np.maximum(counts - lows, highs - counts)
+
+
+def is_count(name: str) -> bool:
+    """Whether the column of that name holds counts: neither geocodes nor intervals."""
+    return name != "geocode" and not name.endswith(INTERVAL_SUFFIXES)
 
 
 def check_labels(table: str, labels: Sequence[str]) -> None:
     """Refuse labels that cannot be columns side by side.
 
     Raises:
-        InputError: a label is "geocode", ends like a margin's column, or occurs twice.
+        InputError: a label is "geocode", ends like a column of intervals, or occurs twice.
     """
     for label, times in Counter(labels).items():
-        if label == "geocode" or label.endswith(MARGIN_SUFFIX) or times > 1:
+        if not is_count(label) or times > 1:
             raise InputError(
                 f"tables.{table}: {label!r} cannot be the label of {'two answers' if times > 1 else 'an answer'}: "
                 "labels become columns and must differ from each other and from 'geocode', and not end in "
-                f"{MARGIN_SUFFIX!r}"
+                f"{', '.join(map(repr, INTERVAL_SUFFIXES))}"
             )
 
 
@@ -88,8 +130,13 @@ def _columns(labels: Sequence[str], with_margins: bool) -> pa.Schema:
     for label in labels:
         fields.append(pa.field(label, pa.int64(), nullable=False))
         if with_margins:
-            fields.append(pa.field(label + MARGIN_SUFFIX, pa.float64(), nullable=False))
+            fields.extend(pa.field(label + suffix, pa.float64(), nullable=False) for suffix in INTERVAL_SUFFIXES)
     return pa.schema(fields)
+
+
+def n_columns(answers: int, *, with_margins: bool) -> int:
+    """The number of columns of a table with so many answers."""
+    return 1 + answers * (1 + len(INTERVAL_SUFFIXES) * with_margins)
 
 
 def rows_at_once(labels: Sequence[str], *, with_margins: bool) -> int:
@@ -123,14 +170,7 @@ def write_table(target: Path, staging: Path, parts: Iterable[ReleasedTable]) -> 
             if last != rows or len(part.geocodes) > rows:
                 raise ValueError(f"a part of a table must have {rows} geounits, unless it is the last")
             last = len(part.geocodes)
-            arrays = [strings(part.geocodes)]
-            counts = np.ascontiguousarray(part.counts.T)
-            margins = None if part.margins is None else np.ascontiguousarray(part.margins.T)
-            for index in range(len(part.labels)):
-                arrays.append(pa.array(counts[index]))
-                if margins is not None:
-                    arrays.append(pa.array(margins[index]))
-            sink.write(*arrays)
+            sink.write(strings(part.geocodes), *(pa.array(values) for _, values in part.columns()))
 
 
 def read_table(path: Path, rows: int | None = None) -> ReleasedTable:
@@ -151,7 +191,8 @@ def read_table(path: Path, rows: int | None = None) -> ReleasedTable:
         first,
         geocodes=geocodes,
         counts=np.concatenate([part.counts for part in parts]),
-        margins=None if first.margins is None else np.concatenate([part.margins for part in parts]),
+        lows=None if first.lows is None else np.concatenate([part.lows for part in parts]),
+        highs=None if first.highs is None else np.concatenate([part.highs for part in parts]),
     )
 
 
@@ -159,18 +200,19 @@ def read_table_parts(path: Path, rows: int | None = None) -> Iterator[ReleasedTa
     """The same, some rows at a time, at least one part; for tables that do not fit into memory."""
     with open_parquet(path, rows) as file, reading(path):
         facts = _facts(file, path)
-        labels, with_margins = facts.labels, facts.margins is not None
-        step = 2 if with_margins else 1
+        labels, with_margins = facts.labels, facts.lows is not None
+        step = 1 + len(INTERVAL_SUFFIXES) if with_margins else 1
         parts = read_row_groups(file, path) if file.metadata.num_row_groups else iter([file.read()])
         for part in parts:
             counts = np.empty((part.num_rows, len(labels)), dtype=np.int64)
-            margins = np.empty(counts.shape) if with_margins else None
+            ends = [np.empty(counts.shape), np.empty(counts.shape)] if with_margins else [None, None]
             for index in range(len(labels)):
                 counts[:, index] = part.column(1 + step * index).to_numpy()
-                if margins is not None:
-                    margins[:, index] = part.column(2 + step * index).to_numpy()
+                for number, end in enumerate(ends):
+                    if end is not None:
+                        end[:, index] = part.column(3 + number + step * index).to_numpy()
             geocodes = np.asarray(part.column(0).to_numpy(), dtype=np.str_)
-            yield replace(facts, geocodes=geocodes, counts=counts, margins=margins)
+            yield replace(facts, geocodes=geocodes, counts=counts, lows=ends[0], highs=ends[1])
 
 
 def read_table_facts(path: Path) -> ReleasedTable:
@@ -184,7 +226,7 @@ def _facts(file: pq.ParquetFile, path: Path) -> ReleasedTable:
     if header.get("kind") != "table" or header.keys() != {"kind", "name", "level", "query", "margins"}:
         raise ReleaseError(f"{path} is not a table of a release")
     with_margins = bool(header["margins"])
-    labels = tuple(file.schema_arrow.names[1 :: 2 if with_margins else 1])
+    labels = tuple(file.schema_arrow.names[1 :: 1 + len(INTERVAL_SUFFIXES) if with_margins else 1])
     if not file.schema_arrow.equals(_columns(labels, with_margins)):
         raise ReleaseError(f"{path} is damaged: its columns are not geocode and then a count for each answer")
     return ReleasedTable(
@@ -194,5 +236,6 @@ def _facts(file: pq.ParquetFile, path: Path) -> ReleasedTable:
         geocodes=np.empty(0, dtype=np.str_),
         labels=labels,
         counts=np.empty((0, len(labels)), dtype=np.int64),
-        margins=np.empty((0, len(labels))) if with_margins else None,
+        lows=np.empty((0, len(labels))) if with_margins else None,
+        highs=np.empty((0, len(labels))) if with_margins else None,
     )

@@ -17,7 +17,6 @@ from pipeline.model.universe import Table, Universe
 from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.polygons import Area, flattening, read_public_areas
-from pipeline.report.reliability import EXACT, tenths
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
 
@@ -169,19 +168,29 @@ def _table(
     explorer.totals.setdefault(universe.name, total)
     if parts:
         counts = packed_numbers(np.concatenate([part.counts for part in parts]).T)
-        margins = None
-        if parts[0].margins is not None:
-            # 0 exact, 1 unknown, 2 and more: tenths of a person.
-            known = [
-                tenths(part.margins, certain) - EXACT
-                for part, certain in zip(parts, kept_exact, strict=True)
-                if part.margins is not None
-            ]
-            margins = packed_numbers(np.concatenate(known).T)
-        if explorer.size + len(counts) + len(margins or "") <= LARGEST:
-            return {"counts": explorer.add(counts), "margins": None if margins is None else explorer.add(margins)}
+        ends = [_ends(part, certain) for part, certain in zip(parts, kept_exact, strict=True) if part.lows is not None]
+        below, above = (
+            (packed_numbers(np.concatenate(side).T) for side in zip(*ends, strict=True)) if ends else ("", "")
+        )
+        if explorer.size + len(counts) + len(below) + len(above) <= LARGEST:
+            chunk: dict[str, object] = {"counts": explorer.add(counts), "below": None, "above": None}
+            return chunk | {"below": explorer.add(below), "above": explorer.add(above)} if ends else chunk
     explorer.left_out.append(path.relative_to(sources.run.public).as_posix())
     return None
+
+
+def _ends(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """How far the intervals reach below the counts and above them, persons, both `(n, size)`.
+
+    Below: 0 where a number is exact, 1 where its interval is unknown, else 2 more than the distance.
+    """
+    assert part.lows is not None
+    assert part.highs is not None
+    unknown = np.isnan(part.lows)
+    below = np.where(unknown, 1, 2 + part.counts - np.where(unknown, 0, part.lows))
+    above = np.where(unknown, 0, part.highs - part.counts)
+    certain = np.zeros_like(unknown) if exact is None else exact
+    return np.where(certain, 0, below).astype(np.int64), np.where(certain, 0, np.nan_to_num(above)).astype(np.int64)
 
 
 def _exact(

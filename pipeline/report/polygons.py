@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError, ReleaseError
 from pipeline.storage.files import write_bytes
+from pipeline.storage.guard import GuardedFile
 
 #: Steps of the grid across the longer side of a map.
 GRID = 4000
@@ -28,6 +30,8 @@ GRID = 4000
 _MOST_LONGITUDE, _MOST_LATITUDE = 360.0, 90.0
 _GEOJSON = (".geojson", ".json", ".geojson.gz", ".json.gz")
 _DECIMALS = 6
+#: A compressed GeoJSON may hold so many bytes, and so many times its own size.
+_UNZIPPED_BYTES, _UNZIPPED_RATIO = 16 << 20, 60
 
 #: A closed line of points `(n, 2)`, longitude and latitude in degrees.
 Ring = NDArray[np.float64]
@@ -103,7 +107,7 @@ def _features(source: PolygonSource) -> Iterable[tuple[Mapping[str, Any], Mappin
     try:
         if name.endswith(_GEOJSON):
             data = source.file.read_bytes()
-            content = json.loads(gzip.decompress(data) if name.endswith(".gz") else data)
+            content = json.loads(_unzipped(source, data) if name.endswith(".gz") else data)
             if not isinstance(content, dict) or not isinstance(content.get("features"), list):
                 raise InputError(f"{source.key}: {source.file} is not GeoJSON: a FeatureCollection is needed")
             return [(dict(feature.get("properties") or {}), feature.get("geometry")) for feature in content["features"]]
@@ -112,6 +116,19 @@ def _features(source: PolygonSource) -> Iterable[tuple[Mapping[str, Any], Mappin
         raise InputError(f"{source.key}: {source.file} cannot be read: {error.strerror or error}") from None
     except (ValueError, EOFError, AttributeError) as error:
         raise InputError(f"{source.key}: {source.file} is not what its name says: {str(error)[:200]}") from None
+
+
+def _unzipped(source: PolygonSource, data: bytes) -> bytes:
+    """The content of a gzip file; InputError where it is far more than coordinates can be compressed to."""
+    most = _UNZIPPED_BYTES + _UNZIPPED_RATIO * len(data)
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+        content = file.read(most + 1)
+    if len(content) > most:
+        raise InputError(
+            f"{source.key}: {source.file} has {len(data):,} bytes, and more than {most:,} are in it, which only a file "
+            "that was made to do harm has; it is not read"
+        )
+    return content
 
 
 def _with_geopandas(source: PolygonSource) -> list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]:
@@ -127,6 +144,8 @@ def _with_geopandas(source: PolygonSource) -> list[tuple[Mapping[str, Any], Mapp
         raise InputError(f"{source.key}: {source.file}: no such file")
     try:
         if source.file.suffix == ".parquet":
+            with GuardedFile(source.file, own_groups=False) as file:
+                file.check_whole()
             frame = geopandas.read_parquet(source.file)
         else:
             frame = geopandas.read_file(source.file)

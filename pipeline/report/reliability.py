@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 #: Margins are stated in tenths of a person, rounded up; UNKNOWN where the measurements say nothing, EXACT where the
-#: public problem fixes the number. A margin of 0 that is not EXACT is one that was 0 in 90 % of the simulated runs.
+#: public problem fixes the number.
 TENTHS = 10
 UNKNOWN, EXACT = -1, -2
 

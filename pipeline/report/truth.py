@@ -36,7 +36,7 @@ class Errors:
         bias: mean error, persons; positive where too many are published.
         rmse: root of the mean squared error, persons.
         half, nine, ninetynine, largest: 50 %, 90 % and 99 % of the absolute errors are at most this, and the largest.
-        covered: share of the errors within the margin of error; None where none is published.
+        covered: share of the true counts within their intervals; None where none are published.
     """
 
     size: str
@@ -97,7 +97,8 @@ class _Class:
         self.signed = self.absolute = self.squared = self.largest = 0
         self.errors = np.zeros(0, dtype=np.int64)
 
-    def add(self, error: NDArray[np.int64], margins: NDArray[np.float64] | None) -> None:
+    def add(self, error: NDArray[np.int64], inside: NDArray[np.bool_] | None, known: NDArray[np.bool_]) -> None:
+        """Add some numbers: their errors, whether the truth is in the interval, and whether there is one."""
         absolute = np.abs(error)
         self.areas += len(error)
         self.numbers += error.size
@@ -108,10 +109,9 @@ class _Class:
         counts = np.bincount(np.minimum(absolute, _LARGEST).ravel())
         longest = max(len(counts), len(self.errors))
         self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(counts, (0, longest - len(counts)))
-        if margins is not None:
-            known = ~np.isnan(margins)
+        if inside is not None:
             self.known += int(known.sum())
-            self.covered += int((absolute <= margins + 1e-9)[known].sum())
+            self.covered += int(inside[known].sum())
 
     def summary(self, size: str) -> Errors:
         half, nine, ninetynine = (self._quantile(share) for share in (50, 90, 99))
@@ -153,9 +153,12 @@ class TableErrors:
         sizes = np.searchsorted(SIZES, people, side="right") - 1
         for size in np.unique(sizes).tolist():
             rows = sizes == size
-            margins = None if part.margins is None else part.margins[rows]
+            here = part.rows(rows)
+            inside, known = None, np.zeros(here.counts.shape, dtype=bool)
+            if here.lows is not None and here.highs is not None:
+                inside, known = (here.lows <= truth[rows]) & (truth[rows] <= here.highs), ~np.isnan(here.lows)
             for number in (size, -1):
-                self._classes.setdefault(number, _Class()).add(error[rows], margins)
+                self._classes.setdefault(number, _Class()).add(error[rows], inside, known)
         self._add_largest(part, truth, error)
         self._add_fitness(part.counts, truth, people)
 

@@ -262,6 +262,7 @@ class PublishSection(Section):
         description="simulated runs behind the margins of error, at most: fewer, and of a sample, in large spines",
     )
     unbiased: StrictBool = Field(default=False, description="also publish the linear unbiased estimates")
+    draws: WholeNumber = Field(default=0, description="also publish this many joint draws of what the truth may be")
     microdata: StrictBool = Field(default=True, description="also publish one row per person")
 
     @model_validator(mode="after")

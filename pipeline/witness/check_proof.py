@@ -38,7 +38,7 @@ def check(proof: bytes, public_key: str) -> dict[str, Any]:
 
     Returns:
         signer, release, status, table, level, companion, geocode, counts (label -> number) and, where margins are
-        published, margins (label -> half width of a 90 % interval, None where there is none).
+        published, intervals (label -> low and high end at 90 %, None where they are unknown).
 
     Raises:
         BadProofError: it proves nothing.
@@ -76,7 +76,7 @@ def _checked(content: dict[str, Any], public_key: str) -> dict[str, Any]:
         "counts": dict(zip(table["labels"], row["counts"], strict=True)),
     }
     if table["margins"]:
-        proved["margins"] = dict(zip(table["labels"], row["margins"], strict=True))
+        proved["intervals"] = dict(zip(table["labels"], zip(row["lows"], row["highs"], strict=True), strict=True))
     return proved
 
 
@@ -87,18 +87,18 @@ def _leaf(data: bytes) -> bytes:
 def _row_bytes(row: dict[str, Any], table: dict[str, Any]) -> bytes:
     """The row in the one form in which it is hashed."""
     labels, counts = table["labels"], row["counts"]
-    margins = row["margins"] if table["margins"] else []
+    ends = (row["lows"], row["highs"]) if table["margins"] else ()
     names = {"file", "labels", "level", "margins", "query", "table", "universe"}
-    if set(table) != names or len(counts) != len(labels) or len(margins) != len(labels) * bool(table["margins"]):
+    if set(table) != names or any(len(each) != len(labels) for each in (counts, *ends)):
         raise BadProofError("the row does not have the columns of its table")
-    if set(row) != ({"geocode", "counts", "margins"} if table["margins"] else {"geocode", "counts"}):
+    if set(row) != ({"geocode", "counts", "lows", "highs"} if table["margins"] else {"geocode", "counts"}):
         raise BadProofError("the row has more than a row of a table has")
     if any(type(count) is not int for count in counts):
         raise BadProofError("a count is not a whole number")
-    if any(margin is not None and type(margin) not in (int, float) for margin in margins):
-        raise BadProofError("a margin is not a number")
+    if any(end is not None and type(end) not in (int, float) for each in ends for end in each):
+        raise BadProofError("the end of an interval is not a number")
     code = row["geocode"].encode()
-    encoded = [_NAN if margin is None else struct.pack(">d", margin) for margin in margins]
+    encoded = [_NAN if end is None else struct.pack(">d", end) for each in ends for end in each]
     return struct.pack(">I", len(code)) + code + struct.pack(f">{len(counts)}q", *counts) + b"".join(encoded)
 
 

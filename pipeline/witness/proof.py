@@ -77,8 +77,9 @@ def make_proof(run: RunDirectory, wanted: Wanted) -> bytes:
         "table_index": place,
         "table_path": [each.hex() for each in inclusion_path(hashes, place)],
     }
-    if row.margins is not None:
-        content["row"]["margins"] = [None if np.isnan(margin) else margin for margin in row.margins[0].tolist()]
+    for name, ends in (("lows", row.lows), ("highs", row.highs)):
+        if ends is not None:
+            content["row"][name] = [None if np.isnan(end) else end for end in ends[0].tolist()]
     return json.dumps(content, ensure_ascii=False, sort_keys=True, allow_nan=False).encode() + b"\n"
 
 
@@ -146,11 +147,7 @@ def _row(run: RunDirectory, stated: TableLeaf, index: int) -> tuple[ReleasedTabl
     for part in read_table_parts(_inside(run, stated.file)):
         at = index - tree.size
         if 0 <= at < len(part.geocodes):
-            margins = None if part.margins is None else part.margins[at : at + 1]
-            row = ReleasedTable(
-                part.name, part.level, part.query, part.geocodes[at : at + 1], part.labels,
-                part.counts[at : at + 1], margins,
-            )  # fmt: skip
+            row = part.rows(slice(at, at + 1))
         tree.add(row_hashes(part))
     assert row is not None, "the row was found before"
     size = tree.size

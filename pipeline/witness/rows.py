@@ -5,8 +5,8 @@ A row of a table with k columns of counts is, in this order,
     4 bytes     length of the geocode in UTF-8, an unsigned integer, most significant byte first
     n bytes     the geocode
     8 k bytes   the counts, in the order of the labels: two's complement, most significant byte first
-    8 k bytes   where margins are published: the margins, IEEE 754 binary64, most significant byte first;
-                every NaN is 7ff8000000000000
+    16 k bytes  where margins are published: the low ends of the 90 % intervals, then the high ends, IEEE 754 binary64,
+                most significant byte first; every NaN is 7ff8000000000000
 
 and a table is the JSON object with the keys file, labels, level, margins, query, root, rows, table, universe, sorted,
 in UTF-8 without any space: its file under public/, the labels of its columns, whether it has margins, the number of its
@@ -40,7 +40,7 @@ class TableLeaf:
         level: of its geounits.
         query: tabulated.
         labels: of its columns of counts.
-        margins: whether margins are published.
+        margins: whether intervals are published.
         rows: how many.
         root: of the tree of its rows, hexadecimal.
     """
@@ -65,20 +65,21 @@ def row_hashes(part: ReleasedTable) -> Iterator[bytes]:
     """The hash of each row of a part of a table, in order; 32 bytes each."""
     counts = memoryview(np.ascontiguousarray(part.counts, dtype=">i8").tobytes())
     width = 8 * len(part.labels)
-    margins = memoryview(b"" if part.margins is None else _big_endian(part.margins))
+    lows, highs = (memoryview(b"" if ends is None else _big_endian(ends)) for ends in (part.lows, part.highs))
     sha256 = hashlib.sha256
     for number, geocode in enumerate(part.geocodes.tolist()):
         code = geocode.encode()
         start = number * width
         digest = sha256(b"\x00" + len(code).to_bytes(4, "big") + code)
         digest.update(counts[start : start + width])
-        if part.margins is not None:
-            digest.update(margins[start : start + width])
+        if lows:
+            digest.update(lows[start : start + width])
+            digest.update(highs[start : start + width])
         yield digest.digest()
 
 
-def _big_endian(margins: NDArray[np.float64]) -> bytes:
-    values = np.ascontiguousarray(margins, dtype=">f8")
+def _big_endian(ends: NDArray[np.float64]) -> bytes:
+    values = np.ascontiguousarray(ends, dtype=">f8")
     return np.where(np.isnan(values), np.array(np.nan, dtype=">f8"), values).astype(">f8").tobytes()
 
 
@@ -104,7 +105,7 @@ def table_leaf(path: Path, file: str, universe: str) -> TableLeaf:
 
 def leaf_of(part: ReleasedTable, file: str, universe: str, rows: int, root: bytes) -> TableLeaf:
     """The leaf of a table, of which a part says what it is."""
-    margins = part.margins is not None
+    margins = part.lows is not None
     return TableLeaf(file, universe, part.name, part.level, part.query, part.labels, margins, rows, root.hex())
 
 

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.simulated_margins import CHUNK_NUMBERS, SIZE_CLASSES, answers_of, size_class
+from postprocess.downward.simulated_margins import CHUNK_NUMBERS, LARGE, SIZE_CLASSES, answers_of, size_class
 from postprocess.downward.subtrees import cut_level
 from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
@@ -41,8 +41,6 @@ CHEAP = 4.0
 #: Seconds of a core for a geounit, for a cell of one, per square and per cube of the cells of a family, for each child,
 #: and per cube of all cells at the top.
 PER_GEOUNIT, PER_CELL, PER_SQUARE, PER_CUBE, PER_TOP = 1.1e-4, 1.5e-7, 2.5e-7, 0.8e-9, 2.0e-10
-#: Counts of more standard errors have margins by their standard error, with one factor for all sizes.
-_LARGE = 3.0
 #: Rates are compared in this many parts.
 _PARTS = 1 << 20
 
@@ -93,7 +91,7 @@ def sizes_of(marginal: Marginal, variances: AnswerVariances, released: sp.csr_ar
         variances: of the level's answers.
         released: the level's histograms, `(n, n_cells)`.
     """
-    limits = _LARGE * np.sqrt(variances.by_query[marginal.key])
+    limits = LARGE * np.sqrt(variances.by_query[marginal.key])
     out = np.zeros(len(SIZE_CLASSES) + 1, dtype=np.int64)
     n = len(variances.classes)
     step = max(1, CHUNK_NUMBERS // marginal.size)

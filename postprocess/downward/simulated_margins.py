@@ -1,48 +1,56 @@
-"""Margins of error: half-widths that cover 90 % of the errors, for every published count.
+"""The errors of simulated runs, counted: what the intervals beside published counts are made of.
 
-New runs are simulated from the released histogram, which stands in for the truth: the same strategy with fresh public
-noise, the same post-processing, no budget. Their errors are collected by level, table, cell and size of the simulated
-count. A released count gets
+New runs are simulated from the released histogram, which stands in for the truth. Each published number then gives a
+pair: the stand-in t and the simulated release r. They are counted in three ways, by table, level and cell:
 
-- where it is large (more than `LARGE` standard errors above zero, so that non-negativity does not bite): its standard
-  error by the exact linear variance, times the 90 % quantile of the simulated errors in standard errors;
-- where it is small: the smallest whole number that covers 90 % of the simulated errors of counts of its size.
-
-Cells with too few simulated errors are pooled over the table. Source: design in docs/mathematics.md; the parametric
-bootstrap of post-processed counts, with the simulation run on the published data.
+- r - t by the size of t: how far releases of a truth of this size go astray, whatever is seen of them;
+- t - r by the size of r: how far the truth is from a release of this size;
+- |r - t| in standard errors by the size of r, for releases so far above zero that non-negativity does not bite.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.half_widths import NORMAL_QUANTILE, half_widths, is_exact
+from postprocess.linear.half_widths import EXACT_STANDARD
 from postprocess.marginal import Marginal
 
-COVERAGE = 0.90
+#: What intervals are to cover of true counts, and what they hold of simulated errors: a run that starts from a release,
+#: which has more zeros than the truth and fewer counts of one or two, errs a little less than one that starts from the
+#: truth. Measured where the truth is known: docs/decisions/intervals.md.
+COVERAGE, SIMULATED_COVERAGE = 0.90, 0.92
 #: Standard errors above zero from which a count is large.
 LARGE = 3.0
+#: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.
+ALONE, _PER_OCTAVE = 30, 8
 #: Lower ends of the size classes of counts.
-SIZE_CLASSES = np.array([0, 1, 2, 3, 5, 8, 12, 20, 35, 60, 100, 200, 400, 1000], dtype=np.int64)
-#: Absolute errors are counted in this many classes of a whole number of persons; larger ones count in the last.
+SIZE_CLASSES: IntArray = np.unique(
+    np.concatenate([np.arange(ALONE + 1), np.ceil(ALONE * 2.0 ** (np.arange(1, 26 * _PER_OCTAVE) / _PER_OCTAVE))])
+).astype(np.int64)
+_CLASS_OF_SMALL = np.searchsorted(SIZE_CLASSES, np.arange(1 << 12), side="right") - 1
+#: Errors are counted in this many classes of a whole number of persons on each side of 0; larger ones in the last.
 ERROR_CLASSES = 512
 #: Standard errors that the classes of errors reach to, at least.
 REACH = 8.0
-#: Errors in standard errors are counted in this many steps of `STEP`.
-STEPS, STEP = 400, 0.02
-#: Simulated errors that a cell needs to stand by itself.
+#: Standard errors in a class of errors in standard errors.
+STEP = 0.02
+#: Simulated errors that a quantile needs.
 ENOUGH = 300
-#: The value of an unknown margin.
-UNKNOWN = -1
 #: Numbers held at once, in each of some ten arrays.
 CHUNK_NUMBERS = 2_000_000
+#: Places spread over at most so many times their number are counted without sorting; where there are at most so many
+#: numbers in all for one that is not 0, zeros are written out.
+_CLOSE, _SPARSE = 16, 8
+#: Steps of a sequence that fills the unit interval evenly, by which whole errors are spread over their unit.
+_GOLDEN = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,49 +62,104 @@ class PublishedTable:
     marginal: Marginal
 
 
+@dataclass(frozen=True, eq=False)
+class SizedErrors:
+    """How often each error was seen in each cell and size class.
+
+    Attributes:
+        places: sorted, distinct: (cell * size classes + size class) * (2 * ERROR_CLASSES + 1) + error class.
+        times: how often, the same shape.
+    """
+
+    places: IntArray
+    times: IntArray
+
+    @classmethod
+    def of(cls, cells: IntArray, sizes: IntArray, errors: IntArray) -> SizedErrors:
+        """Those of single errors, all arrays of one shape: cell, count whose size matters, class of the error."""
+        error_class = np.clip(errors, -ERROR_CLASSES, ERROR_CLASSES) + ERROR_CLASSES
+        places = (cells * len(SIZE_CLASSES) + size_class(sizes)) * (2 * ERROR_CLASSES + 1) + error_class
+        return cls(*_distinct(places, np.ones(len(places), dtype=np.int64)))
+
+    @classmethod
+    def none(cls) -> SizedErrors:
+        """No errors."""
+        return cls(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64))
+
+    def __add__(self, other: SizedErrors) -> SizedErrors:
+        return SizedErrors(
+            *_distinct(np.concatenate([self.places, other.places]), np.concatenate([self.times, other.times]))
+        )
+
+    def parts(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Cell, size class and error class (from -ERROR_CLASSES) of each place."""
+        rest, error_class = np.divmod(self.places, 2 * ERROR_CLASSES + 1)
+        cells, sizes = np.divmod(rest, len(SIZE_CLASSES))
+        return cells, sizes, error_class - ERROR_CLASSES
+
+
 @dataclass(eq=False)
 class ErrorCounts:
     """How often each error was seen, for one table at one level.
 
     Attributes:
-        small: sparse `(cells * size classes, ERROR_CLASSES)` counts of absolute errors, in classes of `unit` persons.
-        large: `(cells, STEPS + 1)` counts of absolute errors of large counts, in steps of standard errors.
+        by_truth: r - t by the size of t, in classes of `unit` persons.
+        by_release: t - r by the size of r, likewise.
+        large: |r - t| of large counts by the size of r, in classes of `STEP` standard errors.
         unit: persons in a class of errors.
     """
 
-    small: sp.csr_array
-    large: IntArray
+    by_truth: SizedErrors
+    by_release: SizedErrors
+    large: SizedErrors
     unit: int
 
     @classmethod
     def empty(cls, table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> ErrorCounts:
         """No errors yet; the unit is as fine as the table's largest standard error allows."""
-        cells = table.marginal.size
-        largest = float(np.nanmax(_standard_errors(table, basis, variances), initial=0.0))
+        largest = float(np.nanmax(standard_errors(table, basis, variances), initial=0.0))
         return cls(
-            sp.csr_array((cells * len(SIZE_CLASSES), ERROR_CLASSES), dtype=np.int64),
-            np.zeros((cells, STEPS + 1), dtype=np.int64),
+            SizedErrors.none(),
+            SizedErrors.none(),
+            SizedErrors.none(),
             max(1, int(np.ceil(largest * REACH / ERROR_CLASSES))),
         )
 
     def add(self, counts: ErrorCounts) -> None:
         """Add the errors of another run, in place."""
-        self.small = self.small + counts.small
-        self.large += counts.large
+        self.by_truth = self.by_truth + counts.by_truth
+        self.by_release = self.by_release + counts.by_release
+        self.large = self.large + counts.large
+
+
+def _distinct(places: IntArray, times: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct places in order, and the sums of their times; places that lie close together are not sorted."""
+    if not len(places):
+        return places, times
+    first = int(places.min())
+    if int(places.max()) - first < _CLOSE * len(places):
+        sums = np.bincount(places - first, weights=times).astype(np.int64)
+        distinct = np.flatnonzero(sums)
+        return distinct + first, sums[distinct]
+    distinct, inverse = np.unique(places, return_inverse=True)
+    return distinct, np.bincount(inverse, weights=times, minlength=len(distinct)).astype(np.int64)
 
 
 def size_class(counts: IntArray) -> IntArray:
     """The size class of each count."""
-    return np.searchsorted(SIZE_CLASSES, counts, side="right") - 1
+    out = _CLASS_OF_SMALL[np.minimum(counts, len(_CLASS_OF_SMALL) - 1)]
+    large = counts >= len(_CLASS_OF_SMALL)
+    out[large] = np.searchsorted(SIZE_CLASSES, counts[large], side="right") - 1
+    return out
 
 
-def is_large(counts: IntArray, standard_errors: FloatArray) -> NDArray[np.bool_]:
+def is_large(counts: IntArray, standard: FloatArray) -> BoolArray:
     """Where a count is so far above zero that non-negativity does not bite; never where no variance is known."""
     with np.errstate(invalid="ignore"):
-        return np.asarray(counts > LARGE * standard_errors) & (standard_errors > 0)
+        return np.asarray(counts > LARGE * standard) & (standard > 0)
 
 
-def _standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> FloatArray:
+def standard_errors(table: PublishedTable, basis: Basis, variances: LevelVariances | AnswerVariances) -> FloatArray:
     """Standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer."""
     return np.sqrt(variances.of_classes(basis, table.marginal))
 
@@ -117,85 +180,75 @@ def count_errors(
     released: sp.csr_array,
     simulated: sp.csr_array,
 ) -> ErrorCounts:
-    """Errors of one simulated run in one table of one level."""
-    cells = table.marginal.size
+    """Errors of one simulated run in one table, of some geounits of a level.
+
+    Only numbers that are 0 neither in the one nor in the other are looked at one by one. Those that are certain, and
+    those that no measurement determines, have no errors that say something of others.
+
+    Args:
+        table: whose.
+        basis: of the problem.
+        variances: of the geounits.
+        released: `(n, n_cells)` what stands in for the truth.
+        simulated: `(n, n_cells)` released anew.
+    """
     counts = ErrorCounts.empty(table, basis, variances)
-    by_class = _standard_errors(table, basis, variances)
-    column = np.arange(cells)[None, :]
-    step = max(1, CHUNK_NUMBERS // cells)
-    small = np.zeros(cells * len(SIZE_CLASSES) * ERROR_CLASSES, dtype=np.int64)
-    for first in range(0, released.shape[0], step):
-        last = min(first + step, released.shape[0])
-        seen = answers_of(table.marginal, simulated, first, last)
-        error = np.abs(seen - answers_of(table.marginal, released, first, last))
-        standard = by_class[variances.classes[first:last]]
+    by_class = standard_errors(table, basis, variances)
+    uncertain = by_class >= EXACT_STANDARD
+    zeros = uncertain.T.astype(np.int64) @ np.bincount(variances.classes, minlength=len(uncertain))
+    for rows, cells, truth, seen in _pairs(table.marginal, released, simulated):
+        standard = by_class[variances.classes[rows], cells]
+        counted = standard >= EXACT_STANDARD
+        cells, truth, seen, standard = cells[counted], truth[counted], seen[counted], standard[counted]
+        zeros -= np.bincount(cells, minlength=len(zeros))
+        error = seen - truth
+        counts.by_truth += SizedErrors.of(cells, truth, error // counts.unit)
+        counts.by_release += SizedErrors.of(cells, seen, -error // counts.unit)
         large = is_large(seen, standard)
-        error_class = np.minimum(error // counts.unit, ERROR_CLASSES - 1)
-        flat = (column * len(SIZE_CLASSES) + size_class(seen)) * ERROR_CLASSES + error_class
-        np.add.at(small, flat.ravel(), 1)
-        places = np.broadcast_to(column, seen.shape)[large]
-        steps = np.minimum((error[large] / standard[large] / STEP).astype(np.int64), STEPS)
-        flat = places * (STEPS + 1) + steps
-        counts.large += np.bincount(flat, minlength=counts.large.size).reshape(counts.large.shape)
-    counts.small = sp.csr_array(small.reshape(-1, ERROR_CLASSES))
+        cells, seen, error, standard = cells[large], seen[large], error[large], standard[large]
+        in_steps = np.abs(error + evenly(cells, seen, error) - 0.5) / standard / STEP
+        counts.large += SizedErrors.of(cells, seen, in_steps.astype(np.int64))
+    nothing = SizedErrors.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
+    right = SizedErrors(nothing.places[zeros > 0], zeros[zeros > 0])
+    counts.by_truth += right
+    counts.by_release += right
     return counts
 
 
-def _quantile(counts: IntArray) -> FloatArray:
-    """The smallest position at which the cumulated counts reach `COVERAGE`, over the last axis; NaN where empty."""
-    cumulated = np.cumsum(counts, axis=-1)
-    total = cumulated[..., -1:]
-    position = (cumulated < np.ceil(COVERAGE * total)).sum(axis=-1).astype(np.float64)
-    return np.where(total[..., 0] > 0, position, np.nan)
+def _pairs(
+    marginal: Marginal, released: sp.csr_array, simulated: sp.csr_array
+) -> Iterator[tuple[IntArray, IntArray, IntArray, IntArray]]:
+    """Row, cell, t and r of a query's answers, where they are not both 0; some rows at a time."""
+    nonzero = np.cumsum(np.diff(released.indptr) + np.diff(simulated.indptr))
+    starts = [0, *(np.flatnonzero(np.diff(nonzero // CHUNK_NUMBERS)) + 1).tolist(), len(nonzero)]
+    for first, last in pairwise(starts):
+        if (last - first) * marginal.size <= _SPARSE * (nonzero[last - 1] - nonzero[first] + 1):
+            truth = answers_of(marginal, released, first, last).ravel()
+            seen = answers_of(marginal, simulated, first, last).ravel()
+            places = np.flatnonzero(truth | seen)
+            yield places // marginal.size + first, places % marginal.size, truth[places], seen[places]
+            continue
+        truth_at, truth = _nonzero(marginal, released[first:last])
+        seen_at, seen = _nonzero(marginal, simulated[first:last])
+        places = np.union1d(truth_at, seen_at)
+        t, r = np.zeros(len(places), dtype=np.int64), np.zeros(len(places), dtype=np.int64)
+        t[np.searchsorted(places, truth_at)] = truth
+        r[np.searchsorted(places, seen_at)] = seen
+        rows, cells = np.divmod(places, marginal.size)
+        yield rows + first, cells, t, r
 
 
-def _pooled(counts: IntArray) -> IntArray:
-    """Counts per cell, with those of the whole table where a cell has too few."""
-    few = counts.sum(axis=-1, keepdims=True) < ENOUGH
-    return np.where(few, counts.sum(axis=0, keepdims=True), counts)
+def _nonzero(marginal: Marginal, counts: sp.csr_array) -> tuple[IntArray, IntArray]:
+    """Places (row * size + cell), in order, and values of a query's answers that are not 0."""
+    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    places, values = _distinct(rows * marginal.size + marginal.cell_answer[counts.indices], counts.data)
+    return places[values != 0], values[values != 0]
 
 
-def _small_margins(errors: ErrorCounts) -> FloatArray:
-    """Half-widths `(cells, size classes)` by size; NaN where too few errors were seen, or too large ones."""
-    classes = len(SIZE_CLASSES)
-    cells = errors.small.shape[0] // classes
-    every_class = sp.csr_array(
-        (np.ones(cells * classes), (np.tile(np.arange(classes), cells), np.arange(cells * classes)))
-    )
-    of_table = (every_class @ errors.small).toarray()
-    out = np.full((cells, classes), np.nan)
-    step = max(1, CHUNK_NUMBERS // (classes * ERROR_CLASSES))
-    for first in range(0, cells, step):
-        last = min(first + step, cells)
-        own = errors.small[first * classes : last * classes].toarray().reshape(last - first, classes, ERROR_CLASSES)
-        counts = np.where(own.sum(axis=-1, keepdims=True) < ENOUGH, of_table[None], own)
-        position = _quantile(counts)
-        usable = (counts.sum(axis=-1) >= ENOUGH) & (position < ERROR_CLASSES - 1)
-        out[first:last] = np.where(usable, (position + 1) * errors.unit - 1, np.nan)
-    return out
+def evenly(*numbers: IntArray) -> FloatArray:
+    """A number from 0 to 1 for whole numbers, up to three, of one shape; over many of them, spread evenly.
 
-
-def margins(
-    table: PublishedTable,
-    basis: Basis,
-    variances: LevelVariances | AnswerVariances,
-    errors: ErrorCounts,
-    released: IntArray,
-    rows: slice,
-) -> IntArray:
-    """Half-widths `(n, cells)` for the released counts `(n, cells)` of some geounits, whole persons.
-
-    They are `UNKNOWN` where the measurements do not determine the answer: simulated errors say nothing about it, since
-    a simulated run starts from the release, which is not tied to the truth there.
+    Whole errors are spread with it over the unit around them, so that the quantile of many is a number between, and
+    such a quantile is rounded with it to a whole number, down or up.
     """
-    standard = _standard_errors(table, basis, variances)[variances.classes[rows]]
-    small = _small_margins(errors)
-    large_counts = _pooled(errors.large)
-    enough = large_counts.sum(axis=-1) >= ENOUGH
-    factor = np.where(enough, _quantile(large_counts) * STEP + STEP / 2, NORMAL_QUANTILE)
-    by_variance = half_widths(standard, factor[None, :])
-    cell = np.broadcast_to(np.arange(table.marginal.size)[None, :], released.shape)
-    by_size = small[cell, size_class(released)]
-    out = np.where(is_large(released, standard) | np.isnan(by_size), by_variance, by_size)
-    out = np.where(is_exact(standard), 0.0, np.where(np.isnan(standard), np.nan, out))
-    return np.where(np.isnan(out), UNKNOWN, np.rint(np.nan_to_num(out))).astype(np.int64)
+    return np.asarray(sum(step * number for step, number in zip(_GOLDEN, numbers, strict=False)) % 1.0)

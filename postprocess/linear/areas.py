@@ -38,17 +38,32 @@ def area_variances(
         classes, covariances: of the whole spine, see `expected.covariances`.
         leaves: `(n_leaves,)` which are in the area.
     """
-    whole = _whole(spine, leaves)
+    variance, blind = area_blocks(spine, classes, covariances, leaves.astype(np.float64))
+    out = np.maximum(basis.answer_variances(variance[None], marginal)[0], 0.0)
+    out = np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
+    return np.where(fixed_in_area(spine, basis, classes, leaves, marginal), 0.0, out)
+
+
+def area_blocks(
+    spine: Spine, classes: Sequence[LevelClasses], covariances: Sequence[LevelCovariances], weights: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Covariance of a weighted sum over leaves, and what of it is not measured; blocks `(n_blocks, a, a)`.
+
+    Args:
+        weights: `(n_leaves,)`: 1 for an area, 1 and -1 for the difference of two.
+    """
+    enter = entering(spine, weights)
     shape = covariances[0].final.shape[1:]
     variance, blind = np.zeros(shape), np.zeros(shape)
     nodes: IntArray = np.zeros(0, dtype=np.int64)
     passed: FloatArray = np.zeros((0, *shape))
     for level in range(spine.n_levels - 1, -1, -1):
-        entering = np.flatnonzero(whole[level])
-        blind += classes[level].blind[classes[level].downward[entering]].sum(axis=0)
-        identity = np.broadcast_to(np.eye(shape[-1]), (len(entering), *shape))
-        nodes, passed = np.concatenate([nodes, entering]), np.concatenate([passed, identity])
         here = classes[level]
+        new = np.flatnonzero(enter[level])
+        weight = enter[level][new, None, None, None]
+        blind += (weight**2 * here.blind[here.downward[new]]).sum(axis=0)
+        nodes = np.concatenate([nodes, new])
+        passed = np.concatenate([passed, weight * np.broadcast_to(np.eye(shape[-1]), (len(new), *shape))])
         if level == 0:
             final = covariances[0].final[here.downward[nodes]]
             variance += (passed @ final @ np.swapaxes(passed, -1, -2)).sum(axis=0)
@@ -66,10 +81,7 @@ def area_variances(
         upward = summed @ from_children
         np.add.at(upward, place, np.where(single, passed, 0.0))
         nodes, passed = parents, upward
-    variance = 0.5 * (variance + np.swapaxes(variance, -1, -2))
-    out = np.maximum(basis.answer_variances(variance[None], marginal)[0], 0.0)
-    out = np.where(basis.answer_variances(blind[None], marginal)[0] > BLIND, np.nan, out)
-    return np.where(fixed_in_area(spine, basis, classes, leaves, marginal), 0.0, out)
+    return 0.5 * (variance + np.swapaxes(variance, -1, -2)), blind
 
 
 def fixed_in_area(
@@ -85,12 +97,18 @@ def fixed_in_area(
 
 def _whole(spine: Spine, leaves: BoolArray) -> list[BoolArray]:
     """Per level, the geounits all of whose leaves are in the area and whose parents are not such."""
-    out: list[BoolArray] = []
-    inside = np.concatenate([[0], np.cumsum(leaves)])
+    return [weights != 0 for weights in entering(spine, leaves.astype(np.float64))]
+
+
+def entering(spine: Spine, weights: FloatArray) -> list[FloatArray]:
+    """Per level `(n,)`, the weight of the geounits whose leaves have all the same and whose parents are not such."""
+    out: list[FloatArray] = []
     above: BoolArray | None = None
     for level in range(spine.n_levels):
-        offsets = spine.leaf_offsets(level)
-        complete = inside[offsets[1:]] - inside[offsets[:-1]] == np.diff(offsets)
-        out.append(complete if above is None else complete & ~above[spine.levels[level].parents])
+        starts = spine.leaf_offsets(level)[:-1]
+        low, high = np.minimum.reduceat(weights, starts), np.maximum.reduceat(weights, starts)
+        complete = low == high
+        inherited = False if above is None else above[spine.levels[level].parents]
+        out.append(np.where(complete & ~np.asarray(inherited), low, 0.0))
         above = complete
     return out

@@ -24,7 +24,7 @@ def is_exact(standard: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def half_widths(standard: NDArray[np.float64], factor: ArrayLike = NORMAL_QUANTILE) -> NDArray[np.float64]:
-    """Half the width of a 90 % interval, in whole persons; 0 where exact, NaN where unknown.
+    """Half the width of a 90 % interval, in whole persons; 0 where exact, else 1 at least; NaN where unknown.
 
     It is rounded to the nearest: counts are whole, so an interval of m reaches errors of up to m + 1/2.
 
@@ -32,4 +32,4 @@ def half_widths(standard: NDArray[np.float64], factor: ArrayLike = NORMAL_QUANTI
         standard: standard errors, NaN where they are unknown.
         factor: what they are multiplied by; broadcast against `standard`.
     """
-    return np.where(is_exact(standard), 0.0, np.rint(np.asarray(factor) * standard))
+    return np.where(is_exact(standard), 0.0, np.maximum(np.rint(np.asarray(factor) * standard), 1.0))

@@ -30,12 +30,14 @@ def write_release(root: Path, name: str = "little", noise: str = "3 -1 4", rows:
     ):
         n, labels = (rows, ("white", "black * hispanic", "größe")) if table == "race" else (2, ("total",))
         margins = generator.uniform(0, 9, (n, len(labels))) if with_margins else None
-        if margins is not None:
-            margins[0, 0] = np.nan
         codes = np.array([f"44{number:03d}{'0' * (level == 'tract')}" for number in range(n)])
         counts = generator.integers(0, 10_000, (n, len(labels)))
         target = run.universe(universe).table(table, level)
-        write_table(target, run.staging, [ReleasedTable(table, level, table, codes, labels, counts, margins)])
+        lows = highs = None
+        if margins is not None:
+            margins[0, 0] = np.nan
+            lows, highs = counts - margins, counts + 2 * margins
+        write_table(target, run.staging, [ReleasedTable(table, level, table, codes, labels, counts, lows, highs)])
         leaves.append(table_leaf(target, run.name_of(target), universe))
     tables = {leaf.file: TableRoot(rows=leaf.rows, root=leaf.root) for leaf in leaves}
     manifest = Manifest(

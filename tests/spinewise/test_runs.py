@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from releases.frames import SECTIONS
 from releases.small import QUICK, public_bytes, run, write_town
 
 import spinewise as sw
+from flows.confidential.steps import Measured
+from flows.runs.request import CheckedRequest
+from flows.runs.run import MeasuredHere
 from pipeline.export.release import export_release
 from pipeline.privacy.noise.sampler import Sampler
 from pipeline.published import open_finished
@@ -64,6 +68,7 @@ def test_without_noise_the_tables_are_the_counts(
 ) -> None:
     """The noise taken off, what is released is what pandas counts."""
     monkeypatch.setattr(Sampler, "draw", _no_noise)
+    monkeypatch.setattr("flows.runs.run_here.measured_apart", _measured_here)
     release = sw.run(changed(), persons, blocks, out=tmp_path, workers=1)
     table = release.table("sex", level="county")
     expected = persons.groupby([persons["block"].str[0], "sex"]).size().unstack()
@@ -71,6 +76,12 @@ def test_without_noise_the_tables_are_the_counts(
     old = release.query("sex").where(age="old").at("county")
     truth = persons[persons["age"] == "old"].groupby([persons["block"].str[0], "sex"]).size().unstack()
     assert old[["female", "male"]].to_numpy().tolist() == truth[["female", "male"]].to_numpy().tolist()
+
+
+@contextmanager
+def _measured_here(checked: CheckedRequest) -> Iterator[Measured]:
+    """In the process of the test, where its patches hold."""
+    yield MeasuredHere(checked.keyholder())
 
 
 def _no_noise(sampler: Sampler, stream_key: bytes, start: int, count: int) -> NDArray[np.int64]:  # noqa: ARG001

@@ -74,7 +74,7 @@ def test_a_run_that_is_killed_many_times_ends_all_the_same(
 
 
 #: Kills, and the least part of the steps that they have to be in, also those before the first step and after the last.
-KILLS, COVERED = 100, 0.8
+KILLS, COVERED = 40, 0.8
 OF_A_DATASET = (
     ('rho = "2"', 'rho = "2"\ndataset = "persons"'),
     ('privacy = { rho = "1" }', 'privacy = { rho = "1", dataset = "units" }'),
@@ -83,7 +83,7 @@ OF_A_DATASET = (
 
 @pytest.mark.xfail(strict=False, reason="not run to its end since manifests have receipts of the ledger")
 @pytest.mark.slow
-def test_killed_at_100_random_moments_over_all_steps(tmp_path: Path) -> None:
+def test_killed_at_random_moments_over_all_steps(tmp_path: Path) -> None:
     """Every run goes on to the bytes of an undisturbed one, and its budget is charged once."""
     spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""), *OF_A_DATASET, *QUICK)
     key, ledger = tmp_path / "key", tmp_path / "ledger.sqlite"

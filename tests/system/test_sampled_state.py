@@ -30,7 +30,7 @@ def computed(released: Path, root: Path, cut: tuple[int, int], visits: tuple[flo
     found = {}
     for path in sorted(RunDirectory(root).public.glob("tables/*/*.parquet")):
         table = pd.read_parquet(path)
-        columns = [name for name in table if name.endswith(":moe90")]
+        columns = [name for name in table if str(name).endswith(":moe90")]
         found[f"{path.parent.name} {path.stem}"] = table[columns].to_numpy(dtype=np.float64)
     return found
 

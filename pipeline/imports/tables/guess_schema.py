@@ -11,7 +11,7 @@ from itertools import pairwise
 from pipeline.imports.tables.level_names import folded
 from pipeline.imports.tables.profile import Column
 from pipeline.model.schema import RESERVED_NAMES
-from pipeline.release.tables import MARGIN_SUFFIX
+from pipeline.release.tables import is_count
 from pipeline.spec.resolve import TAKEN_COLUMNS
 
 #: Values that an attribute may have, and cells that all attributes together may span, before columns are left out:
@@ -167,7 +167,7 @@ def value_labels(texts: Iterable[str]) -> dict[str, str]:
 def value_label(text: str, taken: Collection[str]) -> str:
     """A value that the schema allows, made of one in the file."""
     label = " ".join(text.split()).replace(" * ", " x ").strip()[:80] or "blank"
-    if label == "geocode" or label.endswith(MARGIN_SUFFIX):
+    if not is_count(label):
         label += "_"
     stem, number = label, 2
     while label in taken:

@@ -32,10 +32,11 @@ from pipeline.privacy.ledger.events import (
     same_groups,
 )
 from pipeline.privacy.ledger.key_uses import conflicting
-from pipeline.privacy.ledger.marks import Marks
+from pipeline.privacy.ledger.marks import Marks, Seen, passed_by
+from pipeline.privacy.ledger.marks_database import MarksDatabase
 from pipeline.privacy.ledger.notes import Head, check_noted
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
-from pipeline.privacy.ledger.store import Store, Writing
+from pipeline.privacy.ledger.store import Store, Writing, default_url
 
 __all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "UndeclaredError", "amount_text"]
 
@@ -57,15 +58,19 @@ class Ledger:
         self._marks = Marks() if marks is None else marks
 
     @classmethod
-    def open(cls, url: str | None = None, *, create: bool = False, state: Path | None = None) -> Self:
+    def open(
+        cls, url: str | None = None, *, create: bool = False, state: Path | None = None, marks: str | None = None
+    ) -> Self:
         """The ledger at `url`, by default the user's own; see `Store.open` for what it raises.
 
         Args:
             url: of the database, or the path of a SQLite file.
             create: make it if there is none.
             state: folder in which its high-water mark is kept; by default the user's state folder.
+            marks: URL of another database in which the mark is kept too.
         """
-        return cls(Store.open(url, create=create), Marks(state))
+        database = MarksDatabase.named(marks, default_url() if url is None else url)
+        return cls(Store.open(url, create=create), Marks(state, database))
 
     def close(self) -> None:
         """Close the connection to the ledger's store."""
@@ -229,7 +234,8 @@ class Ledger:
 
     def datasets(self) -> dict[str, DatasetState]:
         """All datasets by name. LedgerError if the ledger is damaged."""
-        return self._replayed(self._store.read())
+        seen = self._marks.seen(self.id)
+        return self._replayed(self._store.read(), seen)
 
     def dataset(self, name: str) -> DatasetState:
         """The dataset of that name. InputError if there is none, LedgerError if the ledger is damaged."""
@@ -249,12 +255,9 @@ class Ledger:
         Args:
             noted: what run directories remember of it (`read_notes`).
         """
+        seen = self._marks.seen(self.id)
         events = self._store.read()
-        problems = replay(self.id, events)[1] + self._store.guards_missing()
-        try:
-            self._marks.check(self.id, events)
-        except LedgerError as error:
-            problems.append(str(error))
+        problems = [*replay(self.id, events)[1], *self._store.guards_missing(), *passed_by(self.id, events, seen)]
         for head in noted:
             try:
                 check_noted(self.id, events, [head])
@@ -336,14 +339,15 @@ class Ledger:
             self._marks.raise_to(self._head(writing.events))
 
     def _checked(self, writing: Writing) -> dict[str, DatasetState]:
-        return self._replayed(writing.events)
+        return self._replayed(writing.events, self._marks.seen(self.id))
 
-    def _replayed(self, events: list[Event]) -> dict[str, DatasetState]:
+    def _replayed(self, events: list[Event], seen: Seen) -> dict[str, DatasetState]:
         datasets, problems = replay(self.id, events)
         if problems:
             more = f" ({len(problems) - 1} more problems)" if problems[1:] else ""
             raise LedgerError(f"ledger {self.place} is damaged: {problems[0]}{more}; nothing is charged to it")
-        self._marks.check(self.id, events)
+        if passed := passed_by(self.id, events, seen):
+            raise LedgerError(passed[0])
         return datasets
 
     def _dataset(self, datasets: dict[str, DatasetState], name: str) -> DatasetState:

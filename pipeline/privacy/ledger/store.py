@@ -10,25 +10,23 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import fields
 from pathlib import Path
 from typing import Final
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from geography.errors import InputError
 from pipeline.privacy.ledger import schema as ledger_schema
 from pipeline.privacy.ledger.chain import is_typed
+from pipeline.privacy.ledger.database import connected, engine_of, ledger_url, shown_url
 from pipeline.privacy.ledger.events import Event, LedgerError, replay, sealed
 
 __all__ = ["ENVIRONMENT", "Store", "Writing", "default_url", "ledger_url"]
 
 ENVIRONMENT: Final = "SPINEWISE_LEDGER"
-_WAIT_SECONDS: Final = 60  # for another process's transaction
 _LOCK: Final = 0x5350494E45  # of the advisory lock, the same for all
-_WRITES: Final = "spinewise_writes"
 _COLUMNS: Final = tuple(f.name for f in fields(Event))
 _EVENTS: Final = sa.table("ledger_events", *(sa.column(name) for name in _COLUMNS))
 
@@ -40,28 +38,6 @@ def default_url() -> str:
     folder = os.environ.get("XDG_STATE_HOME", "")
     state = Path(folder) if Path(folder).is_absolute() else Path.home() / ".local" / "state"
     return str(state / "spinewise" / "ledger.sqlite")
-
-
-def ledger_url(text: str) -> sa.URL:
-    """The database that `text` names: a file's path, `sqlite:///path` or `postgresql://user@host/database`.
-
-    Raises:
-        InputError: it names none that can hold a ledger.
-    """
-    if "://" not in text:
-        return sa.URL.create("sqlite", database=str(Path(text).expanduser().absolute()))
-    try:
-        url = sa.make_url(text)
-    except ArgumentError:
-        raise InputError("ledger: the URL given is none; allowed are sqlite:///PATH and postgresql://...") from None
-    kind = url.get_backend_name()
-    if kind == "sqlite":
-        if url.database in (None, "", ":memory:") or url.query:
-            raise InputError(f"ledger {text}: a file is needed, such as sqlite:///ledger.sqlite, without options")
-        return sa.URL.create("sqlite", database=str(Path(str(url.database)).absolute()))
-    if kind == "postgresql":
-        return url.set(drivername="postgresql+psycopg")
-    raise InputError(f"ledger {_shown(url)}: found a {kind} database; allowed are sqlite and postgresql")
 
 
 class Store:
@@ -90,7 +66,8 @@ class Store:
             LedgerError: it is damaged, of a newer version, or cannot be reached.
         """
         address = ledger_url(default_url() if url is None else url)
-        store = cls(_engine(address, create=create), _shown(address))
+        shown = shown_url(address)
+        store = cls(engine_of(address, f"ledger {shown}", create=create), shown)
         try:
             with store._connected(writes=False) as connection:
                 version = ledger_schema.version(connection)
@@ -146,23 +123,8 @@ class Store:
                     f"{problems[0] if problems else 'the events would have changed'}; it is as it was"
                 )
 
-    @contextmanager
-    def _connected(self, *, writes: bool) -> Iterator[sa.Connection]:
-        """A connection in a transaction that is committed at the end of the block."""
-        try:
-            with self._engine.connect().execution_options(**{_WRITES: writes}) as connection, connection.begin():
-                if writes and connection.dialect.name == "postgresql":
-                    # The statements after the lock see what its last holder has committed.
-                    connection.execute(sa.text(f"SET LOCAL lock_timeout = '{_WAIT_SECONDS}s'"))
-                    connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
-                    connection.execute(sa.text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
-                yield connection
-        except DBAPIError as error:
-            raise LedgerError(f"ledger {self.shown}: {str(error.orig).strip()}") from error
-        except SQLAlchemyError as error:
-            raise LedgerError(f"ledger {self.shown}: {error}") from error
-        except UnicodeDecodeError as error:
-            raise LedgerError(f"ledger {self.shown}: is damaged: some of its text cannot be read") from error
+    def _connected(self, *, writes: bool) -> AbstractContextManager[sa.Connection]:
+        return connected(self._engine, f"ledger {self.shown}", writes=writes, lock=_LOCK)
 
 
 class Writing:
@@ -197,48 +159,3 @@ def _read(connection: sa.Connection, version: int | None = None) -> list[Event]:
             raise LedgerError("the ledger is damaged: a field of an event has another type")
         events.append(Event(**fields))
     return events
-
-
-def _engine(url: sa.URL, *, create: bool) -> sa.Engine:
-    if url.get_backend_name() == "sqlite":
-        _prepare_file(Path(str(url.database)), create=create)
-        engine = sa.create_engine(
-            url, poolclass=sa.NullPool, connect_args={"timeout": _WAIT_SECONDS, "isolation_level": None}
-        )
-        sa.event.listen(engine, "connect", _on_connect)
-        sa.event.listen(engine, "begin", _on_begin)
-        return engine
-    try:
-        return sa.create_engine(url, poolclass=sa.NullPool, isolation_level="READ COMMITTED")
-    except (ModuleNotFoundError, NoSuchModuleError):
-        raise InputError(
-            f"ledger {_shown(url)}: PostgreSQL needs the package psycopg; install spinewise[postgres]"
-        ) from None
-
-
-def _prepare_file(path: Path, *, create: bool) -> None:
-    """Make the file, mode 0600, or verify that it exists: SQLite would create it with the default mode."""
-    try:
-        if create:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
-        elif not path.is_file():
-            raise InputError(f"ledger {path}: there is none; `spinewise ledger open` makes it with its first dataset")
-    except OSError as error:
-        raise InputError(f"ledger {path}: cannot be opened ({error.strerror})") from None
-
-
-def _on_connect(connection: object, _record: object) -> None:
-    cursor = connection.cursor()  # type: ignore[attr-defined]
-    cursor.execute("PRAGMA synchronous = EXTRA")
-    cursor.close()
-
-
-def _on_begin(connection: sa.Connection) -> None:
-    # The driver's own BEGIN would come with the first change, after the events were read.
-    writes = connection.get_execution_options().get(_WRITES, True)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-
-def _shown(url: sa.URL) -> str:
-    return str(url.database) if url.get_backend_name() == "sqlite" else url.render_as_string(hide_password=True)

@@ -1,10 +1,10 @@
-// Search for an area, pick a table, see counts with margins on a map and in a table, take the view along as CSV.
+// Search for an area, pick a table, see counts with intervals on a map and in a table, take the view along as CSV.
 "use strict";
 (async () => {
   const content = JSON.parse(document.getElementById("content").textContent);
   const {
-    levelOf, numbersOf, shapesOf, count, margin, classOf, kindOf, share,
-    rowTotal, marginText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+    levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
+    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
   } = figures(content);
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, FOUND = 12;
@@ -78,23 +78,24 @@
 
   // What is shown of an area: a value, its 90 % interval, and what it is ordered by; null where there is nothing to show.
   function shownOf(numbers, row) {
-    const tenths = margin(numbers, row, state.cell);
     if (state.measure === "margin") {
-      return tenths === null ? null : { value: tenths / 10, low: tenths / 10, high: tenths / 10, rank: tenths };
+      const error = margin(numbers, row, state.cell);
+      return error === null ? null : { value: error, low: error, high: error, rank: error };
     }
     if (state.measure === "share") {
       const found = share(numbers, row, state.cell);
-      if (found === null || numbers.margins === null) return found && { ...found, low: found.value, high: found.value, rank: found.value };
+      if (found === null || numbers.below === null) return found && { ...found, low: found.value, high: found.value, rank: found.value };
       // A share that may be anything is not among the largest: the low end of its interval counts.
       return found.low === null ? null : { ...found, rank: found.low };
     }
-    if (tenths === null && numbers.margins !== null) return null;
-    const value = count(numbers, row, state.cell), error = (tenths ?? 0) / 10;
-    return { value, low: Math.max(0, value - error), high: value + error, rank: value };
+    const value = count(numbers, row, state.cell);
+    if (numbers.below === null) return { value, low: value, high: value, rank: value };
+    const ends = interval(numbers, row, state.cell);
+    return ends === null ? null : { value, low: ends[0], high: ends[1], rank: value };
   }
   const weakShare = (found) => found === null || found.high - found.low > found.value;
   function isWeak(numbers, row) {
-    if (numbers.margins === null) return false;
+    if (numbers.below === null) return false;
     if (state.measure === "share") return weakShare(shownOf(numbers, row));
     return classOf(numbers, row, state.cell) === "sum";
   }
@@ -125,9 +126,9 @@
       const part = numbers.width > 1 ? share(numbers, row, state.cell) : null;
       tip.replaceChildren(
         element("strong", { textContent: titleOf(level, row) }),
-        element("span", { textContent: `${spoken(label)}: ${whole.format(count(numbers, row, state.cell))} ${marginText(numbers, row, state.cell)}`.trim() }),
+        element("span", { textContent: `${spoken(label)}: ${whole.format(count(numbers, row, state.cell))} ${intervalText(numbers, row, state.cell)}`.trim() }),
         ...(part ? [element("span", { textContent: `${shareText(part)} of ${whole.format(rowTotal(numbers, row))}` })] : []),
-        ...(numbers.margins === null ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
+        ...(numbers.below === null ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
       tip.hidden = false;
       const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
       tip.style.left = Math.max(8, left) + "px";
@@ -155,7 +156,7 @@
       const best = shown.sort((a, b) => b.rank - a.rank || a.row - b.row).slice(0, RANKED);
       const values = best.map((one) => ({ ...one, label: nameOf(level, one.row), weak: weak(one.row) }));
       view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
-      const withInterval = state.measure !== "margin" && numbers.margins !== null;
+      const withInterval = state.measure !== "margin" && numbers.below !== null;
       const order = state.measure === "share" && withInterval ? " Ordered by the low end of the interval." : "";
       const none = shown.length ? "" : "Nothing that was measured determines these numbers. ";
       const note = withInterval ? "Dot: the number. Bar: its 90 % interval." : "Dot: the number.";
@@ -164,7 +165,7 @@
         (shown.length > best.length ? ` (the ${best.length} largest of ${whole.format(shown.length)})` : "");
     }
     $("picture").setAttribute("aria-label", `${$("picture-title").textContent}. The same numbers are in the table below.`);
-    $("fade").closest("label").hidden = numbers.margins === null;
+    $("fade").closest("label").hidden = numbers.below === null;
     view.addEventListener("click", (_, item) => {
       const row = item && item.datum && item.datum.row;
       if (row !== undefined) choose(state.level, row);
@@ -188,16 +189,16 @@
       const [low, high] = [text(Math.min(...values)), text(Math.max(...values))];
       return line(colours[i], low === high ? low : `${low} to ${high}`);
     }).filter((one) => one !== null);
-    if (known.length < features.length) lines.push(line("transparent", "margin not known"));
+    if (known.length < features.length) lines.push(line("transparent", "interval not known"));
     $("legend").replaceChildren(...lines);
   }
 
   // ---------------------------------------------------------------- the table
   function number(numbers, row, column) {
     const cell = element("td", {}, whole.format(count(numbers, row, column)));
-    if (numbers.margins !== null) {
+    if (numbers.below !== null) {
       const kind = kindOf(numbers, row, column);
-      cell.append(" ", element("small", { textContent: marginText(numbers, row, column) }), " ",
+      cell.append(" ", element("small", { textContent: intervalText(numbers, row, column) }), " ",
         element("span", { className: kind.key, textContent: SYMBOLS[kind.key], title: kind.label, role: "img", "aria-label": kind.label }));
     }
     return cell;
@@ -267,12 +268,12 @@
         const kind = kindOf(...place);
         return element("tr", {}, element("th", { scope: "row", textContent: spoken(label) }),
           element("td", { textContent: whole.format(count(...place)) }),
-          element("td", { textContent: marginText(...place) }),
-          element("td", { className: kind.key, textContent: numbers.margins === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
+          element("td", { textContent: intervalText(...place) }),
+          element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll" }, element("table", {},
         element("caption", { textContent: `Table ${tableTitle(table)}` }),
-        element("thead", {}, element("tr", {}, ...["", "number", "90 % margin", "can I use it?"].map((text) => element("th", { scope: "col", textContent: text })))),
+        element("thead", {}, element("tr", {}, ...["", "number", "90 % interval", "can I use it?"].map((text) => element("th", { scope: "col", textContent: text })))),
         element("tbody", {}, ...rows))));
     } else {
       parts.push(element("p", { textContent: "This table is not in the page for this level; see \u201cFiles\u201d." }));

@@ -1,4 +1,4 @@
-// The numbers of the page: read when they are first needed, with their margins, classes and shares, and as text.
+// The numbers of the page: read when they are first needed, with their intervals, classes and shares, and as text.
 "use strict";
 window.figures = (content) => {
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
@@ -30,31 +30,32 @@ window.figures = (content) => {
 
   const numbersOf = once(async (table, level) => {
     const where = content.tables[table].levels[content.levels[level].name];
-    const [counts, margins] = await Promise.all([
-      decode.numbers(where.counts), where.margins === null ? null : decode.numbers(where.margins)]);
-    return { n: content.levels[level].n, width: content.tables[table].labels.length, counts, margins };
+    const [counts, below, above] = await Promise.all([where.counts, where.below, where.above]
+      .map((chunk) => chunk === null ? null : decode.numbers(chunk)));
+    return { n: content.levels[level].n, width: content.tables[table].labels.length, counts, below, above };
   });
 
   const shapesOf = once((level) => decode.shapes(content.levels[level].map));
 
   const count = (numbers, row, column) => numbers.counts[column * numbers.n + row];
-  // Tenths of a person; null where it is not known or not published.
-  const stored = (numbers, row, column) => numbers.margins === null ? 1 : numbers.margins[column * numbers.n + row];
-  function margin(numbers, row, column) {
-    const found = stored(numbers, row, column);
-    return found === 1 ? null : Math.max(0, found - 2);
-  }
+  const stored = (numbers, row, column) => numbers.below === null ? 1 : numbers.below[column * numbers.n + row];
   const isExact = (numbers, row, column) => stored(numbers, row, column) === 0;
-  // A number that is not exact counts as having a margin of one person at least; see reliability.py.
-  const leastMargin = (numbers, row, column) => {
-    const tenths = margin(numbers, row, column);
-    return tenths === null || isExact(numbers, row, column) ? tenths : Math.max(10, tenths);
-  };
+  // The ends of the 90 % interval, persons; null where it is not known or not published.
+  function interval(numbers, row, column) {
+    const [value, found] = [count(numbers, row, column), stored(numbers, row, column)];
+    if (found === 1) return null;
+    return found === 0 ? [value, value] : [value - (found - 2), value + numbers.above[column * numbers.n + row]];
+  }
+  // The larger distance from a number to an end of its interval, persons.
+  function margin(numbers, row, column) {
+    const ends = interval(numbers, row, column), value = count(numbers, row, column);
+    return ends === null ? null : Math.max(value - ends[0], ends[1] - value);
+  }
   function classOf(numbers, row, column) {
-    const [value, tenths] = [count(numbers, row, column), leastMargin(numbers, row, column)];
-    if (tenths === null) return "sum";
-    if (isExact(numbers, row, column) || tenths <= value) return "good";
-    return 2 * tenths <= 10 * value ? "care" : "sum";
+    const [value, error] = [count(numbers, row, column), margin(numbers, row, column)];
+    if (error === null) return "sum";
+    if (isExact(numbers, row, column) || 10 * error <= value) return "good";
+    return 2 * error <= value ? "care" : "sum";
   }
   const kindOf = (...place) => content.classes.find((one) => one.key === classOf(...place));
   // The share of a number in its area, in %, with its 90 % interval; errors of a row's numbers are taken as independent.
@@ -63,12 +64,12 @@ window.figures = (content) => {
     if (!all) return null;
     let others = 0;
     for (let other = 0; other < numbers.width; other++) {
-      const tenths = leastMargin(numbers, row, other);
-      if (tenths === null) return { value: (100 * value) / all, low: null, high: null };
-      if (other !== column) others += tenths * tenths;
+      const error = margin(numbers, row, other);
+      if (error === null) return { value: (100 * value) / all, low: null, high: null };
+      if (other !== column) others += error * error;
     }
-    const own = leastMargin(numbers, row, column);
-    const error = (10 * Math.hypot((all - value) * own, value * Math.sqrt(others))) / (all * all);
+    const own = margin(numbers, row, column);
+    const error = (100 * Math.hypot((all - value) * own, value * Math.sqrt(others))) / (all * all);
     const middle = (100 * value) / all;
     return { value: middle, low: Math.max(0, middle - error), high: Math.min(100, middle + error) };
   }
@@ -77,12 +78,11 @@ window.figures = (content) => {
     for (let column = 0; column < numbers.width; column++) sum += count(numbers, row, column);
     return sum;
   };
-  const tenthsText = (tenths) => "\u00b1" + (tenths >= 100 ? whole.format(Math.ceil(tenths / 10)) : tenth.format(tenths / 10));
-  function marginText(numbers, row, column) {
-    if (numbers.margins === null) return "";
+  function intervalText(numbers, row, column) {
+    if (numbers.below === null) return "";
     if (isExact(numbers, row, column)) return "exact";
-    const tenths = margin(numbers, row, column);
-    return tenths === null ? "margin not known" : tenthsText(tenths);
+    const ends = interval(numbers, row, column);
+    return ends === null ? "(not known)" : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
   }
   const shareText = (found) => `${tenth.format(found.value)} %` +
     (found.low === null ? "" : ` (${tenth.format(found.low)} to ${tenth.format(found.high)} %)`);
@@ -90,18 +90,18 @@ window.figures = (content) => {
   const titleOf = (level, row) => level.names[row] ? `${level.names[row]} (${spoken(level.name)} ${level.codes[row]})`
     : `${spoken(level.name)} ${level.codes[row]}`;
   const quoted = (text) => /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  // A view as CSV: the rows in their order, each count with its margin in persons, which is empty where not known.
+  // A view as CSV: the rows in their order, each count with its interval in persons, which is empty where not known.
   function csvOf(table, level, numbers, rows) {
     const named = level.names.length > 0;
     const head = ["geocode", ...(named ? ["name"] : [])];
-    for (const label of table.labels) head.push(label, ...(numbers.margins === null ? [] : [label + ":moe90"]));
+    for (const label of table.labels) head.push(label, ...(numbers.below === null ? [] : [":moe90", ":low90", ":high90"].map((end) => label + end)));
     const lines = rows.map((row) => {
       const cells = [level.codes[row], ...(named ? [level.names[row]] : [])];
       table.labels.forEach((_, column) => {
         cells.push(String(count(numbers, row, column)));
-        if (numbers.margins !== null) {
-          const error = margin(numbers, row, column);
-          cells.push(error === null ? "" : String(error / 10));
+        if (numbers.below !== null) {
+          const ends = interval(numbers, row, column);
+          cells.push(...(ends === null ? ["", "", ""] : [margin(numbers, row, column), ...ends].map(String)));
         }
       });
       return cells.map(quoted).join(",");
@@ -110,7 +110,7 @@ window.figures = (content) => {
   }
 
   return {
-    levelOf, numbersOf, shapesOf, count, margin, classOf, kindOf, share,
-    rowTotal, marginText, shareText, nameOf, titleOf, spoken, csvOf, whole, tenth,
+    levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
+    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, csvOf, whole, tenth,
   };
 };

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 
 import flows.confidential.measure
@@ -17,11 +18,8 @@ import pipeline.model.allocation
 import pipeline.privacy.ledger.charge
 import pipeline.release.privacy_statement
 from flows.audits.finished import audit_release
-from flows.confidential.custody import KeySource, key_of_release
+from flows.confidential.custody import KeySource
 from flows.estimation.whole_spine import Estimation
-from flows.execution.progress import Silent
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import rerun_release
 from pipeline.audit.findings import Audit
 from pipeline.privacy.accounting.uses import measurements_of
 from pipeline.privacy.budget import NoiseSpec, noise_for
@@ -121,9 +119,7 @@ def test_a_sound_release_with_a_ledger_passes(tmp_path: Path) -> None:
     audit = audited(root, ledger=url)
     assert failed(audit) == set(), audit.failed
     assert "ledger" in {finding.check for finding in audit.findings}
-    directory = RunDirectory(root)
-    universes, key = universes_to_rerun(directory, None, None), key_of_release(directory, KeySource())
-    assert rerun_release(directory, universes, key, 1, Silent()).same, "a rerun needs no ledger"
+    assert rerun(root).same, "a rerun needs no ledger"
 
 
 def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> None:

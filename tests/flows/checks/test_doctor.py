@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from releases.small import write_town
+from releases.small import PEOPLE_EXACT, UNITS_EXACT, write_town
 from typer.testing import CliRunner
 
 import flows.checks.doctor
@@ -66,7 +66,19 @@ def test_a_spec_is_looked_at_with_its_ledger(tmp_path: Path, monkeypatch: pytest
     assert "has no dataset 'persons'" in looked(spec)["ledger"].found
     with Ledger.open(str(place)) as ledger:
         ledger.open_dataset("persons", population="x", framework="zcdp", budget=Fraction(9), neighbours="change-one")
+        ledger.allow_exact("persons", "county:total", "zeros")
+    found = looked(spec)
+    assert found["ledger"].state == "wrong"
+    published = "the spec publishes bounds:group quarters, block:total of units exactly"
+    assert published in found["ledger"].found
+    declared = 'spinewise ledger allow persons --exact "bounds:group quarters" --exact "block:total"'
+    assert found["ledger"].remedy.endswith(declared)
+    with Ledger.open(str(place)) as ledger:
+        ledger.allow_exact("persons", *PEOPLE_EXACT[2:], *UNITS_EXACT)
     assert looked(spec)["ledger"].state == "well"
+    with Ledger.open(str(place)) as ledger:
+        ledger.close_dataset("persons")
+    assert "nothing more of it becomes exact" in looked(spec)["ledger"].remedy
     (tmp_path / "in" / "persons.csv").unlink()
     assert looked(spec)["records"].state == "wrong"
 

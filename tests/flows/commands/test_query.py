@@ -45,7 +45,7 @@ def test_table_and_query(town: Path) -> None:
     shown = invoke(*arguments)
     for code, row in expected.iterrows():
         line = next(line for line in shown.splitlines() if line.startswith(str(code)))
-        assert f"{row['sum']:,.0f} ± {row['sum:moe90']:,.0f}" in line
+        assert f"{row['sum']:,.0f} ({row['sum:low90']:,.0f} to {row['sum:high90']:,.0f})" in line
     assert "NOT FOR RELEASE" in shown
 
 
@@ -89,3 +89,47 @@ def test_areas_file_without_columns(town: Path, tmp_path: Path) -> None:
     file.write_text("name,code\nx,1\n")
     with pytest.raises(SpinewiseError, match="no column 'area'; its columns are name, code"):
         invoke(town, "sex", "--areas", file)
+
+
+def test_what_numbers_make(town: Path) -> None:
+    """Shares, medians, ranks and differences: as CSV those of the reader, as text with their intervals."""
+    release = open_release(town)
+    tracts = list(release.spine.level("tract").geocodes)
+    query = release.query("age").where(sex="f")
+    asked = (town, "age", "--where", "sex=f")
+    two = ("--area", f"a={tracts[0]}", "--area", f"b={tracts[1]}")
+    for arguments, expected in (
+        (("--show", "shares", "--at", "tract"), query.shares_at("tract")),
+        (("--show", "shares", *two), query.shares_over({"a": tracts[:1], "b": tracts[1:2]})),
+        (("--show", "median", "--at", "tract"), query.medians_at("tract")),
+        (("--show", "median", *two), query.medians_over({"a": tracts[:1], "b": tracts[1:2]})),
+        (("--show", "ranks", "--at", "tract"), query.ranks_at("tract")),
+        (("--show", "difference", *two), query.difference(tracts[:1], tracts[1:2])),
+    ):
+        found = pd.read_csv(io.StringIO(invoke(*asked, *arguments, "--csv")), index_col=0)
+        pd.testing.assert_frame_equal(found, expected, check_index_type=False, check_dtype=False)
+        text = invoke(*asked, *arguments)
+        assert "The interval in parentheses holds the truth in 90 % of cases" in text
+    shown = invoke(*asked, "--show", "shares", "--at", "tract")
+    row = query.shares_at("tract").loc[tracts[0]]
+    assert f"{row['old']:.1f} % ({row['old:low90']:.1f} % to {row['old:high90']:.1f} %)" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("age", "--show", "ranks", "--area", "A01"), "--at LEVEL is needed"),
+        (
+            ("age", "--show", "difference", "--at", "tract"),
+            "two areas are needed, by --area or --areas; found --at tract",
+        ),
+        (
+            ("age", "--show", "difference", "--area", "A01"),
+            "two areas are needed, by --area or --areas; found 1 of them",
+        ),
+        (("--show", "shares", "--table", "sex", "--at", "tract"), "--show shares: a query is needed"),
+    ],
+)
+def test_what_cannot_be_shown_is_refused(town: Path, arguments: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SpinewiseError, match=message):
+        invoke(town, *arguments)

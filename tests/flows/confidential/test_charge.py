@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from fractions import Fraction
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from releases.command import spinewise
@@ -13,8 +15,12 @@ from releases.small import PEOPLE_EXACT, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.confidential.disclosures import exact_disclosures
 from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.model.universe import Universe
+from pipeline.privacy.ledger.events import LedgerError
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.marks_database import MarksDatabase
 from pipeline.privacy.ledger.notes import read_notes
 from pipeline.release.layout import RunDirectory
 
@@ -57,6 +63,39 @@ def test_a_run_is_charged_once(ledger: str, tmp_path: Path) -> None:
     with Ledger.open(ledger) as opened:
         assert not opened.verify()
         assert {event.kind for event in opened.events()} == {"open", "allow", "charge", "exact", "key", "commit"}
+
+
+def test_what_is_exact_is_worked_out_once(ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hash over the areas of every leaf, for the charge and for its end."""
+    asked: list[str] = []
+
+    def counted(universe: Universe, *rest: Any) -> Any:
+        asked.append(universe.name)
+        return exact_disclosures(universe, *rest)
+
+    monkeypatch.setattr("flows.confidential.disclosures.exact_disclosures", counted)
+    run(charged_spec(tmp_path / "spec"), tmp_path / "out")
+    assert asked == ["", "units"]
+    assert spent(ledger) == 2
+
+
+def test_a_run_leaves_its_mark_where_the_settings_say(
+    ledger: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last event is marked in the other database; a ledger put back is refused by it, on a machine like new."""
+    marks = f"sqlite:///{tmp_path / 'marks.sqlite'}"
+    monkeypatch.setenv("SPINEWISE_LEDGER_MARKS", marks)
+    spec = charged_spec(tmp_path / "spec")
+    shutil.copy(ledger, tmp_path / "backup")
+    run(spec, tmp_path / "out")
+    with Ledger.open(ledger) as opened:
+        assert MarksDatabase(marks, ledger).last(opened.id) == opened.head()
+    shutil.copy(tmp_path / "backup", ledger)
+    monkeypatch.setenv("SPINEWISE_STATE", str(tmp_path / "new"))
+    with pytest.raises(LedgerError, match=r"ledger_marks .* it was put back to an older state"):
+        run(spec, tmp_path / "elsewhere")
+    assert spent(ledger) == 0
+    assert list((tmp_path / "elsewhere").rglob("measurements/**/*.parquet")) == []
 
 
 def test_another_run_is_refused_when_the_budget_is_short(ledger: str, tmp_path: Path) -> None:

@@ -12,13 +12,12 @@ import pandas as pd
 import pytest
 from releases.chain import beacon_text, chain_info
 from releases.command import spinewise
+from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, write_town
 
-from flows.confidential.custody import KeySource, key_of_release
+from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
-from flows.runs.record_sources import universes_to_rerun
 from flows.runs.request import Request, check_request
-from flows.runs.rerun import rerun_release
 from flows.runs.run import run_release
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError
@@ -99,10 +98,7 @@ def test_a_release_is_committed_then_drawn_and_then_repeated(ledger: str, tmp_pa
     before = kinds(ledger)
     assert drawn(spec, out, key, number=7).manifest.read_bytes() == manifest
     assert kinds(ledger) == before
-    comparison = rerun_release(
-        run, universes_to_rerun(run, None, None), key_of_release(run, KeySource(key)), 1, Silent()
-    )
-    assert comparison.differences == ()
+    assert rerun(run.root, source=KeySource(key)).differences == ()
     assert values(run) == found
 
 

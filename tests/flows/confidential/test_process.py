@@ -7,11 +7,13 @@ import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 from releases.small import QUICK, public_bytes, request_of, run, write_town
 
@@ -22,8 +24,10 @@ from flows.execution.progress import Silent
 from flows.execution.steps import Step
 from flows.execution.workers import WorkerError
 from flows.runs.measured import measured_apart
-from flows.runs.run import MeasuredHere, run_release
-from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RefusedError, SpinewiseError
+from flows.runs.request import CheckedRequest
+from flows.runs.run import run_release
+from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
+from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.events import LedgerError
 from pipeline.release.layout import RunDirectory
@@ -43,8 +47,14 @@ from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
 from flows.runs.run import MeasuredHere
 from flows.runs.measured import measured_apart
-from flows.runs.request import Request, check_request
+from flows.runs.record_sources import universes_to_rerun
+from flows.runs.request import Request, check_request, check_stated
+from flows.runs.rerun import repeated_apart, rerun_release
 from flows.runs.run import run_release
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import load_spec
+from spinewise.frames import records_of
+import pandas as pd
 
 spec, out, key, how = sys.argv[1:]
 
@@ -90,12 +100,23 @@ class Searching(Silent):
             for name in ("records", "key"):
                 print(name, found(text_of(name)) - found(text_of("nobody")))
 
-checked = check_request(Request(Path(spec), Path(out), None, 1, KeySource(Path(key))))
+request = Request(Path(spec), Path(out), None, 1, KeySource(Path(key)))
+checked = check_request(request)
 if how == "here":
     run_release(checked, Searching(), measured=MeasuredHere(checked.keyholder()))
-else:
+elif how == "apart":
     with measured_apart(checked) as measured:
         run_release(checked, Searching(), measured=measured)
+elif how == "table":
+    table = pd.read_csv(Path(spec).parent / "persons.csv", dtype=str)
+    held = check_stated(request, load_spec(request.spec), records_of(table))
+    with measured_apart(held) as measured:
+        run_release(held, Searching(), measured=measured)
+else:
+    run = RunDirectory(Path(out) / "town")
+    universes = universes_to_rerun(run, None, None)
+    with repeated_apart(run, request.key) as measured:
+        print("same", int(rerun_release(run, universes, measured, 1, Searching()).same))
 """
 
 
@@ -108,6 +129,12 @@ def spec(tmp_path: Path) -> Path:
 
 def searched(spec: Path, how: str) -> dict[str, int]:
     """How often records and key are in the memory of a run, beside the searching itself."""
+    prepare(spec)
+    return search(spec, how)
+
+
+def prepare(spec: Path) -> None:
+    """Mark the records, make a key, and write what is to be searched for."""
     folder = spec.parent
     persons = folder / "persons.csv"
     rows = persons.read_text().splitlines()
@@ -116,6 +143,11 @@ def searched(spec: Path, how: str) -> dict[str, int]:
     secret = bytes.fromhex((folder / "key").read_text().split()[1])
     for name, text in (("records", MARK.encode()), ("key", secret), ("nobody", secrets.token_bytes(len(secret)))):
         (folder / f"{name}-backwards").write_bytes(bytes((byte + 1) % 256 for byte in reversed(text)))
+
+
+def search(spec: Path, how: str) -> dict[str, int]:
+    """What a process that does `how` tells of its memory."""
+    folder = spec.parent
     command = [sys.executable, "-c", SEARCHING, str(spec), str(folder / "out"), str(folder / "key"), how]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "ARROW_DEFAULT_MEMORY_POOL": "system"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
@@ -124,6 +156,20 @@ def searched(spec: Path, how: str) -> dict[str, int]:
 
 def test_the_memory_of_what_estimates_has_neither_records_nor_key(spec: Path) -> None:
     assert searched(spec, "apart") == {"records": 0, "key": 0}
+
+
+@pytest.mark.slow
+def test_nor_has_that_of_a_rerun(spec: Path) -> None:
+    prepare(spec)
+    run(spec, spec.parent / "out", key_file=spec.parent / "key")
+    assert search(spec, "again") == {"records": 0, "key": 0, "same": 1}
+
+
+@pytest.mark.slow
+def test_who_has_the_records_in_memory_has_no_key(spec: Path) -> None:
+    found = searched(spec, "table")
+    assert found["key"] == 0
+    assert found["records"] > 0
 
 
 @pytest.mark.slow
@@ -222,15 +268,48 @@ def test_it_ends_with_the_run() -> None:
     assert not psutil.pid_exists(number) or psutil.Process(number).status() == psutil.STATUS_ZOMBIE
 
 
-def test_tables_in_memory_stay_where_they_are(spec: Path, tmp_path: Path) -> None:
-    from pipeline.model.memory_table import records_place
-
-    checked = request_of(spec, tmp_path / "out")
+def with_table(checked: CheckedRequest, table: MemoryTable) -> CheckedRequest:
+    """The request with the table as the records of the release's own universe."""
     own = checked.universes[0]
-    table = replace(records_place(""), read=lambda _columns: pa.table({}))
     held = replace(own, input=replace(own.require_input(), file=table))
-    with measured_apart(replace(checked, universes=(held, *checked.universes[1:]))) as measured:
-        assert isinstance(measured, MeasuredHere)
+    return replace(checked, universes=(held, *checked.universes[1:]))
+
+
+def test_a_table_in_memory_is_counted_as_its_file_is(spec: Path, tmp_path: Path) -> None:
+    """Of many batches and kinds of columns; those that are not needed are not asked for."""
+    MasterKey.generate().write(tmp_path / "key")
+    from_file = run(spec, tmp_path / "file", key_file=tmp_path / "key")
+    whole = pa.csv.read_csv(spec.parent / "persons.csv")
+    kinds = [column.cast(pa.large_string()) for column in whole.columns[:2]]
+    kinds += [column.dictionary_encode() for column in whole.columns[2:]]
+    table = pa.Table.from_arrays([*kinds, pa.nulls(whole.num_rows)], [*whole.column_names, "unused"])
+    table = pa.Table.from_batches(table.to_batches(max_chunksize=7))
+    asked: list[tuple[str, ...]] = []
+
+    def read(names: Sequence[str]) -> pa.Table:
+        asked.append(tuple(names))
+        return table.select(names)
+
+    place = MemoryTable("records", "records (a table)", tuple(table.column_names), read)
+    checked = with_table(request_of(spec, tmp_path / "table", key_file=tmp_path / "key"), place)
+    with measured_apart(checked) as measured:
+        assert isinstance(measured, MeasuringProcess)
+        from_table = run_release(checked, Silent(), measured=measured)
+    assert public_bytes(from_table) == public_bytes(from_file)
+    assert "unused" not in {name for names in asked for name in names}
+    assert {path.name for path in (from_table / "restricted").rglob("*") if MARK in path.name} == set()
+
+
+def test_what_is_wrong_with_a_table_stays_between_the_two(spec: Path, tmp_path: Path) -> None:
+    def read(names: Sequence[str]) -> pa.Table:
+        raise RecordsError(f"records, column {names[0]!r}: found 17 and 'x'")
+
+    place = MemoryTable("records", "records", ("block", "age", "sex", "quarters"), read)
+    checked = with_table(request_of(spec, tmp_path / "out"), place)
+    with measured_apart(checked) as measured, pytest.raises(RefusedError) as refused:
+        run_release(checked, Silent(), measured=measured)
+    assert "17" not in str(refused.value)
+    assert "found 17 and 'x'" in refused.value.reason()
 
 
 @pytest.mark.parametrize(

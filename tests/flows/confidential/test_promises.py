@@ -9,15 +9,14 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, QUICK, UNITS_EXACT, run, write_town
 from typer.testing import CliRunner
 
 import flows.confidential.steps
 from flows.cli import app
-from flows.confidential.custody import KeySource, key_of_release
+from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import Rerun, rerun_release
 from flows.runs.verify import verify_release
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.keys import MasterKey
@@ -65,12 +64,6 @@ def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def manifest_of(folder: Path) -> Manifest:
     return read_manifest(RunDirectory(folder / "out" / "town").manifest)
-
-
-def rerun(root: Path, spec: Path | None = None, source: KeySource | None = None) -> Rerun:
-    directory = RunDirectory(root)
-    universes = universes_to_rerun(directory, None, spec)
-    return rerun_release(directory, universes, key_of_release(directory, source or KeySource()), 1, Silent())
 
 
 @pytest.fixture
@@ -160,7 +153,7 @@ def test_a_planted_geography_is_refused_where_restricted_is_gone(folder: Path, d
     with pytest.raises(
         InputError, match=r"public/ is not what .*release.toml gives: the facilities of the bounds, the geography"
     ):
-        rerun(root, folder / "in" / "release.toml", KeySource(file=folder / "key"))
+        rerun(root, None, folder / "in" / "release.toml", KeySource(file=folder / "key"))
     assert drawn == []
 
 

@@ -12,12 +12,13 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from releases.repeated import rerun
 from releases.small import run
 
 import flows.confidential.select
 import pipeline.privacy.ledger.charge
 from flows.audits.finished import audit_release
-from flows.confidential.charge import charge_run
+from flows.confidential.charge import charge_run, run_charges
 from flows.confidential.custody import KeySource, key_of_release
 from flows.confidential.select import select_versions
 from flows.execution.job import Job
@@ -25,8 +26,6 @@ from flows.execution.progress import Silent
 from flows.execution.workers import Workers
 from flows.publishing.selected import selected_problems
 from flows.runs.from_measurements import estimate_release
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import rerun_release
 from pipeline.audit.findings import Finding
 from pipeline.audit.release_checks import release_findings
 from pipeline.audit.release_reading import open_audited, truth_of
@@ -171,8 +170,7 @@ def test_the_same_run_again_and_a_rerun_choose_the_same_and_cost_nothing(release
         patch.setenv("SPINEWISE_LEDGER", ledger)
         run(released[0].parents[1] / "in" / "release.toml", released[0].parent)
     assert root.main.selected("detail", "block").read_bytes() == before
-    key = key_of_release(root, KeySource())
-    assert rerun_release(root, universes_to_rerun(root, None, None), key, 1, Silent()).same
+    assert rerun(root.root).same
 
 
 def test_each_geounit_has_the_answers_of_the_version_that_it_chose(job: Job) -> None:
@@ -249,7 +247,8 @@ def test_a_choice_that_is_not_charged_is_found(
     monkeypatch.setenv("SPINEWISE_LEDGER", ledger)
     (universe,) = job.universes
     charged = replace(job, universes=(replace(universe, dataset="people"),))
-    charge_run(charged, key_of(job), recorded(job), {universe.name: ()})
+    key = key_of(job)
+    charge_run(charged, key, run_charges(charged, key, recorded(job), {universe.name: ()}))
     with Ledger.open(ledger) as found:
         events = found.events()
     findings = list(release_findings(open_audited(job.run.root), key_of(job), events))

@@ -12,7 +12,7 @@ from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.execution.batch_store import Arrays
 from postprocess.downward.level import SolverReport
-from postprocess.downward.simulated_margins import ErrorCounts
+from postprocess.downward.simulated_margins import ErrorCounts, SizedErrors
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate
 
@@ -37,18 +37,23 @@ def test_a_level_and_what_the_solvers_did() -> None:
     assert told == report
 
 
+def sized(places: list[int], times: list[int]) -> SizedErrors:
+    return SizedErrors(np.array(places, dtype=np.int64), np.array(times, dtype=np.int64))
+
+
 def test_errors_table_by_table() -> None:
     errors = [
-        ErrorCounts(sp.csr_array(np.array([[1, 0], [0, 5]], dtype=np.int64)), np.arange(6).reshape(2, 3), 4),
-        ErrorCounts(sp.csr_array((1, 3), dtype=np.int64), np.zeros((1, 3), dtype=np.int64), 1),
+        ErrorCounts(sized([7, 9], [1, 5]), sized([2], [3]), sized([0, 1, 2], [6, 5, 4]), 4),
+        ErrorCounts(SizedErrors.none(), sized([1 << 40], [1 << 50]), SizedErrors.none(), 1),
     ]
     arrays = packed_errors(errors)
     plain(arrays)
     again = unpacked_errors(arrays)
     assert len(again) == 2
     for before, after in zip(errors, again, strict=True):
-        assert np.array_equal(after.small.toarray(), before.small.toarray())
-        assert np.array_equal(after.large, before.large)
+        for name in ("by_truth", "by_release", "large"):
+            assert np.array_equal(getattr(after, name).places, getattr(before, name).places)
+            assert np.array_equal(getattr(after, name).times, getattr(before, name).times)
         assert after.unit == before.unit
 
 

@@ -70,12 +70,12 @@ def shown(browser: Any, release: Release) -> Iterator[Opened]:
 
 
 def words(release: Release, table: str, level: str, code: str, label: str) -> str:
-    """A number with its margin as the page has to say it, from the Parquet file and the exact facts."""
+    """A number with its interval as the page has to say it, from the Parquet file and the exact facts."""
     row = release.table(table, level).loc[code]
-    margin = row[label + ":moe90"]
+    low, high = row[label + ":low90"], row[label + ":high90"]
     if release.exact_table(table, level).loc[code, label]:
         return f"{row[label]:,.0f} exact"
-    return f"{row[label]:,.0f} " + ("margin not known" if np.isnan(margin) else f"±{margin:g}")
+    return f"{row[label]:,.0f} " + ("(not known)" if np.isnan(low) else f"({low:,.0f}\N{EN DASH}{high:,.0f})")
 
 
 def reliability(release: Release, table: str, level: str, code: str, label: str) -> str:
@@ -117,7 +117,7 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
         shown.page.select_option("#table", str(names.index(table)))
         shown.wait("select_option", "#level", str(release.levels.index(level)))
         stored = release.table(table, level)
-        labels = [name for name in stored.columns if not name.endswith(":moe90")]
+        labels = [name for name in stored.columns if not name.endswith((":moe90", ":low90", ":high90"))]
         rows = shown.page.evaluate(
             "[...document.querySelectorAll('#counts-body tr')]"
             ".map(row => [...row.children].map(one => one.textContent))"

@@ -63,14 +63,17 @@ def test_the_page_holds_every_count_and_margin_that_the_files_hold(town: Path) -
             stored = pd.read_parquet(directory.universe(table["universe"]).table(table["name"], level))
             counts = numbers_of(page, where["counts"]).reshape(-1, sizes[level]).T
             assert np.array_equal(counts, stored[table["labels"]])
-            tenths = numbers_of(page, where["margins"]).reshape(-1, sizes[level]).T - 2
-            margins = stored[[f"{label}:moe90" for label in table["labels"]]].to_numpy()
+            below, above = (numbers_of(page, where[side]).reshape(-1, sizes[level]).T for side in ("below", "above"))
+            lows, highs = (
+                stored[[f"{label}:{end}90" for label in table["labels"]]].to_numpy() for end in ("low", "high")
+            )
             universe = release.companion(table["universe"]) if table["universe"] else release
             exact = universe.exact_table(table["name"], level).to_numpy()
-            assert np.array_equal(tenths == -2, exact)
-            assert np.array_equal(tenths == -1, np.isnan(margins) & ~exact)
-            free = tenths >= 0
-            assert (np.abs(tenths[free] - 10 * margins[free]) < 1).all()
+            assert np.array_equal(below == 0, exact)
+            assert np.array_equal(below == 1, np.isnan(lows) & ~exact)
+            free = below >= 2
+            assert np.array_equal((counts - below + 2)[free], lows[free])
+            assert np.array_equal((counts + above)[free], highs[free])
             compared += 1
     assert compared == 3 + 2 + 3 + 3 + 3
 

@@ -83,7 +83,9 @@ def test_tables_and_microdata_say_what_the_histograms_say(town: Path) -> None:
     (_, spec, _, counts), _ = histograms(town)
     directory = RunDirectory(town)
     detail = pd.read_parquet(directory.main.table("detail", "block"))
-    labels = [name for name in detail.columns if name != "geocode" and not name.endswith(":moe90")]
+    labels = [
+        name for name in detail.columns if name != "geocode" and not name.endswith((":moe90", ":low90", ":high90"))
+    ]
     assert np.array_equal(detail[labels], counts[-1])
     assert tuple(labels) == spec.universes()[0].schema.cell_labels()
     margins = detail[[f"{label}:moe90" for label in labels]].to_numpy()

@@ -12,14 +12,13 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from releases.repeated import rerun
 from releases.small import PEOPLE_EXACT, UNITS_EXACT, public_bytes, run, write_town
 
 import pipeline.model.allocation
 from flows.confidential.custody import KeySource, key_of_release
 from flows.execution.progress import Silent
 from flows.runs.from_measurements import estimate_release
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import rerun_release
 from flows.runs.verify import verify_release
 from geography.build import spine_from_table
 from geography.bypass import NOT_MEASURED, last_levels
@@ -121,7 +120,7 @@ def test_verify_check_rerun_and_audit_know(release: Path) -> None:
     assert verify_release(directory, 1, Silent()) == []
     assert check_release(release) == []
     key = key_of_release(directory, KeySource())
-    assert rerun_release(directory, universes_to_rerun(directory, None, None), key, 1, Silent()).same
+    assert rerun(release).same
     findings = list(release_findings(open_audited(directory.root), key))
     assert [finding for finding in findings if not finding.passed] == []
     assert "A geounit without siblings is not measured" in read_manifest(directory.manifest).privacy[0].words

@@ -10,16 +10,14 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from releases.repeated import rerun
 from releases.small import QUICK, run, write_town
 
 import flows.confidential.steps
 import flows.runs.versions
-from flows.confidential.custody import KeySource, key_of_release
+from flows.confidential.custody import KeySource
 from flows.confidential.measure import measure_level, tabulate_universe
 from flows.execution.job import Job
-from flows.execution.progress import Silent
-from flows.runs.record_sources import universes_to_rerun
-from flows.runs.rerun import Rerun, rerun_release
 from pipeline.errors import InputError, RefusedError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.differences import compare_public
@@ -29,13 +27,6 @@ from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.run_directory import held
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file
-
-
-def rerun(root: Path, data: Path | None = None, spec: Path | None = None, source: KeySource | None = None) -> Rerun:
-    directory = RunDirectory(root)
-    universes = universes_to_rerun(directory, data, spec)
-    key = key_of_release(directory, source or KeySource())
-    return rerun_release(directory, universes, key, 1, Silent())
 
 
 @pytest.fixture

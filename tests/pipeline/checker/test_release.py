@@ -68,6 +68,12 @@ FAULTS: list[tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]] = [
     ("tables/detail/tract.parquet", lambda f: f.assign(**{f.columns[1]: f[f.columns[1]] + 1}), "tables/detail"),
     ("tables/sex/county.parquet", lambda f: f.iloc[:-1], "tables/sex/county.parquet"),
     ("tables/total/block.parquet", lambda f: f.assign(**{"total:moe90": -3.0}), "margin of error"),
+    ("tables/total/block.parquet", lambda f: f.assign(**{"total:low90": f["total"] + 1.0}), "interval of 'total'"),
+    (
+        "tables/total/block.parquet",
+        lambda f: f.assign(**{"total:high90": f["total:high90"] + 1}),
+        "interval of 'total'",
+    ),
     ("microdata.parquet", lambda f: f.iloc[:-1], "microdata"),
     ("microdata.parquet", lambda f: f.assign(sex="f"), "microdata"),
     ("invariants/county/total.parquet", lambda f: f.assign(value=f["value"].map(lambda v: [v[0] + 1])), "invariant"),

@@ -134,24 +134,25 @@ def test_exact_is_what_the_facts_fix(dense: Dense, coarse: Path) -> None:
     leaves = {code: [code] for code in dense.release.spine.leaf_level.geocodes.tolist()}
     assert np.array_equal(question.exact_over(leaves).to_numpy(), found.to_numpy())
     printed = CliRunner().invoke(app, ["query", str(coarse), "age*quarters", "--at", "block"]).stdout
-    numbers = printed.split("± covers the error")[0]
+    numbers = printed.split("In brackets")[0]
     assert numbers.count(" exact") == int(found.to_numpy().sum()) > 0
 
 
-def test_a_margin_of_0_is_not_called_exact(tmp_path: Path) -> None:
-    """With so large a budget all margins are 0; just the facts are exact."""
+def test_what_is_not_exact_has_an_interval(tmp_path: Path) -> None:
+    """No simulated run errs with so large a budget; even so, just the facts are exact, and all else has a width."""
     root = run(write_town(tmp_path, *QUICK, ('rho = "2"', 'rho = "2000"')), tmp_path)
     release = open_release(root)
     frame = release.table("sex", "tract")
     margins = frame[[column for column in frame.columns if column.endswith(":moe90")]].to_numpy()
-    assert (margins == 0).all()
     exact = int(release.exact_table("sex", "tract").to_numpy().sum())
-    assert exact < margins.size
+    assert 0 < exact < margins.size
+    assert (margins[release.exact_table("sex", "tract").to_numpy()] == 0).all()
+    assert (margins[~release.exact_table("sex", "tract").to_numpy()] == 1).all()
     printed = CliRunner().invoke(app, ["query", str(root), "--table", "sex", "--at", "tract"]).stdout
-    numbers, legend = printed.split("± covers the error")
+    numbers, legend = printed.split("In brackets")
     assert numbers.count(" exact") == exact
-    assert numbers.count(" ± 0") == margins.size - exact
-    assert "only numbers marked exact are certain" in legend
+    assert numbers.count(" to ") == margins.size - exact
+    assert "Only numbers marked exact are certain" in legend
 
 
 def test_a_number_has_one_margin(dense: Dense) -> None:

@@ -15,7 +15,7 @@ from flows.plan.sum_margins import LinearVariances
 from pipeline.errors import InputError, ReleaseError
 from pipeline.reading import margins
 from pipeline.reading.release import open_release
-from pipeline.release.tables import MARGIN_SUFFIX
+from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, MARGIN_SUFFIX, is_count
 
 
 def truth(directory: Path, level: str) -> pd.DataFrame:
@@ -28,10 +28,15 @@ def test_three_lines(country: Path) -> None:
     release = open_release(country)
     table = release.table("sex", level="tract")
     found = release.query("age * sex").where(sex="f").at("county")
-    assert table.columns.tolist() == ["f", "f:moe90", "m", "m:moe90"]
+    assert table.columns.tolist() == [
+        *("f", "f:moe90", "f:low90", "f:high90"),
+        *("m", "m:moe90", "m:low90", "m:high90"),
+    ]
+    assert (table["f:low90"] <= table["f"]).all()
+    assert (table["f:moe90"] == np.maximum(table["f"] - table["f:low90"], table["f:high90"] - table["f"])).all()
     assert table.index.name == "geocode"
     assert len(table) == 36
-    assert found.columns[::2].tolist() == ["child * f", "adult * f", "old * f", "sum"]
+    assert found.columns[::4].tolist() == ["child * f", "adult * f", "old * f", "sum"]
     assert (found["sum"] == release.table("sex", level="county")["f"]).all()
 
 
@@ -63,7 +68,7 @@ def test_counts_are_those_of_the_histogram(town: Path) -> None:
             for name, values in conditions.items():
                 kept = kept[kept[name].isin([values] if isinstance(values, str) else values)]
             expected = kept.groupby(["geocode", *terms])["count"].sum()
-            for label in [name for name in found.columns if not name.endswith(MARGIN_SUFFIX) and name != "sum"]:
+            for label in [name for name in found.columns if is_count(name) and name != "sum"]:
                 for code in codes:
                     assert found.loc[code, label] == expected.get((code, *label.split(" * ")), 0)
             together = kept.groupby("geocode")["count"].sum().reindex(codes, fill_value=0)
@@ -94,7 +99,7 @@ def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np
     variances = release.half_widths
     assert isinstance(variances, LinearVariances)
     found = release.query("grown * sex").over(areas)
-    labels = [name for name in found.columns if not name.endswith(MARGIN_SUFFIX) and name != "sum"]
+    labels = [name for name in found.columns if is_count(name) and name != "sum"]
     frame = truth(directory, "block")
     frame["answer"] = np.where(frame["age"] == "child", "young", "grown") + np.array(" * ") + frame["sex"]
     exact = frame.groupby(["geocode", "answer"])["count"].sum().unstack(fill_value=0)
@@ -106,8 +111,11 @@ def scores(directory: Path, areas: dict[str, list[str]]) -> tuple[np.ndarray, np
         error = found.loc[name, labels].to_numpy(float) - exact.loc[codes, labels].sum().to_numpy()
         proper.append(error / np.sqrt(variances.area_variances(inside, groups)))
         independent.append(error / np.sqrt(single.loc[codes].sum().to_numpy()))
-        margin = found.loc[name, [label + MARGIN_SUFFIX for label in labels]].to_numpy(float)
-        covered.append(np.abs(error) <= margin)
+        low, high = (
+            found.loc[name, [label + end for label in labels]].to_numpy(float) for end in (LOW_SUFFIX, HIGH_SUFFIX)
+        )
+        true = exact.loc[codes, labels].sum().to_numpy()
+        covered.append((low <= true) & (true <= high))
     return np.array(proper), np.array(independent), np.array(covered)
 
 

@@ -25,7 +25,11 @@ PLAIN = ReleasedTable(
     labels=("adult * white", "adult * black", "minor * white"),
     counts=RNG.poisson(3, (N, 3)) * (np.arange(N) % 4 > 0)[:, None],
 )
-WITH_MARGINS = replace(PLAIN, margins=RNG.uniform(0, 9, (N, 3)))
+WITH_MARGINS = replace(
+    PLAIN,
+    lows=PLAIN.counts - RNG.integers(0, 3, (N, 3)).astype(float),
+    highs=PLAIN.counts + RNG.integers(0, 9, (N, 3)).astype(float),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -33,16 +37,10 @@ def _short_row_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipeline.release.tables._VALUES_PER_ROW_GROUP", 50)
 
 
-def _rows(table: ReleasedTable, start: int, stop: int) -> ReleasedTable:
-    rows = slice(start, stop)
-    margins = None if table.margins is None else table.margins[rows]
-    return replace(table, geocodes=table.geocodes[rows], counts=table.counts[rows], margins=margins)
-
-
 def _write(folder: Path, table: ReleasedTable) -> Path:
     (folder / "staging").mkdir(exist_ok=True)
-    rows = rows_at_once(table.labels, with_margins=table.margins is not None)
-    write_table(folder / "a.parquet", folder / "staging", (_rows(table, i, i + rows) for i in range(0, N, rows)))
+    rows = rows_at_once(table.labels, with_margins=table.lows is not None)
+    write_table(folder / "a.parquet", folder / "staging", (table.rows(slice(i, i + rows)) for i in range(0, N, rows)))
     return folder / "a.parquet"
 
 
@@ -54,11 +52,15 @@ def test_what_is_read_is_what_was_written(tmp_path: Path, table: ReleasedTable) 
     assert (found.name, found.level, found.query, found.labels) == (table.name, table.level, table.query, table.labels)
     assert np.array_equal(found.geocodes, table.geocodes)
     assert np.array_equal(found.counts, table.counts)
-    if table.margins is None:
-        assert found.margins is None
+    if table.lows is None or table.highs is None:
+        assert found.lows is found.highs is found.margins is None
     else:
+        assert found.lows is not None
+        assert found.highs is not None
         assert found.margins is not None
-        assert np.array_equal(found.margins, table.margins)
+        assert np.array_equal(found.lows, table.lows)
+        assert np.array_equal(found.highs, table.highs)
+        assert np.array_equal(found.margins, np.maximum(table.counts - table.lows, table.highs - table.counts))
 
 
 def test_empty_geounits_have_a_row_and_margins_stand_beside_their_counts(tmp_path: Path) -> None:
@@ -67,10 +69,16 @@ def test_empty_geounits_have_a_row_and_margins_stand_beside_their_counts(tmp_pat
         "geocode",
         "adult * white",
         "adult * white:moe90",
+        "adult * white:low90",
+        "adult * white:high90",
         "adult * black",
         "adult * black:moe90",
+        "adult * black:low90",
+        "adult * black:high90",
         "minor * white",
         "minor * white:moe90",
+        "minor * white:low90",
+        "minor * white:high90",
     ]
     assert len(frame) == N
     assert (frame["adult * white"] == WITH_MARGINS.counts[:, 0]).all()
@@ -102,15 +110,17 @@ def test_arrays_that_do_not_fit_are_refused() -> None:
         replace(PLAIN, counts=PLAIN.counts[:, :2])
     with pytest.raises(ValueError, match="counts must be int64"):
         replace(PLAIN, counts=PLAIN.counts.astype(float))
-    with pytest.raises(ValueError, match="margins must be float64 of shape"):
-        replace(WITH_MARGINS, counts=PLAIN.counts, margins=np.zeros((N, 2)))
+    with pytest.raises(ValueError, match="intervals must be float64 of shape"):
+        replace(WITH_MARGINS, highs=np.zeros((N, 2)))
+    with pytest.raises(ValueError, match="two ends"):
+        replace(WITH_MARGINS, highs=None)
 
 
 def test_damaged_tables_are_refused(tmp_path: Path) -> None:
     path = _write(tmp_path, WITH_MARGINS)
     good = pq.read_table(path)
     header = {HEADER_KEY: good.schema.metadata[HEADER_KEY]}
-    pq.write_table(good.drop_columns("adult * black:moe90").replace_schema_metadata(header), path)
+    pq.write_table(good.drop_columns("adult * black:low90").replace_schema_metadata(header), path)
     with pytest.raises(ReleaseError, match="its columns are not"):
         read_table(path)
     pq.write_table(good.replace_schema_metadata({HEADER_KEY: b'{"kind": "histogram"}'}), path)
@@ -123,7 +133,7 @@ def test_damaged_tables_are_refused(tmp_path: Path) -> None:
 
 def test_parts_that_would_show_in_the_bytes_are_refused(tmp_path: Path) -> None:
     for cuts in ([0, 3, N], [0, N], []):
-        parts = [_rows(PLAIN, start, stop) for start, stop in pairwise(cuts)]
+        parts = [PLAIN.rows(slice(start, stop)) for start, stop in pairwise(cuts)]
         with pytest.raises(ValueError, match="part"):
             write_table(tmp_path / "a.parquet", tmp_path, parts)
         assert not (tmp_path / "a.parquet").exists()

@@ -155,3 +155,18 @@ def test_without_the_extra_the_message_names_it(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(InputError, match=r'need the extra maps; install it with pip install "spinewise\[maps\]"'):
         read_areas(source(tmp_path / "areas.gpkg"), CODES)
+
+
+def test_a_small_file_with_gigabytes_in_it_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compressed spaces before the brackets; and what an honest file of the same size is let through by."""
+    monkeypatch.setattr("pipeline.report.polygons._UNZIPPED_BYTES", 1 << 16)
+    source = PolygonSource("report.polygons.county", tmp_path / "a.geojson.gz", "code", None)
+    geometry = {"type": "Polygon", "coordinates": [[[0, 0], [0, 1], [1, 1], [0, 0]]]}
+    feature = {"type": "Feature", "properties": {"code": "a"}, "geometry": geometry}
+    content = json.dumps({"type": "FeatureCollection", "features": [feature]}).encode()
+    source.file.write_bytes(gzip.compress(content))
+    assert [area.geocode for area in read_areas(source, np.array(["a"]))] == ["a"]
+    source.file.write_bytes(gzip.compress(b" " * (1 << 24) + content))
+    assert source.file.stat().st_size < 20_000
+    with pytest.raises(InputError, match=r"are in it, which only a file that was made to do harm has; it is not read"):
+        read_areas(source, np.array(["a"]))

@@ -20,20 +20,15 @@ def table(n: int, size: int, seed: int) -> ReleasedTable:
     counts = np.where(rng.random((n, size)) < 0.3, 0, rng.lognormal(4, 3, (n, size))).astype(np.int64)
     margins = np.where(rng.random((n, size)) < 0.2, 0.0, rng.lognormal(2, 2.5, (n, size)))
     margins[rng.random((n, size)) < 0.05] = np.nan
+    lows: np.ndarray = counts - margins * rng.random((n, size))
+    highs: np.ndarray = counts + margins
     labels = tuple(f"cell {number}" for number in range(size))
     codes = np.array([f"{number:04d}" for number in range(n)])
-    return ReleasedTable("t", "level", "q", codes, labels, counts, margins)
+    return ReleasedTable("t", "level", "q", codes, labels, counts, lows, highs)
 
 
 def parts_of(whole: ReleasedTable, step: int) -> list[ReleasedTable]:
-    assert whole.margins is not None
-    return [
-        ReleasedTable(
-            "t", "level", "q", whole.geocodes[i : i + step], whole.labels, whole.counts[i : i + step],
-            whole.margins[i : i + step],
-        )
-        for i in range(0, len(whole.geocodes), step)
-    ]  # fmt: skip
+    return [whole.rows(slice(i, i + step)) for i in range(0, len(whole.geocodes), step)]
 
 
 @pytest.mark.parametrize(
@@ -97,8 +92,12 @@ def test_errors_by_brute_force(step: int) -> None:
     assert found.rmse == pytest.approx(np.sqrt((error.astype(float) ** 2).mean()))
     expected = np.quantile(np.abs(error), [0.5, 0.9, 0.99], method="inverted_cdf")
     assert (found.half, found.nine, found.ninetynine) == tuple(expected)
-    known = ~np.isnan(whole.margins)
-    assert found.covered == pytest.approx((np.abs(error) <= whole.margins)[known].mean())
+    assert whole.lows is not None
+    assert whole.highs is not None
+    known = ~np.isnan(whole.lows)
+    inside = (whole.lows <= truth) & (truth <= whole.highs)
+    assert 0.1 < inside[known].mean() < 0.9
+    assert found.covered == pytest.approx(inside[known].mean())
     assert sum(one.areas for one in errors.by_size) == 300
     assert [abs(one.error) for one in errors.largest] == np.sort(np.abs(error).ravel())[::-1][:5].tolist()
     fitness = errors.fitness

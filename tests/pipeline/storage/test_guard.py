@@ -28,14 +28,38 @@ _REFUSE = """
 import sys
 from pathlib import Path
 import numpy as np
-from pipeline.errors import ReleaseError
+from pipeline.errors import SpinewiseError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.histograms import read_histogram
 from pipeline.release.measurements import read_measurement
 from pipeline.release.spine import read_public_spine
 from pipeline.release.tables import read_table
+from pipeline.checker.counts import LevelFile
+from pipeline.checker.files import PublicFiles
+from pipeline.checker.findings import Findings
+from pipeline.checker.spine import PublicLevel
+from pipeline.exchange.nmf import LevelMeasurements
+from pipeline.release.differences import compare_public
+from pipeline.release.layout import RunDirectory
+import pyarrow as pa
 schema = Schema((Attribute("sex", ("female", "male")),))
+level = PublicLevel("block", pa.array(["a", "b"]), np.array([-1, -1]))
+
+def checked(path, columns, **given):
+    files = PublicFiles(path.parent)
+    for part, _ in LevelFile(files, path, level, Findings(), **given).parts(columns):
+        pass
+
+def compared(path):
+    print(*compare_public(RunDirectory(path.parents[1]), RunDirectory(path.parents[1] / "again"), ["block"]))
+
 readers = {
+    "checked table": lambda path: checked(path, ["total"], once=True),
+    "checked histogram": lambda path: checked(path, ["sex", "count"], once=False, most=4),
+    "checked measurement": lambda path: checked(path, ["value", "variance"], once=True, values=3),
+    "checked microdata": lambda path: checked(path, ["sex", "count"], once=False),
+    "nmf": LevelMeasurements("block", schema, []).read,
+    "compared": compared,
     "spine": lambda path: read_public_spine(path, ["county", "block"]),
     "table": lambda path: read_table(path, 6),
     "histogram": lambda path: read_histogram(path, np.array(["a", "b"]), schema),
@@ -43,7 +67,7 @@ readers = {
 }
 try:
     readers[sys.argv[1]](Path(sys.argv[2]))
-except ReleaseError as error:
+except SpinewiseError as error:
     print(error)
 lines = Path("/proc/self/status").read_text().splitlines()
 print(next(int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")))
@@ -68,10 +92,18 @@ def _bomb(path: Path, schema: pa.Schema, columns: list[pa.Array], header: object
             writer.write_batch(batch, row_group_size=batch.num_rows)
 
 
+KINDS = ["spine", "table", "histogram", "measurement"]
+#: Readers that are given a file of another kind than their name says.
+MADE_AS = {"checked microdata": "histogram", "compared": "table", "nmf": "nmf"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["spine", "table", "histogram", "measurement"])
-def test_two_megabytes_do_not_become_gigabytes(kind: str, tmp_path: Path) -> None:
-    path, n = tmp_path / f"{kind}.parquet", 1 << 20
+@pytest.mark.parametrize("reader", [*KINDS, *(f"checked {kind}" for kind in KINDS[1:]), *MADE_AS])
+def test_two_megabytes_do_not_become_gigabytes(reader: str, tmp_path: Path) -> None:
+    """By the readers of releases, by the checker, the comparison of `verify`, and of measurements made elsewhere."""
+    kind, n = MADE_AS.get(reader, reader.removeprefix("checked ")), 1 << 20
+    path = tmp_path / "public" / f"{kind}.parquet"
+    path.parent.mkdir()
     one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(n, dtype=np.int32)), pa.array(["a"]))
     code, zeros = one.cast(pa.string()), pa.array(np.zeros(n, dtype=np.int64))
     if kind == "spine":
@@ -84,6 +116,12 @@ def test_two_megabytes_do_not_become_gigabytes(kind: str, tmp_path: Path) -> Non
     elif kind == "histogram":
         schema = pa.schema([("geocode", one.type, False), ("sex", one.type, False), ("count", pa.int64(), False)])
         _bomb(path, schema, [one, one, zeros], {"kind": "histogram"}, _ROWS // n)
+    elif kind == "nmf":
+        lists = pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32)), zeros)
+        names = ["geocode", "query_name", "query_shape", "value", "variance"]
+        columns = [code, code, lists, lists, zeros.cast(pa.float64())]
+        schema = pa.schema(list(zip(names, (column.type for column in columns), strict=True)))
+        _bomb(path, schema, columns, {}, _ROWS // n)
     else:
         item = pa.field("element", pa.int64(), nullable=False)
         schema = pa.schema(
@@ -94,9 +132,13 @@ def test_two_megabytes_do_not_become_gigabytes(kind: str, tmp_path: Path) -> Non
         header |= {"mechanism": "discrete_gaussian", "scale": "1"}
         _bomb(path, schema, [code.slice(0, 1), lists, pa.array([1.0])], header, _ROWS // n)
     assert path.stat().st_size < 3e6
-    message, peak = _refused(kind, path)
+    if reader == "compared":
+        again = tmp_path / "again" / "public"
+        again.mkdir(parents=True)
+        pq.write_table(pa.table({"geocode": ["a"], "total": [1]}), again / path.name)
+    message, peak = _refused(reader, path)
     assert "it is not read" in message, message
-    assert str(path) in message
+    assert path.name in message
     assert peak < _MEGABYTES, f"{peak} MB to refuse it"
 
 

@@ -82,8 +82,9 @@ def test_every_row_is_proved_with_its_numbers(signed_release: RunDirectory, key:
             assert proved["status"] == "NOT FOR RELEASE: insecure test key"
             for label, count in proved["counts"].items():
                 assert row[label] == count
-            for label, margin in proved.get("margins", {}).items():
-                assert row[f"{label}:moe90"] == margin or (margin is None and pd.isna(row[f"{label}:moe90"]))
+            for label, ends in proved.get("intervals", {}).items():
+                for suffix, end in zip((":low90", ":high90"), ends, strict=True):
+                    assert row[label + suffix] == end or (end is None and pd.isna(row[label + suffix]))
 
 
 def changes(proof: dict[str, Any]) -> list[dict[str, Any]]:
@@ -153,15 +154,16 @@ def test_the_rows_are_hashed_as_the_documents_say(release: RunDirectory) -> None
     """The root of a table, from pandas and the words of the documentation alone."""
     path = release.main.table("race", "county")
     frame = pd.read_parquet(path)
-    labels = [name for name in frame.columns if name != "geocode" and not name.endswith(":moe90")]
+    labels = [
+        name for name in frame.columns if name != "geocode" and not name.endswith((":moe90", ":low90", ":high90"))
+    ]
     level = []
     for _, row in frame.iterrows():
         code = str(row["geocode"]).encode()
         data = struct.pack(">I", len(code)) + code
         data += b"".join(struct.pack(">q", int(row[label])) for label in labels)
-        for label in labels:
-            margin = row[f"{label}:moe90"]
-            data += bytes.fromhex("7ff8000000000000") if pd.isna(margin) else struct.pack(">d", margin)
+        for end in [row[label + suffix] for suffix in (":low90", ":high90") for label in labels]:
+            data += bytes.fromhex("7ff8000000000000") if pd.isna(end) else struct.pack(">d", end)
         level.append(hashlib.sha256(b"\x00" + data).digest())
     while len(level) > 1:
         pairs = [level[place : place + 2] for place in range(0, len(level), 2)]

@@ -4,36 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from oracles.dense import leaves_below, query_matrix
+from oracles.dense import dense_covariance, leaves_below, query_matrix
 from oracles.random_problems import random_marginals, random_problem
 
 from postprocess.linear.areas import area_variances
 from postprocess.linear.classes import geounit_classes
 from postprocess.linear.expected import answer_variances, covariances
 from postprocess.linear.upward import basis_of
-from postprocess.problem import Problem
-
-
-def dense_covariance(problem: Problem) -> np.ndarray:
-    """The covariance of the estimates of all leaves' cells, `(n_leaves * n_cells, ...)`, with all constraints."""
-    spine, n_cells = problem.spine, problem.n_cells
-    n = spine.n_leaves * n_cells
-    precision, fixed = np.zeros((n, n)), [np.eye(n)[np.tile(problem.constraints.structural_zeros, spine.n_leaves)]]
-    for level, measured in enumerate(problem.measured):
-        for i in range(len(spine.levels[level])):
-            inside = np.isin(np.arange(spine.n_leaves), leaves_below(spine, level, i)).astype(float)
-            for one in measured:
-                rows = np.kron(inside, query_matrix(one.marginal, n_cells))
-                precision += rows.T @ rows / one.variance
-            for bound in problem.constraints.bounds[level]:
-                rows = np.kron(inside, query_matrix(bound.marginal, n_cells))
-                fixed.append(rows[bound.lower[i] == bound.upper[i]])
-                for answer in np.flatnonzero(bound.upper[i] == 0):
-                    chosen = np.kron(inside, bound.marginal.cell_answer == answer) > 0
-                    fixed.append(np.eye(n)[chosen])
-    _, values, rows = np.linalg.svd(np.vstack(fixed))
-    free = rows[int((values > 1e-9).sum()) :].T
-    return free @ np.linalg.pinv(free.T @ precision @ free, rcond=1e-11, hermitian=True) @ free.T
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -1,0 +1,219 @@
+"""Coverage and width of the 90 % intervals, by true and by released size, where the truth is known.
+
+    python benchmarks/bench_intervals.py [--json PATH] [--data ri_2010] [--keys 5]
+
+Whole releases of five populations, each under several keys; the example's is synthetic, the others are census counts in
+../shared/data beside the project, and are left out, with a word, where that is not there. Each published number that is
+not exact is compared with the truth in restricted/. Classes with fewer than 300 numbers are not shown. A class misses
+its target if less than 88 % are covered or, from 10 on, more than 93 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from bench_release import DATA, EXAMPLES, run, spec_text
+
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.release.tables import read_table
+from pipeline.spec.release_spec import load_spec
+
+#: Lower ends of the classes of counts.
+SIZES = np.array([0, 1, 5, 10, 100, 1000])
+LEAST, MOST, ENOUGH = 0.88, 0.93, 300
+
+STRATEGY = """
+[privacy]
+framework = "zcdp"
+rho = "1"
+delta = "1e-10"
+key = "insecure-test:{key}"
+
+[strategy.queries]
+total = "1/4"
+{attribute} = "1/4"
+detailed = "1/2"
+"""
+
+STATE_2000 = """
+name = "state-2000"
+
+[geography]
+file = "areas.parquet"
+column = "block_group"
+levels = {{ state = 2, county = 5, tract = 11, block_group = 12 }}
+
+[schema.attributes]
+age = ["0_4", "5_17", "18_21", "22_29", "30_39", "40_49", "50_64", "65_up"]
+
+[strategy.levels]
+state = "1/4"
+county = "1/4"
+tract = "1/4"
+block_group = "1/4"
+
+[input]
+file = "areas.parquet"
+form = "wide"
+geocode = "block_group"
+cells = [{{ counts = "age_{{age}}", age = "{{age}}" }}]
+
+[tables]
+total = "total"
+age = "age"
+"""
+
+COUNTRY_2010 = """
+name = "country-2010"
+
+[geography]
+file = "areas.parquet"
+levels = ["region", "division", "state", "county", "leaf"]
+
+[schema.attributes]
+votingage = ["under18", "18plus"]
+race = ["hisp", "white", "black", "aian", "asian", "nhpi", "other_or_two"]
+
+[strategy.levels]
+region = "1/10"
+division = "1/10"
+state = "1/5"
+county = "3/10"
+leaf = "3/10"
+
+[input]
+file = "areas.parquet"
+form = "wide"
+geocode = "leaf"
+cells = [
+    {{ counts = "vap_{{race}}", votingage = "18plus" }},
+    {{ counts = "pop_{{race}} - vap_{{race}}", votingage = "under18" }},
+]
+
+[tables]
+total = "total"
+race = "race"
+detail = "votingage * race"
+"""
+
+
+def _iowa(folder: Path, key: int) -> str:
+    areas = pd.read_parquet(DATA / "us_2000_block_groups.parquet")
+    areas[areas["block_group"].str.startswith("19")].to_parquet(folder / "areas.parquet")
+    return STATE_2000.format() + STRATEGY.format(key=key, attribute="age")
+
+
+def _country(folder: Path, key: int) -> str:
+    areas = pd.read_parquet(DATA / "us_2010_national_leaves.parquet")
+    areas.to_parquet(folder / "areas.parquet")
+    return COUNTRY_2010.format() + STRATEGY.format(key=key, attribute="race")
+
+
+def _example(folder: Path, key: int) -> str:
+    subprocess.run([sys.executable, "-m", "flows.cli", "example", str(folder / "example")], check=True)
+    text = (folder / "example" / "release.toml").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if not line.startswith(("key =", "dataset ="))]
+    text = "\n".join(lines).replace('file = "', f'file = "{folder}/example/')
+    return text.replace("[privacy]\n", f'[privacy]\nkey = "insecure-test:{key}"\n')
+
+
+#: Name -> the spec of a run under a key; its files may be made in the folder.
+POPULATIONS: dict[str, Callable[[Path, int], str]] = {
+    "example": _example,
+    **{
+        name: lambda _, key, name=name: spec_text(name, key=key, estimator="full", margins=True)  # type: ignore[misc]
+        for name in EXAMPLES
+    },
+    "us_2000_iowa": _iowa,
+    "us_2010": _country,
+}
+
+
+def compared(directory: Path) -> Iterator[pd.DataFrame]:
+    """Table by table, each published number that is not exact: class by truth and release, inside or not, width."""
+    directories = RunDirectory(directory)
+    for universe in load_spec(directory.parent / "release.toml").universes():
+        folder = directories.universe(universe.name)
+        for table in universe.tables:
+            for level in table.levels:
+                published = read_table(folder.table(table.name, level))
+                assert published.lows is not None
+                assert published.highs is not None
+                true = table.query.answer_csr(
+                    read_histogram(folder.true_histogram(level), published.geocodes, universe.schema)
+                )
+                free = published.highs > published.lows
+                yield pd.DataFrame(
+                    {
+                        "table": f"{universe.name} {table.name}".strip(),
+                        "level": level,
+                        "true": np.searchsorted(SIZES, true[free], side="right") - 1,
+                        "released": np.searchsorted(SIZES, published.counts[free], side="right") - 1,
+                        "inside": ((published.lows <= true) & (true <= published.highs))[free],
+                        "width": (published.highs - published.lows)[free],
+                    }
+                )
+
+
+def coverage(name: str, keys: int) -> pd.DataFrame:
+    """Numbers, share covered and mean width by level, table and size class, over runs with different keys."""
+    sums: list[pd.DataFrame] = []
+    for key in range(1, keys + 1):
+        with tempfile.TemporaryDirectory() as place:
+            done = run(Path(place), POPULATIONS[name](Path(place), key))
+            for frame in compared(Path(str(done["directory"]))):
+                for by in ("true", "released"):
+                    grouped = frame.groupby(["level", "table", by])
+                    counted = grouped.agg(numbers=("inside", "size"), inside=("inside", "sum"), width=("width", "sum"))
+                    sums.append(counted.rename_axis(["level", "table", "size"]).assign(by=by).reset_index())
+    total = pd.concat(sums).groupby(["level", "table", "by", "size"], sort=False).sum().reset_index()
+    total = total[total["numbers"] >= ENOUGH]
+    return total.assign(
+        coverage=total["inside"] / total["numbers"], width=total["width"] / total["numbers"], size=SIZES[total["size"]]
+    ).drop(columns="inside")
+
+
+def missed(rows: pd.DataFrame) -> pd.Series:
+    """Which classes miss their target."""
+    return (rows["coverage"] < LEAST) | ((rows["size"] >= 10) & (rows["coverage"] > MOST))
+
+
+def main() -> None:
+    """Run the benchmark from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--data", choices=list(POPULATIONS), action="append")
+    parser.add_argument("--keys", type=int, default=5)
+    arguments = parser.parse_args()
+    figures = {}
+    for name in arguments.data or list(POPULATIONS):
+        if name != "example" and not DATA.is_dir():
+            print(f"{name}: the real census data (../shared/data) is not beside the project; left out")
+            continue
+        rows = coverage(name, arguments.keys)
+        figures[name] = rows.to_dict("records")
+        shown = rows.assign(cell=[f"{c:.3f}/{w:.1f}" for c, w in zip(rows["coverage"], rows["width"], strict=True)])
+        table = shown.pivot_table(
+            index=["level", "table", "by"], columns="size", values="cell", aggfunc="first", sort=False
+        )
+        print(f"\n{name}: coverage/mean width of 90 % intervals by size, {arguments.keys} keys")
+        print(table.fillna("").sort_index(axis=1).to_string())
+        wrong = rows[missed(rows)]
+        print(f"{len(rows) - len(wrong)} of {len(rows)} classes within {LEAST} and, from 10 on, {MOST}; all others:")
+        print(wrong[["level", "table", "by", "size", "numbers", "coverage"]].round(3).to_string(index=False))
+    if arguments.json is not None:
+        arguments.json.parent.mkdir(parents=True, exist_ok=True)
+        arguments.json.write_text(json.dumps(figures, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""What is derived from the numbers of a question, with its intervals: shares, ratios, medians, ranks, differences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError
+from pipeline.model.query import Query
+from pipeline.model.schema import Schema
+from pipeline.reading.medians import median_interval, median_weights
+from pipeline.reading.numbers import Numbers
+from pipeline.reading.ranks import rank_limits
+from pipeline.reading.shares import ratio_interval, share_interval
+from pipeline.reading.sums import QUANTILE, Moments, Weights, answer_weights, together
+from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The numbers that a question asks for.
+
+    Attributes:
+        marginal: a query with an answer for each of them, and others.
+        answers: numbers of those that are asked for.
+        labels: of these.
+        allowed: for each attribute, which of its values are counted.
+    """
+
+    marginal: Query
+    answers: NDArray[np.int64]
+    labels: tuple[str, ...]
+    allowed: tuple[NDArray[np.bool_], ...]
+
+    @property
+    def weights(self) -> Weights:
+        """The numbers as weighted sums of cells."""
+        return answer_weights(self.marginal.groups, self.answers)
+
+    @property
+    def whole(self) -> Weights:
+        """All that is counted, once for each number."""
+        return together(self.allowed, len(self.answers))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Geounits of a level, or areas: what is derived is derived for each.
+
+    Attributes:
+        release: of the numbers.
+        names: of the geounits or areas, under `index`.
+        level: number of the level; None for areas.
+        inside: `(n_leaves,)` of each area.
+    """
+
+    release: Numbers
+    names: NDArray[np.str_]
+    index: str
+    level: int | None = None
+    inside: tuple[NDArray[np.bool_], ...] = ()
+
+    @classmethod
+    def at(cls, release: Numbers, level: str) -> Places:
+        """The geounits of a level; InputError where there is none."""
+        number = release.index_of(level)
+        return cls(release, release.spine.levels[number].geocodes, "geocode", number)
+
+    @classmethod
+    def over(cls, release: Numbers, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> Places:
+        """Areas, as `Question.over` takes them; InputError where a code is wrong."""
+        named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}
+        if not named:
+            raise InputError("over: no area is given; a list of geocodes, or names with lists, is needed")
+        inside = tuple(release.leaves_of(codes, name) for name, codes in named.items())
+        return cls(release, np.array(list(named)), "area", None, inside)
+
+    def counts(self, asked: Asked) -> NDArray[np.int64]:
+        """Released numbers `(n, k)`."""
+        if self.level is not None:
+            histogram = self.release.histogram(self.release.levels[self.level])
+            return asked.marginal.answer_csr(histogram)[:, asked.answers]
+        leaves = asked.marginal.answer_csr(self.release.histogram(self.release.levels[-1]))[:, asked.answers]
+        return np.array([leaves[inside].sum(axis=0) for inside in self.inside])
+
+    def moments(self, left: Weights, right: Weights) -> Moments:
+        """Variances and covariances `(n, k)` of two sums."""
+        half_widths = self.release.half_widths
+        if self.level is not None:
+            return half_widths.moments_of_level(self.level, left, right)
+        found = [half_widths.moments_of_leaves(inside.astype(np.float64), left, right) for inside in self.inside]
+        return Moments(*(np.concatenate([getattr(one, name) for one in found]) for name in ("left", "right", "both")))
+
+    def frame(self, columns: Mapping[str, NDArray[np.generic]]) -> pd.DataFrame:
+        """A data frame of them."""
+        return pd.DataFrame(dict(columns), index=pd.Index(self.names.astype(object), name=self.index))
+
+
+def shares(places: Places, asked: Asked) -> pd.DataFrame:
+    """Each number as a share of all that is counted, in percent, with the ends of its interval."""
+    counts = places.counts(asked)
+    whole = np.repeat(counts.sum(axis=1, keepdims=True), counts.shape[1], axis=1)
+    moments = places.moments(asked.weights, asked.whole)
+    share, low, high = share_interval(counts.astype(np.float64), whole.astype(np.float64), moments)
+    return places.frame(_interleaved(asked.labels, share, low, high))
+
+
+def ratios(places: Places, asked: Asked, to: Asked) -> pd.DataFrame:
+    """Each number divided by one of `to`, its only one or that with the same label.
+
+    Raises:
+        InputError: the labels differ, and `to` has several numbers.
+    """
+    if len(to.answers) != 1 and to.labels != asked.labels:
+        raise InputError(
+            f"ratio: found numbers for {', '.join(asked.labels)} and, to divide by, for {', '.join(to.labels)}; the "
+            "same are needed, or one number to divide by"
+        )
+    right, below = to.weights, places.counts(to)
+    if len(to.answers) == 1:
+        right = tuple(np.repeat(one, len(asked.answers), axis=0) for one in right)
+        below = np.repeat(below, len(asked.answers), axis=1)
+    counts = places.counts(asked).astype(np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(below > 0, counts / below, np.nan)
+    low, high = ratio_interval(counts, below.astype(np.float64), places.moments(asked.weights, right))
+    return places.frame(_interleaved(asked.labels, ratio, low, high))
+
+
+def medians(places: Places, asked: Asked, schema: Schema) -> pd.DataFrame:
+    """The value with the median of the one attribute that is asked for, in its order, and the values it may be.
+
+    Raises:
+        InputError: several attributes are asked for, or none.
+    """
+    used = [j for j, size in enumerate(asked.marginal.groups) if len(np.unique(size[asked.allowed[j]])) > 1]
+    if len(used) != 1:
+        names = " * ".join(schema.names[j] for j in used) or "no attribute"
+        raise InputError(
+            f"median: found {names}; a query of one attribute with several values, in their order, is needed"
+        )
+    (position,) = used
+    picked = asked.weights
+    # Up to and above a value: sums of the groups of the attribute, which all else is the same for.
+    values = median_weights(len(asked.labels)) @ picked[position]
+    weights = tuple(values if j == position else one for j, one in enumerate(picked))
+    variances = places.moments(weights, weights).left
+    labels = np.array([*asked.labels, None], dtype=object)
+    found = median_interval(places.counts(asked), variances)
+    columns = ("median", "median" + LOW_SUFFIX, "median" + HIGH_SUFFIX)
+    return places.frame({name: labels[number] for name, number in zip(columns, found, strict=True)})
+
+
+def ranks(places: Places, asked: Asked) -> pd.DataFrame:
+    """The rank of each geounit by each number, 1 for the largest, and the lowest and highest that it may have."""
+    counts = places.counts(asked)
+    variances = places.moments(asked.weights, asked.weights).left
+    columns: dict[str, NDArray[np.generic]] = {}
+    for number, label in enumerate(asked.labels):
+        found = rank_limits(counts[:, number], variances[:, number])
+        columns |= dict(zip((label, label + LOW_SUFFIX, label + HIGH_SUFFIX), found, strict=True))
+    return places.frame(columns)
+
+
+def differences(release: Numbers, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+    """For each number: that of the first area, of the second, the difference, and the ends of its interval."""
+    places = Places.over(release, {"first": first, "second": second})
+    counts = places.counts(asked)
+    signed = places.inside[0].astype(np.float64) - places.inside[1]
+    variance = release.half_widths.moments_of_leaves(signed, asked.weights, asked.weights).left[0]
+    difference = counts[0] - counts[1]
+    reach = np.rint(QUANTILE * np.sqrt(variance))
+    columns = {
+        "first": counts[0], "second": counts[1], "difference": difference,
+        "difference" + LOW_SUFFIX: difference - reach, "difference" + HIGH_SUFFIX: difference + reach,
+    }  # fmt: skip
+    return pd.DataFrame(columns, index=pd.Index(list(asked.labels), name="number", dtype=object))
+
+
+def _interleaved(
+    labels: Sequence[str], values: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> dict[str, NDArray[np.generic]]:
+    columns: dict[str, NDArray[np.generic]] = {}
+    for number, label in enumerate(labels):
+        columns[label] = values[:, number]
+        columns[label + LOW_SUFFIX], columns[label + HIGH_SUFFIX] = low[:, number], high[:, number]
+    return columns

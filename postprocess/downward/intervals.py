@@ -1,0 +1,279 @@
+"""Intervals beside published counts: which truths go with a released number, at 90 %.
+
+A released count that is not large (`LARGE` standard errors above zero) gets the union of two intervals:
+
+- by inverting the test (Neyman 1937): every truth t of which this release is not unusual, that is, among the narrowest
+  range that holds `SIMULATED_COVERAGE` of the simulated releases of truths of that size. It covers the truth whatever
+  its size;
+- from the released number: the narrowest range that holds that share of the simulated t - r of releases of its size.
+  It holds for readers who start from what is published, where most small numbers are not what they seem.
+
+A large count gets its standard error by the exact linear variance, times the quantile of the simulated errors in
+standard errors of counts of its size. Sizes and cells with too few simulated errors take those of their neighbours in
+size, then of the whole table. Whatever is not certain has an interval of at least one person to each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.simulated_margins import (
+    ALONE,
+    ENOUGH,
+    ERROR_CLASSES,
+    SIMULATED_COVERAGE,
+    SIZE_CLASSES,
+    STEP,
+    ErrorCounts,
+    PublishedTable,
+    SizedErrors,
+    evenly,
+    is_large,
+    size_class,
+    standard_errors,
+)
+from postprocess.linear.downward import AnswerVariances, LevelVariances
+from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
+
+#: How far a size class may look to both sides for errors: a third of the size, then half an octave.
+_REACH = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
+_REACH[0] = 0
+#: Pairs of size classes and released counts held at once.
+_CHUNK_COUNTS = 20_000
+
+
+#: Counts `(n, classes)` -> the ends of a range that holds `SIMULATED_COVERAGE` of each row: first class, one after.
+RangeOf = Callable[[IntArray], tuple[IntArray, IntArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranges:
+    """The range of errors that holds `SIMULATED_COVERAGE`, for each cell and size class, in classes of errors.
+
+    Attributes:
+        low, high: `(cells, size classes)`, the first class of the range, and the first after it; NaN where too few
+            errors were seen.
+    """
+
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def of(cls, errors: SizedErrors, n_cells: int, range_of: RangeOf) -> Ranges:
+        """From the errors of a table: of a cell's own, or of all cells together where it has too few."""
+        cells, sizes, error = errors.parts()
+        first = int(error.min(initial=0))
+        width = int(error.max(initial=0)) - first + 1
+        shape = (n_cells, len(SIZE_CLASSES))
+        low, high = np.full(shape, np.nan), np.full(shape, np.nan)
+        alone, together = _windows(cells, sizes, errors.times, n_cells)
+        table = np.zeros((shape[1], width), dtype=np.int64)
+        np.add.at(table, (sizes, error - first), errors.times)
+        known = np.flatnonzero(together >= 0)
+        low[:, known], high[:, known] = _ends_of(table, known, together[known], first, range_of)
+        ends = np.searchsorted(cells, np.arange(n_cells + 1))
+        for cell in np.flatnonzero((alone >= 0).any(axis=1)):
+            own = slice(ends[cell], ends[cell + 1])
+            table[:] = 0
+            table[sizes[own], error[own] - first] = errors.times[own]
+            known = np.flatnonzero(alone[cell] >= 0)
+            low[cell, known], high[cell, known] = _ends_of(table, known, alone[cell][known], first, range_of)
+        return cls(low, high)
+
+
+def _ends_of(
+    errors: IntArray, sizes: IntArray, reach: IntArray, first: int, range_of: RangeOf
+) -> tuple[FloatArray, FloatArray]:
+    """The ends of the ranges of some size classes; NaN where they reach into the classes of errors without an end."""
+    start, stop = range_of(_of_windows(errors, sizes, reach))
+    low, high = start + first, stop + first
+    endless = (low <= -ERROR_CLASSES) | (high > ERROR_CLASSES)
+    return np.where(endless, np.nan, low), np.where(endless, np.nan, high)
+
+
+def _windows(cells: IntArray, sizes: IntArray, times: IntArray, n_cells: int) -> tuple[IntArray, IntArray]:
+    """How far each size class looks to both sides: `(cells, size classes)` alone, `(size classes,)` in the whole table.
+
+    -1 where there are too few errors even so.
+    """
+    n_sizes = len(SIZE_CLASSES)
+    seen = np.bincount(cells * n_sizes + sizes, weights=times, minlength=n_cells * n_sizes)
+    seen = seen.astype(np.int64).reshape(n_cells, n_sizes)
+    alone = _reach_of(seen, _REACH)
+    together = _reach_of(seen.sum(axis=0, keepdims=True), np.where(np.arange(n_sizes) > 0, n_sizes, 0))[0]
+    return alone, together
+
+
+def _reach_of(seen: IntArray, most: IntArray) -> IntArray:
+    """The least reach `(n, size classes)`, at most `most`, at which enough errors were seen; -1 where none is."""
+    n_sizes = seen.shape[1]
+    before = np.concatenate([np.zeros((len(seen), 1), dtype=np.int64), np.cumsum(seen, axis=1)], axis=1)
+    out = np.full(seen.shape, -1, dtype=np.int64)
+    number = np.arange(n_sizes)
+    for reach in range(int(most.max()) + 1):
+        first, last = _ends(number, np.full(n_sizes, reach), n_sizes)
+        out[(out < 0) & (reach <= most) & (before[:, last] - before[:, first] >= ENOUGH)] = reach
+        if (out >= 0).all():
+            break
+    return out
+
+
+def _ends(sizes: IntArray, reach: IntArray, n_sizes: int) -> tuple[IntArray, IntArray]:
+    """First and one after the last size class within reach; counts of 0 are unlike all others."""
+    first = np.where(sizes == 0, 0, np.maximum(1, sizes - reach))
+    last = np.where(sizes == 0, 1, np.minimum(n_sizes, sizes + reach + 1))
+    return first, last
+
+
+def _of_windows(errors: IntArray, sizes: IntArray, reach: IntArray) -> IntArray:
+    """Errors `(n, width)` within reach of some size classes, of those of all `(size classes, width)`."""
+    before = np.concatenate([np.zeros((1, errors.shape[1]), dtype=np.int64), np.cumsum(errors, axis=0)])
+    first, last = _ends(sizes, reach, len(errors))
+    return before[last] - before[first]
+
+
+def _narrowest(errors: IntArray) -> tuple[IntArray, IntArray]:
+    """The narrowest range that holds `SIMULATED_COVERAGE` of each row, of several the fullest; see `RangeOf`.
+
+    Whether some range of a width holds enough is monotone in the width, which is found by bisection.
+    """
+    below = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), np.cumsum(errors, axis=1)], axis=1)
+    needed = np.ceil(SIMULATED_COVERAGE * below[:, -1]).astype(np.int64)
+    n = errors.shape[1]
+    least, most = np.ones(len(errors), dtype=np.int64), np.full(len(errors), n, dtype=np.int64)
+    start = np.arange(n)[None, :]
+
+    def held(width: IntArray) -> IntArray:
+        stop = start + width[:, None]
+        inside = np.take_along_axis(below, np.minimum(stop, n), axis=1) - below[:, :-1]
+        return np.where(stop <= n, inside, -1)
+
+    while (least < most).any():
+        middle = (least + most) // 2
+        enough = held(middle).max(axis=1) >= needed
+        most = np.where(enough, middle, most)
+        least = np.where(enough, least, np.minimum(middle + 1, most))
+    first = held(most).argmax(axis=1)
+    return first, first + most
+
+
+def _from_none(errors: IntArray) -> tuple[IntArray, IntArray]:
+    """The range from class 0 that holds `SIMULATED_COVERAGE` of each row."""
+    below = np.cumsum(errors, axis=1)
+    needed = np.ceil(SIMULATED_COVERAGE * below[:, -1:])
+    return np.zeros(len(errors), dtype=np.int64), 1 + (below < needed).sum(axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """The intervals of one table at one level.
+
+    Attributes:
+        table: which.
+        standard: standard errors `(n_classes, cells)`; NaN where the measurements do not determine the answer.
+        classes: `(n,)` class of each geounit.
+        errors: of the simulated runs.
+    """
+
+    table: PublishedTable
+    standard: FloatArray
+    classes: IntArray
+    errors: ErrorCounts
+
+    @classmethod
+    def of(
+        cls,
+        table: PublishedTable,
+        basis: Basis,
+        variances: LevelVariances | AnswerVariances,
+        errors: ErrorCounts,
+    ) -> Intervals:
+        """From the variances of a level and the errors of all simulated runs."""
+        return cls(table, standard_errors(table, basis, variances), variances.classes, errors)
+
+    def of_others(self, basis: Basis, variances: LevelVariances | AnswerVariances) -> Intervals:
+        """The intervals of other geounits of the level, from the same errors."""
+        found = Intervals.of(self.table, basis, variances, self.errors)
+        # What follows from the errors alone is worked out once.
+        found.__dict__.update({name: getattr(self, name) for name in ("_in_steps", "_by_truth", "_by_release")})
+        return found
+
+    def ends(self, released: IntArray, rows: slice) -> tuple[FloatArray, FloatArray]:
+        """The least and the most that the truth may be, `(n, cells)`, for the released counts of some geounits.
+
+        NaN where the measurements do not determine the answer: simulated errors say nothing about it, since a simulated
+        run starts from the release, which is not tied to the truth there.
+        """
+        standard = self.standard[self.classes[rows]]
+        low, high = self._by_variance(released, standard)
+        small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
+        places, inverse = np.unique(
+            np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small], return_inverse=True
+        )
+        by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))
+        for ends, of_size in zip((low, high), by_size, strict=True):
+            ends[small] = np.where(np.isnan(of_size[inverse]), ends[small], of_size[inverse])
+        low, high = np.minimum(low, released - 1), np.maximum(high, released + 1)
+        exact = is_exact(standard)
+        low = np.where(exact, released, np.maximum(low, 0))
+        high = np.where(exact, released, high)
+        unknown = np.isnan(standard)
+        return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
+
+    def _by_variance(self, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The ends by the standard errors: as many whole numbers as the width is, right on average.
+
+        To round up always would cover up to 97 % where the standard error is a person or two.
+        """
+        cell = np.arange(released.shape[1])[None, :]
+        steps = self._in_steps.high[cell, size_class(released)]
+        factor = np.where(np.isnan(steps), NORMAL_QUANTILE, (steps - 0.5) * STEP)
+        numbers = np.floor(2.0 * factor * standard + evenly(released, np.broadcast_to(cell, released.shape)))
+        low = released - (numbers - 1) // 2
+        return low, low + numbers - 1
+
+    @cached_property
+    def _in_steps(self) -> Ranges:
+        return Ranges.of(self.errors.large, self.table.marginal.size, _from_none)
+
+    @cached_property
+    def _by_truth(self) -> Ranges:
+        return Ranges.of(self.errors.by_truth, self.table.marginal.size, _narrowest)
+
+    @cached_property
+    def _by_release(self) -> Ranges:
+        return Ranges.of(self.errors.by_release, self.table.marginal.size, _narrowest)
+
+    def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
+        """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""
+        low, high, unit = np.full(len(cells), np.nan), np.full(len(cells), np.nan), self.errors.unit
+        for first in range(0, len(cells), _CHUNK_COUNTS):
+            rows = slice(first, first + _CHUNK_COUNTS)
+            cell, count = cells[rows], released[rows]
+            inverted = _inverted(unit * self._by_truth.low[cell], unit * self._by_truth.high[cell] - 1, count)
+            size = size_class(count)
+            low[rows] = np.fmin(inverted[0], count + unit * self._by_release.low[cell, size])
+            high[rows] = np.fmax(inverted[1], count + unit * self._by_release.high[cell, size] - 1)
+        return low, high
+
+
+def _inverted(low: FloatArray, high: FloatArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
+    """The least and the most truth of which each released count `(n,)` is usual.
+
+    Args:
+        low, high: `(n, size classes)` usual errors r - t of truths of each size.
+        released: the counts r.
+    """
+    least, most = SIZE_CLASSES, np.append(SIZE_CLASSES[1:] - 1, np.iinfo(np.int32).max)
+    with np.errstate(invalid="ignore"):
+        top = np.minimum(released[:, None] - low, most)
+        bottom = np.maximum(released[:, None] - high, least)
+        usual: BoolArray = (top >= least) & (bottom <= most)
+    top, bottom = np.where(usual, top, -np.inf).max(axis=1), np.where(usual, bottom, np.inf).min(axis=1)
+    return np.where(np.isfinite(bottom), bottom, np.nan), np.where(np.isfinite(top), top, np.nan)

@@ -1,0 +1,299 @@
+"""Joint draws of what the truth may be, given the measurements: backward sampling, the counterpart of the upward pass.
+
+With b, V, m, J of the upward pass, the truth given all measurements is normal (with a flat prior, and noise taken as
+normal), and can be drawn from the top down. At the top x ~ N(b, V). In a family, given the parent's x_u,
+
+    x_c ~ N(b_c + V_c J_u (x_u - m_u),  V_c delta_cd - V_c J_u V_d)      for all children c, d together.
+
+No matrix of a whole family is needed: with independent z_c ~ N(0, V_c),
+
+    x_c = b_c + z_c + V_c J_u (x_u - m_u - sum_d z_d)
+
+has that mean and that covariance, since J_u (sum_d V_d) J_u = J_u (Matheron's rule: Journel and Huijbregts 1978,
+chapter VII; Doucet 2010), and the children add up to x_u. So a draw is the linear pass of `downward` with b + z in
+place of b.
+
+Only the attributes that a published number of the level or below keeps are drawn; the others are summed out, as
+`Basis.summed_to` allows. What nothing was measured of is not drawn: nothing is made up there, the mean is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from geography.spine import Spine
+from postprocess.algebra import Basis
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.linear.information import Information, symmetrise
+from postprocess.linear.upward import LevelEstimate, estimates_of
+from postprocess.marginal import Marginal, MarginalKey
+from postprocess.problem import Problem
+
+#: (level, first geounit, shape (n, numbers of each)) -> independent standard normal numbers of that shape.
+DrawNormals = Callable[[int, int, tuple[int, int]], FloatArray]
+#: Numbers of histograms that are worked on at once.
+CELLS = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLevel:
+    """What the draws of one level are made from; histograms are `(n, *basis.shape)`, summed to what is kept.
+
+    The lowest level, by far the largest, holds the answers of its queries in place of histograms.
+
+    Attributes:
+        keep: which symmetric attributes of the problem's basis are kept, `(s,)`.
+        basis: what is left of the problem's basis; its first attribute stands for all asymmetric ones.
+        classes: `(n,)` the class of each geounit.
+        best: b, estimates from the upward pass; None at the lowest level.
+        best_answers: at the lowest level, the answers `(n, size)` of b to each query, by its key.
+        covariance: V of each class, `(n_classes, n_blocks, a, a)`.
+        factor: F of each class, the same shape; F times standard normal numbers has the covariance of the histograms.
+        of_children: m, the children's sum; None at the lowest level drawn.
+        precision: J of each class, in this level's blocks; None as above.
+    """
+
+    keep: BoolArray
+    basis: Basis
+    classes: IntArray
+    best: FloatArray | None
+    best_answers: dict[MarginalKey, FloatArray]
+    covariance: FloatArray
+    factor: FloatArray
+    of_children: FloatArray | None
+    precision: FloatArray | None
+
+    @property
+    def numbers(self) -> int:
+        """Numbers drawn for each geounit."""
+        return math.prod(self.basis.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """What was drawn of some successive geounits of a level.
+
+    Attributes:
+        level: of the geounits.
+        rows: which they are.
+        histograms: `(n, *basis.shape)`.
+        without_best: `(n,)` where b is still to be added; None for nowhere.
+    """
+
+    level: DrawnLevel
+    rows: slice
+    histograms: FloatArray
+    without_best: BoolArray | None = None
+
+    def answers(self, basis: Basis, query: Marginal) -> FloatArray:
+        """Answers `(n, size)` of a query; `basis` is that of the problem."""
+        out = answers(basis, self.level.keep, query, self.histograms)
+        if self.without_best is not None:
+            out[self.without_best] += self.level.best_answers[query.key][self.rows][self.without_best]
+        return out
+
+
+def drawn_levels(
+    problem: Problem,
+    basis: Basis,
+    estimates: Sequence[LevelEstimate],
+    queries: Sequence[Sequence[Marginal]],
+    further: Sequence[Marginal] = (),
+) -> tuple[DrawnLevel, ...]:
+    """The levels down to the lowest that numbers are published of, top first.
+
+    Args:
+        problem: with estimator "full".
+        basis: of the problem.
+        estimates: of the upward pass.
+        queries: per level, those whose answers are published.
+        further: those of levels below the problem's, where its spine is the upper part of a larger one.
+    """
+    last = len(queries) - 1 if further else max(number for number, asked in enumerate(queries) if asked)
+    out = []
+    for level in range(last + 1):
+        keep = kept_by(basis, [*further, *(query for below in queries[level:] for query in below)])
+        lowest = queries[level] if level == last and not further else ()
+        out.append(_drawn_level(problem, basis, level, estimates[level], keep, lowest))
+    return tuple(out)
+
+
+def kept_by(basis: Basis, queries: Sequence[Marginal]) -> BoolArray:
+    """Which symmetric attributes some query does not sum out, `(s,)`."""
+    keep = np.zeros(len(basis.symmetric), dtype=bool)
+    for query in queries:
+        keep |= np.array([query.sizes[j] > 1 for j in basis.symmetric], dtype=bool)
+    return keep
+
+
+def _drawn_level(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, keep: BoolArray, queries: Sequence[Marginal]
+) -> DrawnLevel:
+    """One level; `queries` at the lowest alone."""
+    small, blocks = basis.summed_to(keep)
+    n = len(estimate.classes)
+    step = max(1, CELLS // problem.n_cells)
+    best = None if queries else np.empty((n, *small.shape))
+    best_answers = {query.key: np.empty((n, query.size)) for query in queries}
+    of_children = precision = None
+    children = estimate.children
+    if not queries:
+        assert children is not None
+        precision, of_children = children.precision[:, blocks], np.empty((n, *small.shape))
+    for first in range(0, n, step):
+        rows = np.arange(first, min(first + step, n))
+        shape = (len(rows), *small.shape)
+        found = estimates_of(problem, basis, level, estimate, rows, keep)[0].reshape(shape)
+        for query in queries:
+            best_answers[query.key][rows] = answers(basis, keep, query, found)
+        if best is not None and of_children is not None and children is not None:
+            best[rows] = found
+            of_children[rows] = summed(basis.fold(children.mean[rows]), keep).reshape(shape)
+    outside = problem.n_cells / math.prod(small.shape)
+    return DrawnLevel(
+        keep=keep,
+        basis=small,
+        classes=estimate.classes,
+        best=best,
+        best_answers=best_answers,
+        covariance=estimate.info.covariance[:, blocks],
+        factor=math.sqrt(outside) * covariance_factors(estimate.info, blocks),
+        of_children=of_children,
+        precision=precision,
+    )
+
+
+def summed(folded: FloatArray, keep: BoolArray) -> FloatArray:
+    """Folded histograms `(n, a, n_1, ...)` summed over the symmetric attributes outside `keep`; lengths of 1 stay."""
+    axes = tuple(2 + int(j) for j in np.flatnonzero(~keep))
+    return folded.sum(axis=axes, keepdims=True) if axes else folded
+
+
+def covariance_factors(info: Information, blocks: IntArray) -> FloatArray:
+    """F with F F' = V in some of the blocks, `(n_classes, len(blocks), a, a)`.
+
+    V + Q, with the projectors Q on what is known or unmeasured, is positive definite and has one Cholesky factor; P = I
+    - Q takes away what it has on Q. So F is as well defined to the last digits as V is.
+    """
+    covariance = info.covariance[:, blocks]
+    excluded = info.known[:, blocks] + info.unmeasured[:, blocks]
+    kept = np.eye(covariance.shape[-1]) - excluded
+    rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]
+    scale = np.trace(covariance, axis1=-2, axis2=-1)[..., None, None] / np.maximum(rank, 1.0)
+    scale = np.where(scale > 0, scale, 1.0)
+    factor = np.linalg.cholesky(symmetrise(covariance / scale + excluded))
+    out: FloatArray = np.where(rank < 0.5, 0.0, np.sqrt(scale) * (kept @ factor))
+    return out
+
+
+def draw(
+    spine: Spine, levels: Sequence[DrawnLevel], normals: DrawNormals, top: FloatArray | None = None
+) -> Iterator[Iterator[Drawn]]:
+    """One joint draw, level by level from the top; of the lowest level some geounits at a time.
+
+    Args:
+        spine: of the problem.
+        levels: of `drawn_levels`.
+        normals: standard normal numbers, in the order of geounits and of a histogram's numbers.
+        top: what was drawn of the top level, where the spine is a part of a larger one; the levels begin below it then.
+    """
+    above = top
+    for number, level in enumerate(levels):
+        if number == 0:
+            if top is not None:
+                continue
+            parts = _top(level, normals)
+        else:
+            assert above is not None
+            parts = _children(spine.child_offsets(number - 1), number, levels[number - 1], level, above, normals)
+        if level.best is not None:
+            above = np.concatenate([part.histograms for part in parts])
+            yield iter([Drawn(level, slice(0, len(above)), above)])
+        else:
+            yield parts
+
+
+def _noise(level: DrawnLevel, number: int, rows: slice, normals: DrawNormals) -> FloatArray:
+    """z of some geounits."""
+    n = rows.stop - rows.start
+    standard = normals(number, rows.start, (n, level.numbers)).reshape(n, *level.basis.shape)
+    return level.basis.apply(level.factor, standard, level.classes[rows])
+
+
+def _top(level: DrawnLevel, normals: DrawNormals) -> Iterator[Drawn]:
+    step = max(1, CELLS // level.numbers)
+    n = len(level.classes)
+    for first in range(0, n, step):
+        rows = slice(first, min(first + step, n))
+        noise = _noise(level, 0, rows, normals)
+        if level.best is None:
+            yield Drawn(level, rows, noise, np.ones(len(noise), dtype=bool))
+        else:
+            yield Drawn(level, rows, level.best[rows] + noise)
+
+
+def _children(
+    offsets: IntArray, number: int, upper: DrawnLevel, level: DrawnLevel, above: FloatArray, normals: DrawNormals
+) -> Iterator[Drawn]:
+    """The level `number`, given what was drawn of the level above, a few families at a time."""
+    assert upper.of_children is not None
+    assert upper.precision is not None
+    keep = level.keep[upper.keep]
+    _, blocks = upper.basis.summed_to(keep)
+    precision = upper.precision[:, blocks]
+    for first, last in families(offsets, max(1, CELLS // level.numbers)):
+        parents, rows = slice(first, last), slice(int(offsets[first]), int(offsets[last]))
+        n = last - first
+        out = _noise(level, number, rows, normals)
+        starts = offsets[first:last] - rows.start
+        parent = summed(above[parents], keep).reshape(n, *level.basis.shape)
+        mean = summed(upper.of_children[parents], keep).reshape(n, *level.basis.shape)
+        missing = parent - mean - np.add.reduceat(out, starts, axis=0)
+        term = level.basis.apply(precision, missing, upper.classes[parents])
+        own = np.repeat(np.arange(n), np.diff(offsets[first : last + 1]))
+        out += level.basis.apply(level.covariance, term[own], level.classes[rows])
+        single = (np.diff(offsets[first : last + 1]) == 1)[own]
+        if level.best is not None:
+            out += level.best[rows]
+        out[single] = parent[own[single]]
+        yield Drawn(level, rows, out, None if level.best is not None else ~single)
+
+
+def families(offsets: IntArray, most: int) -> Iterator[tuple[int, int]]:
+    """Runs of successive parents `(first, last)` with about `most` children together, one parent at least."""
+    first, n = 0, len(offsets) - 1
+    while first < n:
+        last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)
+        yield first, min(last, n)
+        first = min(last, n)
+
+
+def answers(basis: Basis, keep: BoolArray, marginal: Marginal, drawn: FloatArray) -> FloatArray:
+    """Answers `(n, size)` of a query, from histograms that keep what it does not sum out.
+
+    Args:
+        basis: of the problem.
+        keep: which symmetric attributes the histograms keep.
+        marginal: the query; it may group the values of symmetric attributes.
+        drawn: `(n, a, kept values)`.
+    """
+    n = len(drawn)
+    table = (basis.recode(marginal) @ drawn.reshape(n, drawn.shape[1], -1)).reshape(n, -1, *drawn.shape[2:])
+    axis = 2
+    for j, kept in zip(basis.symmetric, keep, strict=True):
+        if not kept:
+            table = np.expand_dims(table, axis)
+        else:
+            indicator = np.zeros((marginal.sizes[j], basis.shape[j]))
+            indicator[marginal.groups[j], np.arange(basis.shape[j])] = 1.0
+            table = np.moveaxis(np.tensordot(table, indicator, axes=(axis, 1)), -1, axis)
+        axis += 1
+    sizes = [marginal.sizes[j] for j in (*basis.asymmetric, *basis.symmetric)]
+    order = np.argsort((*basis.asymmetric, *basis.symmetric)).astype(int)
+    shaped = table.reshape(n, *sizes).transpose(0, *(1 + int(j) for j in order))
+    out: FloatArray = shaped.reshape(n, -1)
+    return out

@@ -1,0 +1,127 @@
+"""Shares, ratios, medians, ranks and differences of a real release: what they are, and how often they hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pipeline.errors import InputError
+from pipeline.reading.release import Release, open_release
+
+
+def truth(release: Release, level: str, terms: list[str]) -> pd.DataFrame:
+    """True counts by some attributes, a row for each geounit."""
+    frame = pd.read_parquet(release.files.true_histogram(level))
+    frame = frame.astype({name: str for name in frame.columns if name != "count"})
+    table = frame.pivot_table("count", "geocode", terms, "sum", fill_value=0)
+    if len(terms) > 1:
+        table.columns = [" * ".join(column) for column in table.columns]
+    return table.reindex(release.spine.level(level).geocodes, fill_value=0)
+
+
+def covered(found: pd.DataFrame, true: pd.DataFrame) -> float:
+    inside = [(found[f"{x}:low90"] <= true[x]) & (true[x] <= found[f"{x}:high90"]) for x in true.columns]
+    return float(np.mean(inside))
+
+
+@pytest.fixture(scope="module")
+def release(country: Path) -> Release:
+    return open_release(country)
+
+
+def test_shares_cover_the_truth(release: Release) -> None:
+    """About 400 blocks of six cells: 90 % of the true shares are inside, and much fewer in half as wide intervals."""
+    true = truth(release, "block", ["age", "sex"])
+    true = 100 * true.div(true.sum(axis=1), axis=0)
+    found = release.query("age * sex").shares_at("block")
+    assert 0.87 < covered(found, true) < 0.93
+    for x in true.columns:
+        found[f"{x}:low90"], found[f"{x}:high90"] = (
+            0.5 * (found[x] + found[f"{x}:{end}90"]) for end in ("low", "high")
+        )
+    assert covered(found, true) < 0.7
+
+
+def test_shares_of_those_that_a_condition_leaves(release: Release) -> None:
+    found = release.query("age").where(sex="f", grown="grown").shares_at("county")
+    table = release.query("age").where(sex="f").at("county")
+    assert list(found.columns[::3]) == ["adult", "old"]
+    expected = 100 * table["old"] / (table["adult"] + table["old"])
+    np.testing.assert_allclose(found["old"], expected)
+    assert ((found["old:low90"] < found["old"]) & (found["old"] < found["old:high90"])).all()
+    np.testing.assert_allclose(found["adult"] + found["old"], 100)
+
+
+def test_shares_of_areas_are_those_of_geounits(release: Release) -> None:
+    county = release.spine.level("county").geocodes[2]
+    tracts = [code for code in release.spine.level("tract").geocodes if code.startswith(county)]
+    one, many = (release.query("age").shares_over({"x": codes}) for codes in ([county], tracts))
+    pd.testing.assert_frame_equal(one, many)
+    at = release.query("age").shares_at("county").loc[[county]]
+    np.testing.assert_allclose(one.to_numpy(), at.to_numpy(), rtol=1e-9)
+
+
+def test_ratios_cover_the_truth(release: Release) -> None:
+    """Women for each man, by age; and children for each grown-up."""
+    women, men = (release.query("age").where(sex=sex) for sex in "fm")
+    true = truth(release, "block", ["age", "sex"])
+    ratio = pd.DataFrame({age: true[f"{age} * f"] / true[f"{age} * m"] for age in ("child", "adult", "old")})
+    assert 0.87 < covered(women.ratios_at("block", to=men), ratio) < 0.93
+    children, grown = release.query("total").where(age="child"), release.query("total").where(grown="grown")
+    ages = truth(release, "tract", ["age"])
+    dependent = (ages["child"] / (ages["adult"] + ages["old"])).to_frame("total")
+    assert covered(children.ratios_at("tract", to=grown), dependent) > 0.75
+    area = children.ratios_over({"here": list(ages.index[:5])}, to=grown)
+    assert area["total:low90"].iloc[0] < area["total"].iloc[0] < area["total:high90"].iloc[0]
+    with pytest.raises(InputError, match="ratio: found numbers for total and, to divide by, for f, m"):
+        children.ratios_at("tract", to=release.query("sex"))
+
+
+def test_medians_cover_the_truth(release: Release) -> None:
+    ages = ("child", "adult", "old")
+    counts = truth(release, "block", ["age"])[list(ages)].to_numpy()
+    true = (np.cumsum(counts, axis=1) >= counts.sum(axis=1, keepdims=True) / 2).argmax(axis=1)
+    found = release.query("age").medians_at("block")
+    low, middle, high = (found[name].map(ages.index).to_numpy() for name in ("median:low90", "median", "median:high90"))
+    assert ((low <= middle) & (middle <= high)).all()
+    assert ((low <= true) & (true <= high)).mean() > 0.9
+    assert (low < high).any()
+    over = release.query("age").medians_over({"x": list(found.index[:9])})
+    assert over.index.tolist() == ["x"]
+    with pytest.raises(InputError, match=r"median: found age \* sex; a query of one attribute"):
+        release.query("age * sex").medians_at("block")
+
+
+def test_ranks_hold_the_true_ranks(release: Release) -> None:
+    true = truth(release, "tract", ["sex"]).rank(ascending=False, method="min")
+    found = release.query("sex").ranks_at("tract")
+    assert covered(found, true) == 1
+    assert found["f"].min() == 1
+    assert (found["f:high90"] - found["f:low90"] < 36).all()
+
+
+def test_differences_know_what_the_areas_share(release: Release) -> None:
+    """Counties of one state whose total is exact: what one has too much, the others have too little."""
+    counties = list(release.spine.level("county").geocodes)
+    query = release.query("total")
+    found = query.difference([counties[0]], counties[1:]).loc["total"]
+    assert found["difference"] == found["first"] - found["second"]
+    half = found["difference:high90"] - found["difference"]
+    margin = query.over({"x": counties[1:]})["total:moe90"].iloc[0]
+    assert abs(half - 2 * release.half_widths.of_level(1, query.query.groups)[0, 0]) <= 1
+    assert half > 1.5 * margin
+    assert query.difference(counties, counties).loc["total", "difference:high90"] == 0
+
+
+def test_differences_cover_the_truth(release: Release) -> None:
+    blocks = list(release.spine.level("block").geocodes)
+    true = truth(release, "block", ["sex"])
+    inside = []
+    for one, other in zip(blocks[:60], blocks[60:120], strict=True):
+        found = release.query("sex").difference([one], [other])
+        difference = true.loc[one] - true.loc[other]
+        inside += list((found["difference:low90"] <= difference) & (difference <= found["difference:high90"]))
+    assert 0.82 < np.mean(inside) < 0.97

@@ -1,0 +1,112 @@
+"""Intervals of ratios, medians and ranks cover a known truth as often as they say; with wrong variances they do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pipeline.reading.medians import median_interval, median_weights
+from pipeline.reading.ranks import rank_limits
+from pipeline.reading.shares import ratio_interval, share_interval
+from pipeline.reading.sums import Moments
+
+
+def normal_pairs(
+    rng: np.random.Generator, x: float, y: float, covariance: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray, Moments]:
+    drawn = rng.multivariate_normal([x, y], covariance, n)
+    of = (np.full(n, covariance[0, 0]), np.full(n, covariance[1, 1]), np.full(n, covariance[0, 1]))
+    return drawn[:, 0], drawn[:, 1], Moments(*of)
+
+
+@pytest.mark.parametrize(("x", "y"), [(40.0, 100.0), (5.0, 8.0), (-3.0, 20.0), (2.0, 5.0)])
+def test_fieller_covers_also_where_the_denominator_is_small(x: float, y: float) -> None:
+    """Where it has no end it covers; the usual interval, by the derivative, does not keep 90 % there."""
+    covariance = np.array([[9.0, 6.0], [6.0, 16.0]])
+    found_x, found_y, moments = normal_pairs(np.random.default_rng(1), x, y, covariance, 100_000)
+    square = 1.6448536**2
+    # By the definition: which ratios the test does not exclude.
+    inside = (found_x - x / y * found_y) ** 2 <= square * (9 - 2 * x / y * 6 + (x / y) ** 2 * 16)
+    assert abs(inside.mean() - 0.9) < 0.004
+    low, high = ratio_interval(found_x, found_y, moments)
+    bounded = np.isfinite(low)
+    covered = (low <= x / y) & (x / y <= high)
+    assert np.array_equal(covered[bounded], inside[bounded])
+    assert covered[~bounded].all()
+    wrong = Moments(moments.left, moments.right, 0 * moments.both)
+    low, high = ratio_interval(found_x, found_y, wrong)
+    assert abs(((low <= x / y) & (x / y <= high)).mean() - 0.9) > 0.004  # the covariance matters
+
+
+def test_shares_stay_within_their_limits_and_nothing_known_is_everything_possible() -> None:
+    unknown = Moments(np.array([np.nan, 1.0]), np.array([np.nan, 1.0]), np.array([np.nan, 1.0]))
+    share, low, high = share_interval(np.array([1.0, 0.0]), np.array([4.0, 0.0]), unknown)
+    assert share[0] == 25.0
+    assert np.isnan([low[0], high[0], share[1]]).all()
+    assert (low[1], high[1]) == (0.0, 100.0)
+    exact = Moments(np.zeros(1), np.zeros(1), np.zeros(1))
+    assert [float(one[0]) for one in share_interval(np.array([1.0]), np.array([4.0]), exact)] == [25.0, 25.0, 25.0]
+
+
+def noisy_values(rng: np.random.Generator, truth: np.ndarray, variance: float, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Counts with independent noise, and the variances of the sums that medians are tested by."""
+    counts = np.rint(truth + rng.normal(0, variance**0.5, (n, len(truth)))).astype(np.int64)
+    weights = median_weights(len(truth))
+    return counts, np.broadcast_to((weights**2).sum(axis=1) * (variance + 1 / 12), counts.shape)
+
+
+@pytest.mark.parametrize("near", [0, 1, 4, 30])
+def test_the_median_is_covered(near: int) -> None:
+    """Half of all is `near` people short of the third value; a third of the noise's standard error is not enough."""
+    truth = np.array([40, 60, 50 + near, 60, 40, 50])
+    truth[0] += truth[3:].sum() - truth[:3].sum() + near
+    true_median = int((np.cumsum(truth) >= truth.sum() / 2).argmax())
+    counts, variances = noisy_values(np.random.default_rng(near), truth, 25.0, 40_000)
+    _, low, high = median_interval(counts, variances)
+    covered = ((low <= true_median) & (true_median <= high)).mean()
+    assert covered >= 0.9 - 0.006
+    if near in (0, 1):
+        _, low, high = median_interval(counts, variances / 9)
+        assert ((low <= true_median) & (true_median <= high)).mean() < 0.85
+
+
+def test_medians_by_hand() -> None:
+    counts = np.array([[4, 1, 5], [5, 0, 5], [0, 0, 0], [0, 3, 0]])
+    exact = np.zeros(counts.shape)
+    median, low, high = median_interval(counts, exact)
+    assert median.tolist() == [1, 0, -1, 1]
+    assert low.tolist()[:2] == high.tolist()[:2] == [1, 0]
+    unknown = np.full(counts.shape, np.nan)
+    assert median_interval(counts, unknown)[1].tolist() == [0] * 4
+    assert median_interval(counts, unknown)[2].tolist() == [2] * 4
+
+
+def ranked(truth: np.ndarray, rng: np.random.Generator, stated: float) -> float:
+    """How often all true ranks, the best and the worst of a tie's, are within their limits; the noise has 5 persons."""
+    best = np.array([1 + (truth > one).sum() for one in truth])
+    worst = np.array([(truth >= one).sum() for one in truth])
+    held = 0
+    for _ in range(2000):
+        counts = np.rint(truth + rng.normal(0, 5, len(truth))).astype(np.int64)
+        _, low, high = rank_limits(counts, np.full(len(truth), stated))
+        held += bool(((low <= best) & (worst <= high)).all())
+    return held / 2000
+
+
+@pytest.mark.parametrize("spread", [0, 2, 12])
+def test_all_ranks_are_within_their_limits_at_once(spread: int) -> None:
+    rng = np.random.default_rng(spread)
+    truth = 200 + spread * np.arange(12)
+    assert ranked(truth, rng, 25.0 + 1 / 12) >= 0.9 - 0.014
+    if spread == 2:
+        assert ranked(truth, rng, 2.0) < 0.8
+
+
+def test_ranks_by_hand() -> None:
+    counts, variances = np.array([10, 500, 30, 500, 31]), np.array([0.0, 0.0, 1.0, 0.0, 1.0])
+    rank, low, high = rank_limits(counts, variances)
+    assert rank.tolist() == [5, 1, 4, 1, 3]
+    assert low.tolist() == [5, 1, 3, 1, 3]
+    assert high.tolist() == [5, 2, 4, 2, 4]
+    rank, low, high = rank_limits(counts, np.full(5, np.nan))
+    assert (low.tolist(), high.tolist()) == ([1] * 5, [5] * 5)

@@ -1,0 +1,217 @@
+"""Intervals of published counts: against brute force, and against the truth of a model where it is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from postprocess.algebra import Basis
+from postprocess.downward.intervals import Intervals, Ranges, _inverted, _narrowest
+from postprocess.downward.simulated_margins import (
+    ENOUGH,
+    SIMULATED_COVERAGE,
+    SIZE_CLASSES,
+    ErrorCounts,
+    PublishedTable,
+    SizedErrors,
+    count_errors,
+    size_class,
+)
+from postprocess.linear.downward import AnswerVariances
+from postprocess.marginal import Marginal
+
+CELLS = 6
+MARGINAL = Marginal("race", (np.arange(CELLS, dtype=np.int64),))
+TABLE = PublishedTable("race", 0, MARGINAL)
+BASIS = Basis.of((CELLS,), [MARGINAL], [])
+N = 20_000
+
+
+def variances(standard: float | np.ndarray, n: int = N) -> AnswerVariances:
+    by_cell = np.broadcast_to(np.asarray(standard, dtype=float) ** 2, (1, CELLS)).copy()
+    return AnswerVariances(np.zeros(n, dtype=np.int64), {MARGINAL.key: by_cell})
+
+
+def population(seed: int, n: int = N) -> np.ndarray:
+    """Counts as in small areas: most are 0, a few are in the hundreds."""
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.gamma(0.08, 400.0, (n, 1)) * rng.dirichlet(np.full(CELLS, 0.4), n)).astype(np.int64)
+
+
+def release(truth: np.ndarray, seed: int, standard: float = 6.0) -> np.ndarray:
+    """A stand-in for noise and post-processing: whole, never negative, and what is lost in the noise becomes 0."""
+    noisy = truth + np.random.default_rng(seed).normal(0, standard, truth.shape)
+    return np.where(noisy < 1.5 * standard, 0, np.rint(noisy)).astype(np.int64)
+
+
+def errors_of(truth: np.ndarray, standard: float = 6.0, runs: int = 6) -> ErrorCounts:
+    counts = ErrorCounts.empty(TABLE, BASIS, variances(standard))
+    for run in range(runs):
+        again = release(truth, 100 + run, standard)
+        counts.add(count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(again)))
+    return counts
+
+
+def test_errors_by_brute_force() -> None:
+    """Every pair of truth and release is counted once by each size, and large ones once more."""
+    truth = population(1, 500)
+    again = release(truth, 2)
+    standard = np.array([6.0, 0.0, np.nan, 6.0, 6.0, 6.0])
+    found = count_errors(TABLE, BASIS, variances(standard, 500), sp.csr_array(truth), sp.csr_array(again))
+    expected: dict[str, dict[tuple[int, int, int], int]] = {"by_truth": {}, "by_release": {}}
+    large = 0
+    for t_row, r_row in zip(truth.tolist(), again.tolist(), strict=True):
+        for cell, (t, r) in enumerate(zip(t_row, r_row, strict=True)):
+            if cell in (1, 2):  # certain, and undetermined
+                continue
+            for name, size, error in (("by_truth", t, r - t), ("by_release", r, t - r)):
+                key = (cell, int(np.searchsorted(SIZE_CLASSES, size, side="right")) - 1, error)
+                expected[name][key] = expected[name].get(key, 0) + 1
+            large += r > 18
+    for name, counted in expected.items():
+        sized: SizedErrors = getattr(found, name)
+        places = zip(*(part.tolist() for part in sized.parts()), strict=True)
+        assert dict(zip(places, sized.times.tolist(), strict=True)) == counted
+    assert found.large.times.sum() == large > 100
+
+
+def test_zeros_need_not_be_written_out() -> None:
+    """A table with few numbers that are not 0 goes another way to the same errors."""
+    rng = np.random.default_rng(3)
+    size = 400
+    marginal = Marginal("detail", (np.arange(size, dtype=np.int64),))
+    table = PublishedTable("detail", 0, marginal)
+    truth = sp.csr_array(rng.poisson(0.002, (300, size)))
+    again = sp.csr_array(rng.poisson(0.002, (300, size)))
+    known = AnswerVariances(np.zeros(300, dtype=np.int64), {marginal.key: np.full((1, size), 4.0)})
+    found = count_errors(table, BASIS, known, truth, again)
+    t, r = truth.toarray().ravel(), again.toarray().ravel()
+    cells = np.tile(np.arange(size), 300)
+    for name, sizes, error in (("by_truth", t, r - t), ("by_release", r, t - r)):
+        expected, sized = SizedErrors.of(cells, sizes, error), getattr(found, name)
+        assert np.array_equal(sized.places, expected.places)
+        assert np.array_equal(sized.times, expected.times)
+
+
+def test_the_narrowest_range_by_brute_force() -> None:
+    rng = np.random.default_rng(4)
+    rows = rng.integers(0, 30, (200, 25)) * (rng.random((200, 25)) < 0.6)
+    rows[:, 7] += 1
+    first, after = _narrowest(rows)
+    for row, low, high in zip(rows, first, after, strict=True):
+        needed = np.ceil(SIMULATED_COVERAGE * row.sum())
+        spans = [(j - i, i) for i in range(25) for j in range(i + 1, 26) if row[i:j].sum() >= needed]
+        assert high - low == min(spans)[0]
+        assert row[low:high].sum() >= needed
+
+
+def test_inversion_by_brute_force() -> None:
+    """Every truth is tried: is the release usual for it?"""
+    rng = np.random.default_rng(5)
+    low = rng.integers(-6, 1, (40, len(SIZE_CLASSES))).astype(float)
+    high: np.ndarray = low + rng.integers(0, 9, low.shape).astype(float)
+    low[rng.random(low.shape) < 0.1] = np.nan
+    released = rng.integers(0, 150, 40)
+    least, most = _inverted(low, high, released)
+    truths = np.arange(200)
+    size = size_class(truths)
+    for row, r in enumerate(released):
+        usual = truths[(truths + low[row, size] <= r) & (r <= truths + high[row, size])]
+        assert least[row] == (usual.min() if len(usual) else np.nan) or not len(usual)
+        assert most[row] == (usual.max() if len(usual) else np.nan) or not len(usual)
+        assert np.isnan(least[row]) == (not len(usual))
+
+
+def coverage(low: np.ndarray, high: np.ndarray, truth: np.ndarray, sizes: np.ndarray) -> dict[int, float]:
+    """Share of the truths in their intervals, by the least size of classes with enough numbers."""
+    inside = (low <= truth) & (truth <= high)
+    out = {}
+    for least, most in ((0, 0), (1, 4), (5, 9), (10, 99), (100, 999)):
+        rows = (sizes >= least) & (sizes <= most)
+        if rows.sum() >= ENOUGH:
+            out[least] = float(inside[rows].mean())
+    return out
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[np.ndarray, np.ndarray, Intervals]:
+    """True counts, the published ones, and intervals from simulations that start from the published ones."""
+    truth = population(6)
+    published = release(truth, 7)
+    return truth, published, Intervals.of(TABLE, BASIS, variances(6.0), errors_of(published))
+
+
+def test_coverage_by_true_and_by_released_size(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
+    truth, published, intervals = world
+    low, high = intervals.ends(published, slice(None))
+    for sizes in (truth, published):
+        found = coverage(low, high, truth, sizes)
+        assert len(found) >= 4
+        for size, share in found.items():
+            assert share >= 0.88, (size, share)
+            assert size < 100 or share <= 0.935, (size, share)
+    assert (low <= published).all()
+    assert (published <= high).all()
+    assert (high - low >= 1).all()
+    assert (low >= 0).all()
+    assert np.array_equal(low, np.rint(low))
+
+
+def test_either_interval_alone_falls_short(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
+    """Power: the errors by released size miss small truths, and inversion misses small releases."""
+    truth, published, intervals = world
+    cell, size = np.arange(CELLS)[None, :], size_class(published)
+    by_release = intervals._by_release
+    low, high = published + by_release.low[cell, size], published + by_release.high[cell, size] - 1
+    assert coverage(low, high, truth, truth)[1] < 0.3
+    by_truth = intervals._by_truth
+    rows = np.broadcast_to(cell, published.shape).ravel()
+    least, most = _inverted(by_truth.low[rows], by_truth.high[rows] - 1, published.ravel())
+    alone = coverage(least.reshape(published.shape), most.reshape(published.shape), truth, published)
+    assert alone[5] < 0.5
+
+
+def test_noise_that_is_twice_as_large_is_noticed() -> None:
+    """Power: intervals from simulations with half the noise miss the stated coverage."""
+    truth = population(6)
+    published = release(truth, 7, standard=12.0)
+    intervals = Intervals.of(TABLE, BASIS, variances(6.0), errors_of(published, standard=6.0))
+    low, high = intervals.ends(published, slice(None))
+    assert coverage(low, high, truth, truth)[10] < 0.75
+
+
+def test_what_is_certain_alone_has_no_width() -> None:
+    """With hardly any noise no simulated run errs; even so, only what is known has an interval of no width."""
+    truth = population(8)
+    standard = np.array([0.02, 0.0, 0.02, np.nan, 0.02, 0.02])
+    counts = ErrorCounts.empty(TABLE, BASIS, variances(standard))
+    counts.add(count_errors(TABLE, BASIS, variances(standard), sp.csr_array(truth), sp.csr_array(truth)))
+    low, high = Intervals.of(TABLE, BASIS, variances(standard), counts).ends(truth, slice(None))
+    assert np.array_equal(low[:, 1], truth[:, 1])
+    assert np.array_equal(high[:, 1], truth[:, 1])
+    assert np.isnan(low[:, 3]).all()
+    assert np.isnan(high[:, 3]).all()
+    others = [0, 2, 4, 5]
+    assert np.array_equal(low[:, others], np.maximum(0, truth[:, others] - 1))
+    assert np.array_equal(high[:, others], truth[:, others] + 1)
+
+
+def test_without_errors_the_standard_error_stands() -> None:
+    """Nothing was simulated of such sizes: 1.645 standard errors to each side, no count below 0."""
+    empty = ErrorCounts.empty(TABLE, BASIS, variances(10.0))
+    intervals = Intervals.of(TABLE, BASIS, variances(10.0), empty)
+    published = np.full((N, CELLS), 5, dtype=np.int64)
+    low, high = intervals.ends(published, slice(None))
+    assert (low == 0).all()
+    assert ((high - 5 >= 15) & (high - 5 <= 17)).all()
+    assert np.isnan(Ranges.of(SizedErrors.none(), CELLS, _narrowest).low).all()
+
+
+def test_the_order_of_geounits_and_parts_does_not_matter(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
+    _, published, intervals = world
+    low, high = intervals.ends(published, slice(None))
+    for rows in (slice(0, 7), slice(7, 5000), slice(5000, N)):
+        part = intervals.ends(published[rows], rows)
+        assert np.array_equal(part[0], low[rows])
+        assert np.array_equal(part[1], high[rows])
