@@ -97,8 +97,13 @@ class SubtreeEstimation(Estimation):
     _computed: ComputedBySubtree
 
     def __init__(self, job: Job, universe: Universe, cut: Cut) -> None:
-        self.cut = cut
+        self._cut = cut
         super().__init__(job, universe)
+
+    @property
+    def cut(self) -> Cut:
+        """Where the spine is cut."""
+        return self._cut
 
     def steps(self) -> list[Step]:
         """The steps of the levels down to the cut, and one for all below it."""

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.estimation.by_subtree import ComputedBySubtree
 from flows.estimation.part_tasks import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import WorkerError
@@ -20,6 +19,9 @@ from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiase
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured, Problem
+
+if TYPE_CHECKING:
+    from flows.estimation.by_subtree import ComputedBySubtree
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,6 @@ from flows.estimation.constraints import marginal_of
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.table_variances import TableVariances
-from flows.estimation.whole_spine import Estimation
 from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
 from flows.execution.workers import WorkerError
@@ -29,6 +29,9 @@ from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
+
+if TYPE_CHECKING:
+    from flows.estimation.whole_spine import Estimation
 
 
 @dataclass(frozen=True, eq=False)

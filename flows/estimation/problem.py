@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds, marginal_of
 from flows.estimation.measurement_files import MeasurementSource, differing
-from flows.execution.job import Job
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.allocation import allocations
@@ -22,6 +22,9 @@ from pipeline.release.measurements import exact_header, header_of, open_measurem
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import declare
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
+
+if TYPE_CHECKING:
+    from flows.execution.job import Job
 
 
 def with_values(problem: Problem, job: Job, universe: Universe) -> Problem:

@@ -10,14 +10,13 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from flows.estimation.table_variances import TableVariances
-from flows.estimation.whole_spine import Estimation
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.samples import Rates, needed_of, rates_of, sizes_of, visited, work_of
+from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, Stretch, Summary
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, cut_level, without_values
@@ -26,8 +25,9 @@ from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, silent_of
 from postprocess.problem import Problem
 
-#: Leaf cells of the subtrees that a simulated run works on at a time; no machine sets it, since ties depend on it.
-GROUP_CELLS = 1 << 25
+if TYPE_CHECKING:
+    from flows.estimation.table_variances import TableVariances
+    from flows.estimation.whole_spine import Estimation
 
 
 @dataclass(eq=False)

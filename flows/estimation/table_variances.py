@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from flows.estimation.by_subtree import ComputedBySubtree, SubtreeEstimation
 from flows.estimation.linear_parts import LinearParts
-from flows.estimation.whole_spine import Estimation
 from postprocess.arrays import IntArray
 from postprocess.downward.simulated_margins import PublishedTable
 from postprocess.linear.downward import AnswerVariances, LevelVariances, variances_of
 from postprocess.marginal import Marginal
+
+if TYPE_CHECKING:
+    from flows.estimation.by_subtree import ComputedBySubtree
+    from flows.estimation.whole_spine import Estimation
 
 
 class TableVariances:
@@ -27,7 +30,7 @@ class TableVariances:
 
     def __init__(self, estimation: Estimation, tables: Sequence[PublishedTable], step: str) -> None:
         self._estimation = estimation
-        self._cut = estimation.cut if isinstance(estimation, SubtreeEstimation) else None
+        self._cut = estimation.cut
         self._step = f"{step} variances"
         self._queries: tuple[tuple[Marginal, ...], ...] = tuple(
             tuple({table.marginal.key: table.marginal for table in tables if table.level == level}.values())
@@ -48,8 +51,7 @@ class TableVariances:
     @cached_property
     def _below(self) -> LinearParts:
         """Those of the levels below the cut, which are computed at first use."""
-        computed = self._estimation.computed
-        assert isinstance(computed, ComputedBySubtree)
+        computed = cast("ComputedBySubtree", self._estimation.computed)
         parts = LinearParts(computed, self._held[1], self._queries[computed.cut.level + 1 :], self._step)
         parts.compute()
         return parts

@@ -21,6 +21,7 @@ from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray
 from postprocess.downward.level import SolverReport, checked_parents, downward_level
 from postprocess.downward.passes import Pass, passes_of
+from postprocess.downward.subtrees import Cut
 from postprocess.downward.tasks import LevelTask
 from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
 from postprocess.problem import Problem
@@ -92,6 +93,11 @@ class Estimation:
         self.job = job
         self.universe = universe
         self._computed = self._nothing_computed()
+
+    @property
+    def cut(self) -> Cut | None:
+        """Where the spine is cut; None where it is worked on at once."""
+        return None
 
     @property
     def problem(self) -> Problem:

@@ -139,13 +139,13 @@ def cost_of(
         held = CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
         sampled = held * min(1.0, simulations[0].leaves)
         share = _largest_share(spine, cut)
-        parts = workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6) + of_draws
+        parts = workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
         begun = WORKER_START * (workers if workers > 1 else 0)
         return Cost(
-            core_seconds=start + begun + passes + drawn + simulated,
+            core_seconds=start + begun + passes + simulated + drawn,
             seconds=start + (passes + drawn) / workers + waited,
-            peak_mb=main + held + max(parts, at_once),
+            peak_mb=main + held + max(parts + of_draws, at_once),
             margins_mb=max(0.0, at_once - parts) if most else 0.0,
             workers=workers,
             parts=len(cut.parts),
@@ -161,7 +161,7 @@ def cost_of(
     at_once = min(used, runs) * simulating
     peak = main + processes + held + max(batches, at_once, of_draws)
     begun = WORKER_START * (used if used > 1 else 0)
-    return Cost(start + begun + passes + drawn + simulated, elapsed, peak, at_once, workers, 1)
+    return Cost(start + begun + passes + simulated + drawn, elapsed, peak, at_once, workers, 1)
 
 
 def pass_seconds(size: Size) -> float:

@@ -12,17 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
-from pipeline.model.allocation import Allocation
-from pipeline.model.query import Query
-from pipeline.model.strategy import MeasuredQuery
-from pipeline.model.universe import Universe
 from pipeline.privacy.budget import Mechanism
 from pipeline.storage.files import (
     ParquetSink,
@@ -36,6 +32,12 @@ from pipeline.storage.files import (
     strings,
 )
 from pipeline.storage.guard import GuardedFile
+
+if TYPE_CHECKING:
+    from pipeline.model.allocation import Allocation
+    from pipeline.model.query import Query
+    from pipeline.model.strategy import MeasuredQuery
+    from pipeline.model.universe import Universe
 
 #: The noise, or none: an invariant.
 MeasuredBy = Mechanism | Literal["exact"]

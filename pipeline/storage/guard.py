@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 from pipeline.errors import ReleaseError
 from pipeline.storage.pages import PageError, pages
 
-#: Numbers in one row group: writers of releases put 2^20 into one, or one row.
-_MOST_VALUES: Final = 1 << 22
+#: Numbers in one row group: writers of releases put 2^20 into one, or 2^24 of a table, or one row.
+_MOST_VALUES: Final = 1 << 24
 _MOST_IN_A_ROW: Final = 1 << 27
 #: Bytes of a column chunk's pages: so many for each value, and so many besides, for a dictionary.
 _BYTES_PER_VALUE, _BYTES_BESIDE = 128, 16 << 20

@@ -41,6 +41,8 @@ CHEAP = 4.0
 #: Seconds of a core for a geounit, for a cell of one, per square and per cube of the cells of a family, for each child,
 #: and per cube of all cells at the top.
 PER_GEOUNIT, PER_CELL, PER_SQUARE, PER_CUBE, PER_TOP = 1.1e-4, 1.5e-7, 2.5e-7, 0.8e-9, 2.0e-10
+#: Leaf cells of the subtrees that a simulated run works on at a time; no machine sets it, since ties depend on it.
+GROUP_CELLS = 1 << 25
 #: Rates are compared in this many parts.
 _PARTS = 1 << 20
 

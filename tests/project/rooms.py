@@ -22,9 +22,9 @@ Graph = Mapping[str, frozenset[str]]
 
 
 def import_graph() -> Graph:
-    """Module -> modules of ours that it imports, also within functions."""
+    """Module -> modules of ours that it imports, also within functions; not those that only annotations name."""
     sys.path.insert(0, str(PROJECT))
-    found = grimp.build_graph(*PACKAGES, cache_dir=None)
+    found = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=True)
     return {module: frozenset(found.find_modules_directly_imported_by(module)) for module in found.modules}
 
 

@@ -66,7 +66,9 @@ def test_a_killed_run_goes_on_with_the_parts_that_are_whole(town: Path, tmp_path
                 return super().run(function, tasks, done)
 
         perform_public_steps(replace(job, workers=Counted(1)))
-        parts = len(estimation_of(job, job.universes[0]).cut.parts)  # type: ignore[attr-defined]
+        cut = estimation_of(job, job.universes[0]).cut
+        assert cut is not None
+        parts = len(cut.parts)
         assert worked_on.count("estimate_top") < 2 * parts
         assert worked_on.count("estimate_below") < 2 * parts
         assert whole > 1
