@@ -139,12 +139,14 @@ def test_parts_that_would_show_in_the_bytes_are_refused(tmp_path: Path) -> None:
         assert not (tmp_path / "a.parquet").exists()
 
 
-def test_the_largest_row_group_that_is_written_is_read(tmp_path: Path) -> None:
-    """A state's blocks with 126 numbers and their margins are more than five million numbers in one group."""
+def test_the_largest_row_group_that_is_written_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state's blocks with 126 numbers and their intervals are more than twelve million numbers in one group."""
+    monkeypatch.setattr("pipeline.release.tables._VALUES_PER_ROW_GROUP", 1 << 24)
     n, labels = 25_000, tuple(f"c{number}" for number in range(126))
     counts = np.arange(n * 126).reshape(n, 126)
     codes = np.array([f"{number:015}" for number in range(n)])
-    written = ReleasedTable("t", "block", "q", codes, labels, counts, counts.astype(np.float64))
+    ends = counts.astype(np.float64)
+    written = ReleasedTable("t", "block", "q", codes, labels, counts, ends, ends)
     write_table(tmp_path / "t.parquet", tmp_path, [written])
     assert pq.read_metadata(tmp_path / "t.parquet").num_row_groups == 1
     assert np.array_equal(read_table(tmp_path / "t.parquet", n).counts, counts)
