@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 from flows.estimation.measurement_files import MeasurementSource
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
-from flows.estimation.part_tasks import BelowTask, PartTask, estimate_below, estimate_top
+from flows.estimation.part import PartTask
+from flows.estimation.part_tasks import BelowTask, TopTask, estimate_below, estimate_top
 from flows.estimation.problem import measurement_files, with_values
 from flows.estimation.whole_spine import Computed, Estimation
 from flows.execution.batch_store import Arrays
@@ -84,7 +85,7 @@ class ComputedBySubtree(Computed):
         """The estimate of each part's geounits at the cut, from its measurements."""
         batches, numbers = self.job.batches, range(len(self.cut.parts))
         missing = [number for number in numbers if not batches.has(self.step, str(number))]
-        tasks = [PartTask(number, *self.part(number)) for number in missing]
+        tasks = [TopTask(number, *self.part(number)) for number in missing]
         for task, estimate in zip(tasks, self.job.workers.run(estimate_top, tasks, self.part_done), strict=True):
             batches.put(self.step, str(task.number), packed_top(estimate))
         for number in numbers:

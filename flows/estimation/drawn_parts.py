@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flows.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, Steps, asked_at, followed_at
-from flows.estimation.part_tasks import PartTask
+from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import WorkerError
 from postprocess.arrays import BoolArray, FloatArray, IntArray

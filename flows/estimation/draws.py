@@ -7,17 +7,16 @@ them. Where the spine is cut, the levels down to the cut are drawn here, and the
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from flows.estimation.by_subtree import ComputedBySubtree, SubtreeEstimation
+from flows.estimation.by_subtree import ComputedBySubtree
 from flows.estimation.constraints import marginal_of
 from flows.estimation.drawn_parts import DrawBelowTask, DrawnTop, draw_below
 from flows.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, asked_at, followed_at, known_answers
-from flows.estimation.whole_spine import Estimation
+from flows.estimation.whole_spine import Computed, Estimation
 from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
 from pipeline.release.draws import DrawsFile, draws_file
@@ -25,8 +24,6 @@ from postprocess.arrays import BoolArray
 from postprocess.linear.downward import LevelVariances, variances_of
 from postprocess.linear.draw_grid import persons
 from postprocess.linear.draws import drawn_levels
-from postprocess.linear.upward import upward_pass
-from postprocess.problem import Problem
 
 #: Numbers at the cut that are held of all draws together; what is more is drawn in several rounds over the parts.
 MOST_AT_CUT = 1 << 25
@@ -50,14 +47,6 @@ def run_draw(task: DrawTask) -> Arrays:
 
 def _as_they_are(arrays: Arrays) -> Arrays:
     return arrays
-
-
-class _FullBySubtree(ComputedBySubtree):
-    """The upward passes of a spine that is cut, by the full estimator whichever the spec names."""
-
-    @cached_property
-    def stated(self) -> Problem:
-        return replace(super().stated, estimator="full")
 
 
 class Draws:
@@ -92,27 +81,26 @@ class Draws:
     def publish(self) -> None:
         """Draw, and write the answers of all tables at all their levels."""
         lowest = max(table.levels[-1] for table in self.tables)
-        if isinstance(self.estimation, SubtreeEstimation) and lowest > self.estimation.cut.level:
-            self._publish_parts(self.estimation)
+        computed = self.estimation.linear()
+        if isinstance(computed, ComputedBySubtree) and lowest > computed.cut.level:
+            self._publish_parts(computed)
         else:
-            self._publish_whole(lowest)
+            self._publish_levels(computed, lowest)
 
     def _normals(self, number: int) -> PublicNormals:
         return PublicNormals(self.estimation.job.spec.postprocess.seed, self.estimation.universe.name, number)
 
-    def _publish_whole(self, lowest: int) -> None:
-        job, estimation, tables = self.estimation.job, self.estimation, self.tables
-        problem = replace(estimation.problem, estimator="full")
-        upward = estimation.upward
-        if estimation.problem.estimator != "full":
-            upward = upward_pass(problem, estimation.basis)
+    def _publish_levels(self, computed: Computed, lowest: int) -> None:
+        """Draw the levels that are held at once, of which `lowest` is the lowest with a table."""
+        job, tables = self.estimation.job, self.tables
+        problem, upward = computed.combined()
         variances = tuple(
-            found.of_queries(estimation.basis, followed_at(tables, level))
+            found.of_queries(computed.basis, followed_at(tables, level))
             for level, found in zip(range(lowest + 1), variances_of(problem, upward), strict=False)
         )
         queries = [asked_at(tables, level) for level in range(lowest + 1)]
-        levels = drawn_levels(problem, estimation.basis, upward, queries)
-        drawn = DrawnSpine(job.spine, estimation.basis, levels, variances, tables)
+        levels = drawn_levels(problem, computed.basis, upward, queries)
+        drawn = DrawnSpine(problem.spine, computed.basis, levels, variances, tables)
         tasks = [DrawTask(drawn, self._normals(number)) for number in range(self.count)]
         results = run_kept(
             job.workers, job.batches, self.step, run_draw, tasks,
@@ -125,10 +113,9 @@ class Draws:
                 for (table, level), sink in sinks.items():
                     sink.add(number, persons(np.asarray(result[f"{table}-{level}"])))
 
-    def _publish_parts(self, estimation: SubtreeEstimation) -> None:
-        job, tables, cut = estimation.job, self.tables, estimation.cut
+    def _publish_parts(self, computed: ComputedBySubtree) -> None:
+        job, tables, cut = self.estimation.job, self.tables, computed.cut
         step = f"{self.step} {cut.name}"
-        computed = _FullBySubtree(job, estimation.universe, cut, f"{step} combine")
         problem, upward = computed.combined()
         found = list(variances_of(problem, upward))
         variances = tuple(one.of_queries(computed.basis, followed_at(tables, i)) for i, one in enumerate(found))
@@ -155,8 +142,7 @@ class Draws:
                 self._draw_parts(computed, step, top, unknown, tops)
                 for number in numbers:
                     self._write_parts(computed, step, sinks, number)
-            for done in (step, computed.step):
-                job.batches.forget(done)
+            job.batches.forget(step)
 
     def _above(self, drawn: DrawnSpine, number: int, cut: int) -> tuple[Arrays, DrawnTop]:
         """One draw of the levels down to the cut: what is published of it, and what the parts go on with."""

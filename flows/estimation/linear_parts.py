@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from flows.estimation.part_tasks import PartTask
+from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import WorkerError
 from postprocess.arrays import FloatArray
