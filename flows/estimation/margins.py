@@ -111,6 +111,11 @@ def _alike(errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bo
     return errors.unit == empty.unit and all(each.is_of(table.marginal.size) for each in sized)
 
 
+def _share(whole: int, number: int, parts: int) -> int:
+    """Of a whole in so many parts, that of one number; together they are the whole."""
+    return (number + 1) * whole // parts - number * whole // parts
+
+
 def run_simulation(task: Simulation) -> list[ErrorCounts]:
     """The errors of one simulated run in each table."""
     return simulate_run(task.run, task.noise.draw)
@@ -160,7 +165,7 @@ class Margins:
         runs = run_kept(
             job.workers, job.batches, self._step, run_simulation, tasks,
             named=lambda task: str(task.run.replicate), packed=packed_errors, unpacked=unpacked_errors,
-            done=lambda _: job.progress.advance(job.n_geounits // rates.runs),
+            done=lambda task: job.progress.advance(_share(job.n_geounits, task.run.replicate, rates.runs)),
         )  # fmt: skip
         for run_errors in runs:
             for table, errors in zip(self.tables, run_errors, strict=True):

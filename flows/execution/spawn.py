@@ -8,16 +8,22 @@ release in each worker.
 from __future__ import annotations
 
 import sys
+from multiprocessing import resource_tracker
 from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
+
+from flows.execution.interrupts import without_interrupts
 
 
 class _Process(SpawnProcess):
     def start(self) -> None:
         main = sys.modules["__main__"]
+        # Starting the tracker takes the block of Ctrl-C away, so it has to be there before.
+        resource_tracker.ensure_running()
         sys.modules["__main__"] = ModuleType("__main__")  # one that has no file to be imported from
         try:
-            super().start()
+            with without_interrupts():
+                super().start()
         finally:
             sys.modules["__main__"] = main
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -29,6 +29,9 @@ from pipeline.storage.files import (
     rows_per_group,
     strings,
 )
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Column with the number of the draw, from 1.
 DRAW = "draw"
@@ -125,6 +128,8 @@ def read_draws(path: Path, table: Table, geocodes: NDArray[np.str_], count: int)
     expected = np.repeat(np.arange(1, count + 1), len(geocodes)), np.tile(geocodes, count)
     if not (np.array_equal(draw, expected[0]) and np.array_equal(codes, expected[1])):
         raise ReleaseError(f"{path} is damaged: it does not have {count} draws of the level's geounits, in order")
+    import pandas as pd  # only who reads draws loads it
+
     index = pd.MultiIndex.from_arrays([draw, codes.astype(object)], names=[DRAW, "geocode"])
     return pd.DataFrame({label: rows.column(label).to_numpy() for label in labels}, index=index)
 

@@ -117,7 +117,11 @@ def test_without_margins_the_page_says_so(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("[publish]\nreplicates = 3", "[publish]\nmargins = false"))
     page = RunDirectory(run(spec, tmp_path / "out")).report.read_text("utf-8")
     assert "made without margins of error" in page
-    assert all(where["margins"] is None for table in content_of(page)["tables"] for where in table["levels"].values())
+    assert all(
+        where["below"] is where["above"] is None
+        for table in content_of(page)["tables"]
+        for where in table["levels"].values()
+    )
 
 
 def test_tables_that_do_not_fit_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

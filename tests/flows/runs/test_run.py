@@ -75,7 +75,7 @@ def test_the_whole_of_each_step_is_told(town_spec: Path, tmp_path: Path) -> None
     n = {"county": 2, "tract": 6, "block": len(leaves)}
     for level, size in n.items():
         steps |= {f"{stage} {level}": size for stage in ("measure", "estimate", "tables")}
-    steps |= {"tabulate": sum(n.values()), "simulate": 3 * sum(n.values()), "microdata": n["block"]}
+    steps |= {"tabulate": sum(n.values()), "simulate": sum(n.values()), "microdata": n["block"]}
     assert {name: progress.geounits.get(name) for name in steps} == steps
 
 
