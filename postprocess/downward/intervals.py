@@ -44,6 +44,8 @@ from postprocess.linear.half_widths import NORMAL_QUANTILE, is_exact
 #: How far a size class may look to both sides for errors: a third of the size, then half an octave.
 _REACH = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
 _REACH[0] = 0
+#: Any distance, but for counts of 0, which are unlike all others.
+_ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
 
@@ -66,25 +68,59 @@ class Ranges:
 
     @classmethod
     def of(cls, errors: SizedErrors, n_cells: int, range_of: RangeOf) -> Ranges:
-        """From the errors of a table: of a cell's own, or of all cells together where it has too few."""
+        """From the errors of a table: of a cell's own, or of cells like it, or of all, where it has too few."""
         cells, sizes, error = errors.parts()
-        first = int(error.min(initial=0))
-        width = int(error.max(initial=0)) - first + 1
-        shape = (n_cells, len(SIZE_CLASSES))
-        low, high = np.full(shape, np.nan), np.full(shape, np.nan)
-        alone, together = _windows(cells, sizes, errors.times, n_cells)
-        table = np.zeros((shape[1], width), dtype=np.int64)
-        np.add.at(table, (sizes, error - first), errors.times)
-        known = np.flatnonzero(together >= 0)
-        low[:, known], high[:, known] = _ends_of(table, known, together[known], first, range_of)
-        ends = np.searchsorted(cells, np.arange(n_cells + 1))
-        for cell in np.flatnonzero((alone >= 0).any(axis=1)):
-            own = slice(ends[cell], ends[cell + 1])
-            table[:] = 0
-            table[sizes[own], error[own] - first] = errors.times[own]
-            known = np.flatnonzero(alone[cell] >= 0)
-            low[cell, known], high[cell, known] = _ends_of(table, known, alone[cell][known], first, range_of)
-        return cls(low, high)
+        counted = _Counted(cells, sizes, error, errors.times, range_of)
+        ranges = cls(*(np.full((n_cells, len(SIZE_CLASSES)), np.nan) for _ in range(2)))
+        alike = _alike(cells, sizes, errors.times, n_cells)
+        owners = ((0 * alike, _ANY), (alike, _ANY), (alike, _REACH), (np.arange(n_cells), _REACH))
+        for owner, most in owners:  # from what is always there to what fits best
+            for number in range(int(owner.max()) + 1):
+                known, low, high = counted.ends(owner[cells] == number, most)
+                own = np.ix_(owner == number, known)
+                ranges.low[own], ranges.high[own] = low, high
+        return ranges
+
+
+def _alike(cells: IntArray, sizes: IntArray, times: IntArray, n_cells: int) -> IntArray:
+    """A number for each cell, the same for cells that are about as frequent; each number has enough errors.
+
+    Cells are alike if their mean counts are within the same power of 4; the rarest are taken together as far as needed.
+    """
+    total = np.bincount(cells, weights=SIZE_CLASSES[sizes] * times, minlength=n_cells)
+    mean = total / np.maximum(1, np.bincount(cells, weights=times, minlength=n_cells))
+    powers, power = np.unique(np.floor(np.log2(np.maximum(mean, 1e-9)) / 2 + 1e-9), return_inverse=True)
+    seen = np.bincount(power.ravel()[cells], weights=np.where(sizes > 0, times, 0), minlength=len(powers))
+    # A power begins a number of its own if those before it have enough, and it and those after it have.
+    before = np.concatenate([[0.0], np.cumsum(seen)])
+    number, begun, numbers = 0, 0.0, np.zeros(len(powers), dtype=np.int64)
+    for place in range(len(powers)):
+        if before[place] - begun >= ENOUGH and before[-1] - before[place] >= ENOUGH:
+            number, begun = number + 1, float(before[place])
+        numbers[place] = number
+    return numbers[power.ravel()]
+
+
+@dataclass(frozen=True, eq=False)
+class _Counted:
+    """The errors of a table, `(n,)` each: cell, size class, class of the error, how often; and what is looked for."""
+
+    cells: IntArray
+    sizes: IntArray
+    error: IntArray
+    times: IntArray
+    range_of: RangeOf
+
+    def ends(self, chosen: BoolArray, most: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The ranges of the chosen errors: the size classes that have enough within reach, and the ends, `(sizes,)`."""
+        if not chosen.any():
+            return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
+        sizes, error, times = self.sizes[chosen], self.error[chosen], self.times[chosen]
+        reach = _reach_of(np.bincount(sizes, weights=times, minlength=len(SIZE_CLASSES)).astype(np.int64), most)
+        known, first = np.flatnonzero(reach >= 0), int(error.min())
+        table = np.zeros((len(SIZE_CLASSES), int(error.max()) - first + 1), dtype=np.int64)
+        np.add.at(table, (sizes, error - first), times)
+        return known, *_ends_of(table, known, reach[known], first, self.range_of)
 
 
 def _ends_of(
@@ -97,31 +133,23 @@ def _ends_of(
     return np.where(endless, np.nan, low), np.where(endless, np.nan, high)
 
 
-def _windows(cells: IntArray, sizes: IntArray, times: IntArray, n_cells: int) -> tuple[IntArray, IntArray]:
-    """How far each size class looks to both sides: `(cells, size classes)` alone, `(size classes,)` in the whole table.
-
-    -1 where there are too few errors even so.
-    """
-    n_sizes = len(SIZE_CLASSES)
-    seen = np.bincount(cells * n_sizes + sizes, weights=times, minlength=n_cells * n_sizes)
-    seen = seen.astype(np.int64).reshape(n_cells, n_sizes)
-    alone = _reach_of(seen, _REACH)
-    together = _reach_of(seen.sum(axis=0, keepdims=True), np.where(np.arange(n_sizes) > 0, n_sizes, 0))[0]
-    return alone, together
-
-
 def _reach_of(seen: IntArray, most: IntArray) -> IntArray:
-    """The least reach `(n, size classes)`, at most `most`, at which enough errors were seen; -1 where none is."""
-    n_sizes = seen.shape[1]
-    before = np.concatenate([np.zeros((len(seen), 1), dtype=np.int64), np.cumsum(seen, axis=1)], axis=1)
-    out = np.full(seen.shape, -1, dtype=np.int64)
-    number = np.arange(n_sizes)
-    for reach in range(int(most.max()) + 1):
-        first, last = _ends(number, np.full(n_sizes, reach), n_sizes)
-        out[(out < 0) & (reach <= most) & (before[:, last] - before[:, first] >= ENOUGH)] = reach
-        if (out >= 0).all():
-            break
-    return out
+    """The least reach `(size classes,)`, at most `most`, at which enough errors were seen; -1 where none is."""
+    before = np.concatenate([[0], np.cumsum(seen)])
+    least, last = np.zeros(len(seen), dtype=np.int64), most.copy()
+    numbers = np.arange(len(seen))
+
+    def enough(reach: IntArray) -> BoolArray:
+        first, stop = _ends(numbers, reach, len(seen))
+        return np.asarray(before[stop] - before[first] >= ENOUGH)
+
+    found = enough(most)
+    while (least < last).any():
+        middle = (least + last) // 2
+        there = enough(middle)
+        last = np.where(there, middle, last)
+        least = np.where(there, least, np.minimum(middle + 1, last))
+    return np.where(found, last, -1)
 
 
 def _ends(sizes: IntArray, reach: IntArray, n_sizes: int) -> tuple[IntArray, IntArray]:

@@ -27,7 +27,7 @@ from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 
 #: Relative standard error of a margin.
-PRECISION = 0.05
+PRECISION = 0.04
 #: Errors behind it: the 90 % quantile of the absolute value of n normal numbers has the relative standard error
 #: sqrt(0.9 0.1 / n) / (2 phi(z) z) = 0.885 / sqrt(n), with z = 1.645 and the density phi of a standard normal.
 ERRORS = math.ceil((0.885 / PRECISION) ** 2)

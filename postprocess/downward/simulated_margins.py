@@ -43,7 +43,7 @@ REACH = 8.0
 #: Standard errors in a class of errors in standard errors.
 STEP = 0.02
 #: Simulated errors that a quantile needs.
-ENOUGH = 300
+ENOUGH = 400
 #: Numbers held at once, in each of some ten arrays.
 CHUNK_NUMBERS = 2_000_000
 #: Places spread over at most so many times their number are counted without sorting; where there are at most so many
