@@ -142,6 +142,7 @@ def test_commands(block: CodeBlock) -> None:
             _check_command(words, block)
 
 
+@pytest.mark.slow
 def test_commands_in_text() -> None:
     """So it is for every `spinewise ...` and `make ...` within a sentence."""
     for page in PAGES:

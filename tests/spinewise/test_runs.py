@@ -98,6 +98,7 @@ def test_the_same_call_again_and_other_records(
         sw.run(spec, persons[1:], blocks, out=tmp_path, workers=1)
 
 
+@pytest.mark.slow
 def test_rerun_needs_the_records_again(
     tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
 ) -> None:
@@ -161,6 +162,7 @@ def test_what_is_missing_is_told(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_dataset_is_charged_once(
     tmp_path: Path, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -194,6 +196,7 @@ def test_estimating_measurements_made_elsewhere(
     assert again.manifest.key_commitment == ""
 
 
+@pytest.mark.slow
 def test_a_script_without_a_guard(tmp_path: Path, persons: pd.DataFrame, blocks: pd.DataFrame) -> None:
     """Worker processes do not run the script again, so that it needs no `if __name__ == "__main__"`."""
     persons.to_csv(tmp_path / "persons.csv", index=False)

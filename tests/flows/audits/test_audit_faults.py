@@ -114,6 +114,7 @@ def charged_town(tmp_path: Path) -> tuple[Path, str]:
         return run(spec, tmp_path / "out"), url
 
 
+@pytest.mark.slow
 def test_a_sound_release_with_a_ledger_passes(tmp_path: Path) -> None:
     root, url = charged_town(tmp_path)
     audit = audited(root, ledger=url)

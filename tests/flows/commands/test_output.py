@@ -54,6 +54,7 @@ def test_less_and_more_cannot_be_had_at_once(command: str, town: Path, town_spec
     assert error.exit_status == 2
 
 
+@pytest.mark.slow
 def test_run(tmp_path: Path) -> None:
     """Steps and remarks go to stderr, the directory to stdout; quiet leaves the directory alone."""
     spec = write_town(tmp_path / "in", *QUICK)

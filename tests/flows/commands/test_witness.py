@@ -122,6 +122,7 @@ def test_forged_roots_of_rows_do_not_verify(town: Path, tmp_path: Path) -> None:
     assert verify_release(run, 1, Silent()) == ["public/manifest.json: rows is not what the spec gives"]
 
 
+@pytest.mark.slow
 def test_the_log_on_the_command_line(signed_town: Path, signing: Path, tmp_path: Path) -> None:
     log, key, public = tmp_path / "log", signing / "agency.sign", signing / "agency.sign.pub"
     new = spinewise("log", "new", log, "--origin", "statistics.example/log", "--sign-key-file", key)

@@ -57,6 +57,7 @@ def test_noise_does_not_depend_on_batches(
     assert public_bytes(run(town_spec, tmp_path)) == public_bytes(town)
 
 
+@pytest.mark.slow
 def test_other_records_and_other_budgets_meet_other_noise(town: Path, tmp_path: Path) -> None:
     def noise(root: Path) -> np.ndarray:
         directory = RunDirectory(root)

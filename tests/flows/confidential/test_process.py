@@ -154,6 +154,7 @@ def search(spec: Path, how: str) -> dict[str, int]:
     return {name: int(count) for name, count in (line.split() for line in done.stdout.splitlines())}
 
 
+@pytest.mark.slow
 def test_the_memory_of_what_estimates_has_neither_records_nor_key(spec: Path) -> None:
     assert searched(spec, "apart") == {"records": 0, "key": 0}
 

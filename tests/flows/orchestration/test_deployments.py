@@ -75,6 +75,7 @@ def test_what_is_deployed_has_a_module_for_a_place_and_a_form() -> None:
     assert all(field["description"] for field in schema["properties"].values())
 
 
+@pytest.mark.slow
 def test_a_server_is_needed_and_either_a_spec_or_the_audit(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
     home: dict[str, Any] = {"PREFECT_HOME": str(tmp_path / "home"), "PREFECT_API_URL": ""}

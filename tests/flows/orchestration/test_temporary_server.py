@@ -59,6 +59,7 @@ def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     assert gone(servers, tmp_path / "tmp")
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_block(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", BEGUN, "end"], env=environment(tmp_path), capture_output=True, text=True, check=True

@@ -172,6 +172,7 @@ def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release:
     assert first == sorted(expected, reverse=True)[:3]
 
 
+@pytest.mark.slow
 def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Release) -> None:
     """All tables, levels and measures of the report, and the agency's page beside it."""
     shown = opened(browser, release.run.report)
@@ -195,6 +196,7 @@ def test_no_page_shows_what_a_script_does_not_have(browser: Any, release: Releas
     assert not _MISSING.findall(accuracy.page.locator("body").inner_text())
 
 
+@pytest.mark.slow
 def test_no_other_page_shows_it_either(browser: Any, release: Release, tmp_path: Path) -> None:
     """The comparison of a release that has undetermined numbers, and the picture of its plan."""
     compared, planned = tmp_path / "compared.html", tmp_path / "planned.html"

@@ -78,6 +78,7 @@ def _in_a_thread(function: Callable[[], object]) -> BaseException | None:
     return raised[0] if raised else None
 
 
+@pytest.mark.slow
 def test_the_time_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the main thread within a step, elsewhere between two; the run is resumed after it."""
     checked = request_of(write_town(tmp_path / "town", *QUICK), tmp_path / "out")
