@@ -24,7 +24,7 @@ def spinewise(
     command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
     return subprocess.run(
         command,
-        env=environment(COLUMNS="120", **more),
+        env=environment(**{"COLUMNS": "120", **more}),
         cwd=cwd,
         capture_output=True,
         text=True,
