@@ -8,3 +8,11 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
+
+
+def wide_enough(dtype: np.dtype[np.signedinteger], values: IntArray) -> np.dtype[np.signedinteger]:
+    """`dtype`, or the next signed type that holds the values."""
+    least, most = values.min(initial=0), values.max(initial=0)
+    while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
+        dtype = np.dtype(f"i{2 * dtype.itemsize}")
+    return dtype

@@ -175,27 +175,36 @@ def _print(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> Non
     if not options.is_text:
         _show(opened, numbers, None, options)
         return
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+
+    labels = [name for name in numbers.columns if not name.endswith((LOW_SUFFIX, HIGH_SUFFIX))]
+    form = "{:.1f} %" if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
+    cells = [[_with_interval(form, row, label) for label in labels] for _, row in numbers.head(options.rows).iterrows()]
+    at_once = ", all of a column at once" if options.show is Show.ranks else ""
+    legend = f"The interval in parentheses holds the truth in 90 % of cases{at_once}."
+    _print_table(opened, numbers, labels, cells, legend)
+
+
+def _print_table(
+    opened: Release, numbers: pd.DataFrame, labels: Sequence[str], cells: Sequence[Sequence[str]], legend: str
+) -> None:
+    """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status."""
     from rich.console import Console
     from rich.table import Table
 
-    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
-
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(str(numbers.index.name), no_wrap=True)
-    labels = [name for name in numbers.columns if not name.endswith((LOW_SUFFIX, HIGH_SUFFIX))]
     for label in labels:
         table.add_column(label, justify="right")
-    form = "{:.1f} %" if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
-    for code, row in numbers.head(options.rows).iterrows():
-        table.add_row(str(code), *(_with_interval(form, row, label) for label in labels))
+    for code, line in zip(numbers.index, cells, strict=False):
+        table.add_row(str(code), *line)
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
     console.print(table)
-    if len(numbers) > options.rows:
-        console.print(f"and {len(numbers) - options.rows:,} more; --csv prints all")
-    at_once = ", all of a column at once" if options.show is Show.ranks else ""
-    console.print(f"The interval in parentheses holds the truth in 90 % of cases{at_once}.")
+    if len(numbers) > len(cells):
+        console.print(f"and {len(numbers) - len(cells):,} more; --csv prints all")
+    console.print(legend)
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 
@@ -300,39 +309,23 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
     if options.json:
         typer.echo(numbers.reset_index().to_json(orient="records", indent=2, force_ascii=False))
         return
-    from rich.console import Console
-    from rich.table import Table
-
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(str(numbers.index.name), no_wrap=True)
     labels = [name for name in numbers.columns if is_count(name)]
-    for label in labels:
-        table.add_column(label, justify="right")
     certain = (
         [(False,) * len(labels)] * options.rows
         if exact is None
         else exact[labels].head(options.rows).to_numpy().tolist()
     )
-    for (code, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False):
-        cells = zip(labels, sure, strict=True)
-        table.add_row(
-            str(code),
-            *(
-                _cell(row[label], (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX)), exact=is_certain)
-                for label, is_certain in cells
-            ),
-        )
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 1000
-    console.print(table)
-    if len(numbers) > options.rows:
-        console.print(f"and {len(numbers) - options.rows:,} more; --csv prints all")
-    console.print("In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain.")
-    if opened.manifest.status != "official":
-        console.print(opened.manifest.status)
+    cells = [
+        [
+            _cell(row[label], (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX)), exact=is_certain)
+            for label, is_certain in zip(labels, sure, strict=True)
+        ]
+        for (_, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False)
+    ]
+    legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
+    _print_table(opened, numbers, labels, cells, legend)
 
 
 def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from flows.estimation.drawn_tables import DrawnSpine, DrawnTable, PublicNormals, Steps, asked_at, followed_at
 from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
-from flows.execution.workers import WorkerError
+from flows.execution.workers import foreign_arrays
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.downward import LevelVariances, variances_below
 from postprocess.linear.draws import drawn_levels
@@ -67,10 +67,7 @@ class DrawBelowTask(PartTask):
         }
         found = {name: array.shape for name, array in arrays.items() if array.dtype == np.int64}
         if found != expected or len(arrays) != len(expected):
-            raise WorkerError(
-                "a worker of the cluster sent arrays that are not those of its part (draws); nothing of them was used: "
-                "see who can reach the cluster, and run the same again"
-            )
+            raise foreign_arrays("draws")
         own: list[dict[str, IntArray]] = [{} for _ in self.tops]
         for name, array in arrays.items():
             draw, _, place = name.partition(".")

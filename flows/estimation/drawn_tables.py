@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
+from flows.estimation.public_key import public_key
 from flows.execution.batch_store import Arrays
 from geography.spine import Spine
 from pipeline.model.universe import Table
@@ -42,8 +41,8 @@ class PublicNormals:
 
     def of(self, level: int, first: int, shape: tuple[int, int]) -> FloatArray:
         """The numbers of `shape[0]` geounits of a level from `first` on, `shape[1]` of each."""
-        place = json.dumps(["spinewise draws 1", self.seed, self.universe, self.number, self.first_level + level])
-        stream = Stream(hashlib.sha256(place.encode()).digest())
+        key = public_key("spinewise draws 1", self.seed, self.universe, self.number, self.first_level + level)
+        stream = Stream(key)
         first += self.first_rows[level] if self.first_rows else 0
         words = stream.words(first * shape[1], shape[0] * shape[1])
         uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53

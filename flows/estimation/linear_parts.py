@@ -13,7 +13,7 @@ import numpy as np
 
 from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
-from flows.execution.workers import WorkerError
+from flows.execution.workers import foreign_arrays
 from postprocess.arrays import FloatArray
 from postprocess.linear.downward import AnswerVariances, LevelVariances, unbiased_estimates, variances_below
 from postprocess.linear.upward import upward_pass
@@ -211,7 +211,4 @@ def _check(arrays: Arrays, task: LinearTask) -> None:
 
 def _require(right: bool, name: str) -> None:
     if not right:
-        raise WorkerError(
-            f"a worker of the cluster sent arrays that are not those of its part ({name}); nothing of them was used: "
-            "see who can reach the cluster, and run the same again"
-        )
+        raise foreign_arrays(name)

@@ -6,8 +6,6 @@ repeat them.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -17,11 +15,12 @@ from numpy.typing import NDArray
 
 from flows.estimation.constraints import marginal_of
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
+from flows.estimation.public_key import public_key
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.table_variances import TableVariances
 from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
-from flows.execution.workers import WorkerError
+from flows.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
@@ -55,10 +54,9 @@ class PublicNoise:
 
         It depends on the position in the level, and not on how many geounits are requested at a time.
         """
-        place = json.dumps(["spinewise simulation 1", self.seed, self.universe, replicate, level, query])
-        public_key = hashlib.sha256(place.encode()).digest()
+        key = public_key("spinewise simulation 1", self.seed, self.universe, replicate, level, query)
         drawn = [
-            sampler_for(noise).draw(public_key, first * shape[1], shape[0] * shape[1]).reshape(shape)
+            sampler_for(noise).draw(key, first * shape[1], shape[0] * shape[1]).reshape(shape)
             for noise in self.noise[level][query]
         ]
         if (kinds := self.kinds[level]) is not None:
@@ -99,10 +97,7 @@ class Simulation:
                     return result
             except (ValueError, IndexError, KeyError, TypeError):
                 pass
-        raise WorkerError(
-            "a worker of the cluster sent arrays that are not those of its part (simulated errors); nothing of them "
-            "was used: see who can reach the cluster, and run the same again"
-        )
+        raise foreign_arrays("simulated errors")
 
 
 def _alike(errors: ErrorCounts, empty: ErrorCounts, table: PublishedTable) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pipeline.errors import ReleaseError
 from pipeline.release.measurements import MeasurementFile, MeasurementHeader, open_measurement
 from pipeline.storage.files import VALUES_PER_ROW_GROUP, rows_per_group
+from postprocess.arrays import wide_enough
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured
 
@@ -108,15 +109,8 @@ def read_compact(
     step = rows_per_group(size) * max(1, _READ_AT_ONCE // VALUES_PER_ROW_GROUP)
     for begin, end in pairwise(sorted({start, stop, *range(start - start % step + step, stop, step)})):
         part = file.read(begin, end)
-        values = values.astype(_wide_enough(values.dtype, int(part.values.min()), int(part.values.max())), copy=False)
+        values = values.astype(wide_enough(values.dtype, part.values), copy=False)
         values[begin - start : end - start] = part.values
         variances[begin - start : end - start] = part.variances
         geocodes.append(part.geocodes)
     return values, variances, np.concatenate(geocodes) if geocodes else np.zeros(0, dtype=np.str_)
-
-
-def _wide_enough(dtype: np.dtype[np.signedinteger], least: int, most: int) -> np.dtype[np.signedinteger]:
-    """`dtype`, or the next signed type that holds `least` and `most`."""
-    while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
-        dtype = np.dtype(f"i{2 * dtype.itemsize}")
-    return dtype

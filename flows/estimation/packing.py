@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.execution.batch_store import Arrays
-from flows.execution.workers import WorkerError
+from flows.execution.workers import foreign_arrays
 from postprocess.algebra import Basis
 from postprocess.downward.level import SolverReport
 from postprocess.linear.information import Information
@@ -192,7 +192,4 @@ def _take(arrays: Arrays, name: str, kind: type[np.generic], shape: tuple[int, .
 
 def _require(right: bool, name: str) -> None:
     if not right:
-        raise WorkerError(
-            f"a worker of the cluster sent arrays that are not those of its part ({name}); nothing of them was used: "
-            "see who can reach the cluster, and run the same again"
-        )
+        raise foreign_arrays(name)

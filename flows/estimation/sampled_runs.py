@@ -5,8 +5,6 @@ All of it follows from public files and the public seed, and not from where or h
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
+from flows.estimation.public_key import public_key
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of, sizes_of, visited, work_of
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
@@ -169,8 +168,8 @@ class SampledRuns:
 
     def _key(self, purpose: str, *numbers: int) -> int:
         """128 bits that follow from the public seed, the universe and what they are for."""
-        about = [f"spinewise simulated {purpose} 1", self._estimation.stated.seed, self._estimation.universe.name]
-        return int.from_bytes(hashlib.sha256(json.dumps([*about, *numbers]).encode()).digest()[:16], "big")
+        seed, universe = self._estimation.stated.seed, self._estimation.universe.name
+        return int.from_bytes(public_key(f"spinewise simulated {purpose} 1", seed, universe, *numbers)[:16], "big")
 
 
 def _bare(problem: Problem) -> Problem:

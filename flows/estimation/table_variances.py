@@ -56,8 +56,8 @@ class TableVariances:
         parts.compute()
         return parts
 
-    def _parts(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
-        """Those of a level in stretches of its rows."""
+    def stretches(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
+        """The variances of a level, some successive geounits at a time."""
         if self._cut is None or level <= self._cut.level:
             variances = self._held[0][level]
             yield slice(0, len(variances.classes)), variances
@@ -70,13 +70,9 @@ class TableVariances:
             self._last = (level, number), self._below.level(level, number).variances
         return self._last[1]
 
-    def stretches(self, level: int) -> Iterator[tuple[slice, AnswerVariances]]:
-        """The variances of a level, some successive geounits at a time."""
-        return self._parts(level)
-
     def largest(self, level: int) -> AnswerVariances:
         """Of each answer the largest variance of the level, as one class without geounits."""
-        parts = [variances.largest() for _, variances in self._parts(level)]
+        parts = [variances.largest() for _, variances in self.stretches(level)]
         return AnswerVariances.joined(parts).largest()
 
     def of_rows(self, level: int, rows: slice) -> tuple[AnswerVariances, slice]:
@@ -93,7 +89,7 @@ class TableVariances:
         """The variances of several groups of geounits, whose rows increase, with the scale of the level."""
         pieces: list[list[AnswerVariances]] = [[] for _ in groups]
         largest: list[AnswerVariances] = []
-        for part, variances in self._parts(level):
+        for part, variances in self.stretches(level):
             largest.append(variances.largest())
             for rows, found in zip(groups, pieces, strict=True):
                 own = rows[np.searchsorted(rows, part.start) : np.searchsorted(rows, part.stop)]

@@ -37,6 +37,14 @@ class WorkerError(SpinewiseError):
     """A worker process ended without a result."""
 
 
+def foreign_arrays(name: str) -> WorkerError:
+    """The error where arrays that came back from a cluster, or that of the name, are not those of their part."""
+    return WorkerError(
+        f"a worker of the cluster sent arrays that are not those of its part ({name}); nothing of them was used: "
+        "see who can reach the cluster, and run the same again"
+    )
+
+
 def default_workers() -> int:
     """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

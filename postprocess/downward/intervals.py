@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -75,8 +76,11 @@ class Ranges:
         alike = _alike(cells, sizes, errors.times, n_cells)
         owners = ((0 * alike, _ANY), (alike, _ANY), (alike, _REACH), (np.arange(n_cells), _REACH))
         for owner, most in owners:  # from what is always there to what fits best
-            for number in range(int(owner.max()) + 1):
-                known, low, high = counted.ends(owner[cells] == number, most)
+            own_errors = owner[cells]
+            order = np.argsort(own_errors, kind="stable")
+            starts = np.searchsorted(own_errors[order], np.arange(int(owner.max()) + 2))
+            for number, (first, last) in enumerate(pairwise(starts)):
+                known, low, high = counted.ends(order[first:last], most)
                 own = np.ix_(owner == number, known)
                 ranges.low[own], ranges.high[own] = low, high
         return ranges
@@ -111,9 +115,9 @@ class _Counted:
     times: IntArray
     range_of: RangeOf
 
-    def ends(self, chosen: BoolArray, most: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The ranges of the chosen errors: the size classes that have enough within reach, and the ends, `(sizes,)`."""
-        if not chosen.any():
+    def ends(self, chosen: IntArray, most: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The ranges of the errors at some places: size classes with enough within reach, and ends `(sizes,)`."""
+        if not len(chosen):
             return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
         sizes, error, times = self.sizes[chosen], self.error[chosen], self.times[chosen]
         reach = _reach_of(np.bincount(sizes, weights=times, minlength=len(SIZE_CLASSES)).astype(np.int64), most)

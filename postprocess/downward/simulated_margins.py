@@ -23,10 +23,10 @@ from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import EXACT_STANDARD
 from postprocess.marginal import Marginal
 
-#: What intervals are to cover of true counts, and what they hold of simulated errors: a run that starts from a release,
+#: What intervals that are to cover 90 % of true counts hold of simulated errors: a run that starts from a release,
 #: which has more zeros than the truth and fewer counts of one or two, errs a little less than one that starts from the
 #: truth. Measured where the truth is known: docs/decisions/intervals.md.
-COVERAGE, SIMULATED_COVERAGE = 0.90, 0.92
+SIMULATED_COVERAGE = 0.92
 #: Standard errors above zero from which a count is large.
 LARGE = 3.0
 #: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.

@@ -16,14 +16,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, wide_enough
 from postprocess.downward.level import downward_level
-from postprocess.downward.passes import Pass, passes_of
+from postprocess.downward.passes import Pass
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, answers_of, count_errors
-from postprocess.downward.subtrees import without_values
 from postprocess.downward.summaries import drawn_terms, measured_terms, with_terms
-from postprocess.linear.downward import AnswerVariances, LevelVariances
-from postprocess.linear.upward import LevelEstimate, basis_of, silent_of, upward_pass
+from postprocess.linear.downward import AnswerVariances
+from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import Measured, Problem
 
 #: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
@@ -89,47 +88,6 @@ class Simulated:
     groups: tuple[Stretch, ...]
     tables: tuple[PublishedTable, ...]
     nothing: tuple[ErrorCounts, ...]
-
-
-def simulate(
-    problem: Problem,
-    released: Sequence[sp.csr_array],
-    tables: Sequence[PublishedTable],
-    variances: Sequence[LevelVariances | AnswerVariances],
-    draw: DrawNoise,
-    replicate: int,
-) -> list[ErrorCounts]:
-    """The errors of one new run of everything from the released histograms, table by table.
-
-    `problem.measured` gives the queries and variances; its values are not used.
-    """
-    bare = replace(problem, measured=tuple(without_values(queries) for queries in problem.measured))
-    basis = basis_of(problem)
-    answers = [
-        of_level
-        if isinstance(of_level, AnswerVariances)
-        else of_level.of_queries(basis, [table.marginal for table in tables if table.level == level])
-        for level, of_level in enumerate(variances)
-    ]
-    levels = problem.spine.levels
-    run = Simulated(
-        replicate=replicate,
-        basis=basis,
-        passes=passes_of(problem),
-        upper=Stretch(
-            bare,
-            tuple(np.arange(len(level)) for level in levels),
-            tuple(released),
-            tuple(np.ones(len(level), dtype=bool) for level in levels[:-1]),
-            tuple(answers),
-        ),
-        silent=tuple(silent_of(problem)),
-        summary=None,
-        groups=(),
-        tables=tuple(tables),
-        nothing=tuple(ErrorCounts.empty(table, basis, variances[table.level]) for table in tables),
-    )
-    return simulate_run(run, draw)
 
 
 def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
@@ -252,7 +210,7 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, replicate: int, *, drawn: 
                 part += answers_of(query.marginal, stretch.released[number], first, last)
                 if kinds is not None:
                     part[kinds[first:last] < 0] = 0
-                values = values.astype(_wide_enough(values.dtype, part), copy=False)
+                values = values.astype(wide_enough(values.dtype, part), copy=False)
                 values[first:last] = part
             new.append(replace(query, values=values))
         measured.append(tuple(new))
@@ -263,11 +221,3 @@ def _runs(rows: IntArray, most: int) -> list[tuple[int, int]]:
     """Stretches of successive rows, `most` at a time: their first place in `rows`, and the place after the last."""
     breaks = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
     return [(start, min(start + most, end)) for first, end in pairwise(breaks) for start in range(first, end, most)]
-
-
-def _wide_enough(dtype: np.dtype[np.signedinteger], values: NDArray[np.int64]) -> np.dtype[np.signedinteger]:
-    """`dtype`, or the next signed type that holds the values."""
-    least, most = values.min(initial=0), values.max(initial=0)
-    while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
-        dtype = np.dtype(f"i{2 * dtype.itemsize}")
-    return dtype

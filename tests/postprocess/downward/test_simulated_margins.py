@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from oracles.random_problems import level_sums, random_marginals
+from oracles.sampled_runs import simulate
 
 from geography.spine import Level, Spine
 from postprocess.downward.intervals import Intervals
@@ -19,7 +20,6 @@ from postprocess.downward.simulated_margins import (
     PublishedTable,
     size_class,
 )
-from postprocess.downward.simulation import simulate
 from postprocess.linear.downward import variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
