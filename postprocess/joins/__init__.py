@@ -1,0 +1,1 @@
+"""Joins: persons and households that agree with each other in every geounit."""
