@@ -43,11 +43,10 @@ class Pass:
 
 
 def passes_of(problem: Problem) -> tuple[Pass, ...]:
-    """The declared passes, and the detail last."""
+    """The declared passes, and the detail last; households that are joined have the query of the join first."""
     limited: dict[tuple[bytes, ...], Marginal] = {}
-    for level in problem.constraints.bounds:
-        for bound in level:
-            limited[tuple(group.tobytes() for group in bound.marginal.groups)] = bound.marginal
+    for marginal in (*(bound.marginal for level in problem.constraints.bounds for bound in level), *problem.further):
+        limited[marginal.key] = marginal
     passes: list[Pass] = []
     held: Marginal | None = None
     for query in problem.passes:
