@@ -112,6 +112,25 @@ class Query:
             tuple(" * ".join(combination) for combination in itertools.product(*labelled)) if labelled else ("total",)
         )
 
+    def labels_of(self, term: str) -> NDArray[np.str_]:
+        """The label that a term has in each answer, `(size,)`; KeyError unless it is one of `terms`."""
+        axes = [axis for axis, labels in enumerate(self.labels) if labels]
+        axis = dict(zip(self.terms, axes, strict=True))[term]
+        return np.array(self.labels[axis])[np.unravel_index(np.arange(self.size), self.sizes)[axis]]
+
+    def refines(self, coarse: Query) -> bool:
+        """Whether every answer lies in one answer of `coarse`, a query on the same schema."""
+        return all(
+            len(np.unique(np.stack([many, few]), axis=1).T) == len(np.unique(many))
+            for many, few in zip(self.groups, coarse.groups, strict=True)
+        )
+
+    def answers_in(self, coarse: Query) -> NDArray[np.int64]:
+        """The answer of `coarse`, which this query refines, that each answer lies in, `(size,)`."""
+        out = np.zeros(self.size, dtype=np.int64)
+        out[self.cell_answer] = coarse.cell_answer
+        return out
+
     def answer_csr(self, counts: sp.csr_array) -> NDArray[np.int64]:
         """Answers `(n_rows, size)` int64 for the sparse histograms `(n_rows, n_cells)`."""
         n_rows = counts.shape[0]

@@ -97,6 +97,7 @@ def _exact_field(allowed: str, fits: Callable[[Fraction], bool]) -> tuple[PlainV
 _BUDGET = _exact_field("greater than 0", lambda number: number > 0)
 _SHARE = _exact_field("from 0 to 1", lambda number: 0 <= number <= 1)
 _QUERY_SHARE = _exact_field("greater than 0 and at most 1", lambda number: 0 < number <= 1)
+_MEAN = _exact_field("at least 0", lambda number: number >= 0)
 _DELTA = _exact_field("greater than 0 and less than 1", lambda number: 0 < number < 1)
 
 #: A whole budget, rho or epsilon.
@@ -105,6 +106,8 @@ Budget = Annotated[Fraction, _BUDGET[0], _BUDGET[1], _BUDGET[2]]
 Share = Annotated[Fraction, _SHARE[0], _SHARE[1], _SHARE[2]]
 #: A query's share of its level's budget.
 QueryShare = Annotated[Fraction, _QUERY_SHARE[0], _QUERY_SHARE[1], _QUERY_SHARE[2]]
+#: A mean number of persons.
+Mean = Annotated[Fraction, _MEAN[0], _MEAN[1], _MEAN[2]]
 #: The delta of an (epsilon, delta) statement.
 Delta = Annotated[Fraction, _DELTA[0], _DELTA[1], _DELTA[2]]
 

@@ -10,13 +10,16 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
+from pipeline.model.join import Join
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
+from pipeline.spec.join_section import JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.provenance_section import ProvenanceSection
 from pipeline.spec.public import encode, encode_budget, encode_universe
 from pipeline.spec.resolve import UniverseContext, UniverseResolver
+from pipeline.spec.resolve_joins import resolve_joins
 from pipeline.spec.sections import (
     CompanionSection,
     GeographySection,
@@ -54,6 +57,9 @@ class ReleaseSpec(UniverseSections):
     companions: NamedTable[Name, CompanionSection] = Field(
         default={}, description="further histograms measured in the same run, by name"
     )
+    join: tuple[JoinSection, ...] = Field(
+        default=(), description="what a household of each kind, a companion's record, implies for the persons in it"
+    )
     provenance: ProvenanceSection | None = Field(
         default=None, description="where the public inputs come from: public sources, or the records"
     )
@@ -68,8 +74,15 @@ class ReleaseSpec(UniverseSections):
         """The release's own universe, then its companions'; resolved from the spec alone.
 
         Raises:
-            SpecError: something in the spec does not fit together; one line for each problem.
+            SpecError: something in the spec does not fit together, its joins included; one line for each problem.
         """
+        return self._universes_and_joins()[0]
+
+    def joins(self) -> tuple[Join, ...]:
+        """What the households of companions imply for the persons in them, in the spec's order; errors as `universes`."""
+        return self._universes_and_joins()[1]
+
+    def _universes_and_joins(self) -> tuple[tuple[Universe, ...], tuple[Join, ...]]:
         problems = Problems(self._source)
         resolved = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
         folded: dict[str, str] = {}
@@ -84,8 +97,10 @@ class ReleaseSpec(UniverseSections):
                 problems.add(
                     dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
                 )
+        universes = tuple(universe for universe in resolved if universe is not None)
+        joins = resolve_joins(self.join, universes, tuple(self.companions), self.geography.level_names, problems)
         problems.raise_if_any()
-        return tuple(universe for universe in resolved if universe is not None)
+        return universes, joins
 
     def _resolved(
         self,
@@ -123,8 +138,11 @@ class ReleaseSpec(UniverseSections):
             ]
             for universe in others
         ]
+        content = encode_universe(self, main)
+        if not self.join:
+            del content["join"]
         return {
-            **encode_universe(self, main),
+            **content,
             "privacy": {**privacy, **encode_budget(main)},
             "postprocess": {**encode(self.postprocess), "passes": [query.name for query in main.passes]},
             "companions": companions,
