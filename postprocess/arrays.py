@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,3 +18,9 @@ def wide_enough(dtype: np.dtype[np.signedinteger], values: IntArray) -> np.dtype
     while not np.iinfo(dtype).min <= least <= most <= np.iinfo(dtype).max:
         dtype = np.dtype(f"i{2 * dtype.itemsize}")
     return dtype
+
+
+def successive(rows: IntArray, most: int = 1 << 22) -> list[tuple[int, int]]:
+    """Stretches of successive rows, `most` at a time: their first place in `rows`, and the place after the last."""
+    breaks = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
+    return [(start, min(start + most, end)) for first, end in pairwise(breaks) for start in range(first, end, most)]

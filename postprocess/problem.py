@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal
+
+if TYPE_CHECKING:
+    from postprocess.joins.implied import Implied
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +83,9 @@ class Problem:
         first_rows: per level, the number in the whole release of the level's first geounit; empty for all 0.
         kinds: per level, the kind of each geounit `(n,)`, which says how precisely it was measured; -1 where it was
             not, since it is the only child of one that was measured instead. None where all are of kind 0.
+        further: queries beside the measured and bounded ones that are told apart: those of joins.
+        joined: per level, bounds from released households. The release keeps them; linear estimates do not know them.
+        implied: per level, the persons that households are to have; empty for none.
     """
 
     spine: Spine
@@ -93,11 +100,19 @@ class Problem:
     first_level: int = 0
     first_rows: tuple[int, ...] = ()
     kinds: tuple[NDArray[np.int8] | None, ...] = ()
+    further: tuple[Marginal, ...] = ()
+    joined: tuple[tuple[GroupBounds, ...], ...] = ()
+    implied: tuple[Implied, ...] = ()
 
     @property
     def n_cells(self) -> int:
         """Cells of a histogram."""
         return math.prod(self.shape)
+
+    def bounds_of(self, level: int) -> tuple[GroupBounds, ...]:
+        """All bounds that the release keeps at a level."""
+        stated = self.constraints.bounds[level]
+        return (*stated, *self.joined[level]) if self.joined else stated
 
     def first_row(self, level: int) -> int:
         """The number in the whole release of the first geounit of a level."""

@@ -6,12 +6,13 @@ resumes from. The resulting files are the same as from the whole spine at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import scipy.sparse as sp
 
-from flows.estimation.measurement_files import MeasurementSource
+from flows.estimation.joins import joined_companions
+from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.estimation.part import PartTask
 from flows.estimation.part_tasks import BelowTask, TopTask, estimate_below, estimate_top
@@ -23,7 +24,7 @@ from flows.execution.steps import Notes, Step
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis
-from postprocess.downward.level import SolverReport
+from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import MOST_CELLS, PART_CELLS, Cut, above_cut, cut_of, joined, part_of
 from postprocess.linear.upward import LevelEstimate, silent_of, upward_pass
 from postprocess.problem import Problem
@@ -36,13 +37,19 @@ LEAST_SHARED = 8
 
 def estimation_of(job: Job, universe: Universe) -> Estimation:
     """The estimation of one universe: at once, or by subtrees where the spine is too large for that."""
+    if universe.name not in joined_companions(job.spec.joins()):
+        return _estimation(job, universe)
+    return _estimation(job, universe, lambda: _estimation(job, job.universes[0]).computed)
+
+
+def _estimation(job: Job, universe: Universe, persons: Callable[[], Computed] | None = None) -> Estimation:
     most = MOST_CELLS if job.most_cells is None else job.most_cells
     part = PART_CELLS if job.part_cells is None else job.part_cells
     if job.workers.shares_parts:
         cells = job.spine.n_leaves * universe.schema.n_cells
         most = part = min(SHARED_CELLS, max(1, cells // LEAST_SHARED))
     cut = cut_of(job.spine, universe.schema.n_cells, most, part)
-    return Estimation(job, universe) if cut is None else SubtreeEstimation(job, universe, cut)
+    return Estimation(job, universe, persons) if cut is None else SubtreeEstimation(job, universe, cut, persons)
 
 
 class ComputedBySubtree(Computed):
@@ -72,10 +79,14 @@ class ComputedBySubtree(Computed):
         problem = with_values(above_cut(self.stated, self.cut), self.job, self.universe)
         return problem, upward_pass(problem, self.basis, at_cut, silent_of(self.stated))
 
-    def part(self, number: int) -> tuple[Problem, tuple[tuple[MeasurementSource, ...], ...], Basis]:
+    def part(self, number: int) -> tuple[Problem, SourceFiles, Basis]:
         """A part's problem without values, the files of its measurements, and the basis of the release."""
         files = measurement_files(self.job, self.universe)[self.cut.level :]
         return part_of(self.stated, self.cut, number), files, self.basis
+
+    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+        """See `Computed.parts`."""
+        return [(number, *self.part(number)) for number in range(len(self.cut.parts))]
 
     def part_done(self, task: PartTask) -> None:
         """Report to the progress that a part is done."""
@@ -97,9 +108,9 @@ class SubtreeEstimation(Estimation):
 
     _computed: ComputedBySubtree
 
-    def __init__(self, job: Job, universe: Universe, cut: Cut) -> None:
+    def __init__(self, job: Job, universe: Universe, cut: Cut, persons: Callable[[], Computed] | None = None) -> None:
         self._cut = cut
-        super().__init__(job, universe)
+        super().__init__(job, universe, persons)
 
     @property
     def cut(self) -> Cut:
@@ -167,7 +178,9 @@ class SubtreeEstimation(Estimation):
         rows = self.job.spine.rows_below(self.cut.level, first, last)
         flags = self._computed.checked[self.cut.level + 1 :]
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
-        return BelowTask(number, *self._computed.part(number), counts[first:last], checked, self._computed.passes)
+        part, files, basis = self._computed.part(number)
+        part = self.joined.of_part(part, self.cut.level, rows)
+        return BelowTask(number, part, files, basis, counts[first:last], checked, self._computed.passes)
 
     def close(self) -> None:
         """Free the intermediate results and the parts, since the files are written."""

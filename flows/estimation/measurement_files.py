@@ -80,6 +80,10 @@ class MeasurementSource:
         return out
 
 
+#: The files of measurements, per level.
+SourceFiles = tuple[tuple[MeasurementSource, ...], ...]
+
+
 def differing(header: MeasurementHeader, expected: MeasurementHeader) -> str | None:
     """What differs between two headers but the variance, which follows from the scale."""
     for field in ("level", "query", "size", "mechanism", "scale"):

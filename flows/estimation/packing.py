@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import foreign_arrays
 from postprocess.algebra import Basis
-from postprocess.downward.level import SolverReport
+from postprocess.downward.report import SolverReport
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate
 from postprocess.problem import Problem

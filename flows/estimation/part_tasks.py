@@ -11,8 +11,8 @@ from flows.estimation.packing import below_arrays, below_result, packed_top, top
 from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
 from postprocess.arrays import BoolArray
-from postprocess.downward.level import SolverReport
 from postprocess.downward.passes import Pass
+from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import downward_part, top_estimate
 from postprocess.linear.upward import LevelEstimate
 

@@ -88,7 +88,7 @@ class SampledRuns:
 
     def tasks(self, rates: Rates) -> Iterator[Simulated]:
         """The runs, in order."""
-        estimation, stated = self._estimation, self._estimation.stated
+        estimation, stated = self._estimation, self._estimation.simulated
         flags = visited(self._spine, rates, self._key("sample"))
         last = self._spine.n_levels - 1 if rates.cut is None else rates.cut
         upper = stated if rates.cut is None else above_cut(stated, Cut(last, ()))
@@ -119,6 +119,7 @@ class SampledRuns:
                 groups=groups,
                 tables=self._tables,
                 nothing=nothing,
+                key=self._key("members", run),
             )
 
     def _whole(self, level: int) -> AnswerVariances | None:

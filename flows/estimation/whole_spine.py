@@ -9,6 +9,8 @@ from typing import Self
 
 import scipy.sparse as sp
 
+from flows.estimation.joins import Joined
+from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.packing import packed_level, unpacked_level
 from flows.estimation.problem import stated_problem, with_values
 from flows.execution.batches import run_kept
@@ -19,8 +21,9 @@ from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram, write_histogram
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray
-from postprocess.downward.level import SolverReport, checked_parents, downward_level
+from postprocess.downward.level import checked_parents, downward_level
 from postprocess.downward.passes import Pass, passes_of
+from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import Cut
 from postprocess.downward.tasks import LevelTask
 from postprocess.linear.upward import LevelEstimate, basis_of, upward_pass
@@ -81,18 +84,29 @@ class Computed:
         """The problem of the levels that are solved one by one, and their estimates from the upward pass."""
         return self.problem, self.upward
 
+    def parts(self) -> list[tuple[int, Problem, SourceFiles, Basis]]:
+        """Of each part below a cut its number, problem without values, files of measurements, and the basis."""
+        return []
+
 
 class Estimation:
     """The estimation of one universe from public files.
 
     Intermediate results are kept for later steps until the estimation is closed: use it as a context manager around all
     steps of its universe.
+
+    Args:
+        job: the run.
+        universe: that is estimated.
+        persons: gives the intermediate results of the release's own universe, from which joined households learn.
     """
 
-    def __init__(self, job: Job, universe: Universe) -> None:
+    def __init__(self, job: Job, universe: Universe, persons: Callable[[], Computed] | None = None) -> None:
         self.job = job
         self.universe = universe
+        self._persons = persons
         self._computed = self._nothing_computed()
+        self._joined: Joined | None = None
 
     @property
     def cut(self) -> Cut | None:
@@ -113,6 +127,15 @@ class Estimation:
     def stated(self) -> Problem:
         """The problem without the values of its measurements."""
         return self._computed.stated
+
+    @property
+    def simulated(self) -> Problem:
+        """The stated problem with what joined households learn from the persons.
+
+        What the households are for the persons, bounds that hardly move them, differs from run to run and is left out:
+        the margins of persons are those of persons that are released alone.
+        """
+        return self.joined.at_level(self.stated, 0) if self.universe.name else self.stated
 
     @property
     def passes(self) -> tuple[Pass, ...]:
@@ -166,7 +189,7 @@ class Estimation:
         """
         problem, estimates = self._computed.combined()
         counts, report = downward_level(
-            problem,
+            self.joined.at_level(problem, level),
             self.basis,
             level,
             estimates[level],
@@ -177,6 +200,13 @@ class Estimation:
         )
         self._write(self.job.spine.levels[level], counts)
         return report.public()
+
+    @property
+    def joined(self) -> Joined:
+        """What the universe learns from those that it is joined with."""
+        if self._joined is None:
+            self._joined = Joined(self.job, self.universe, self._persons or (lambda: self._computed))
+        return self._joined
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
         """A function that works on the batches of a level, and keeps their results for a run that is resumed."""
@@ -201,6 +231,7 @@ class Estimation:
     def free(self) -> None:
         """Free the intermediate results; they are recomputed where they are needed."""
         self._computed = self._nothing_computed()
+        self._joined = None
 
     def close(self) -> None:
         """Free the intermediate results and those kept for a resumed run; all files of the universe are written."""

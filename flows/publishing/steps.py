@@ -9,6 +9,7 @@ from typing import Self
 
 from flows.estimation.by_subtree import estimation_of
 from flows.estimation.draws import Draws
+from flows.estimation.joins import joined_companions
 from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
@@ -98,8 +99,10 @@ class Publication:
 
 
 def publications(job: Job) -> tuple[Publication, ...]:
-    """One for each universe, the release's own first."""
-    return tuple(Publication(job, universe) for universe in job.universes)
+    """One for each universe: joined companions, which bound the persons; then the release's own, and the others."""
+    joined = joined_companions(job.spec.joins())
+    ordered = sorted(job.universes, key=lambda universe: universe.name not in joined)
+    return tuple(Publication(job, universe) for universe in ordered)
 
 
 def report_steps(job: Job) -> list[Step]:

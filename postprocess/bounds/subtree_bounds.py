@@ -217,7 +217,7 @@ def _stated(
     on_sets = []
     for number, need_low, need_high in sets.not_implied(stated):
         members = np.array([group for group in range(finest.size) if number >> group & 1])
-        placed = _as_query(finest, members)
+        placed = query_of_set(finest, members)
         if placed is None:
             gap = f'a set of groups of "{finest.name}" is limited that no query can state'
             continue
@@ -229,7 +229,7 @@ def _stated(
     return Fact(tuple(bounds), tuple(merged(on_sets)), finest, sets, gap)
 
 
-def _as_query(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | None:
+def query_of_set(finest: Marginal, members: IntArray) -> tuple[Marginal, int] | None:
     """A query with the groups `members` as one answer, and that answer's number; None where it takes more than one."""
     places = np.unravel_index(members, finest.sizes)
     chosen = [np.unique(place) for place in places]

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from postprocess.arrays import BoolArray, IntArray
-from postprocess.marginal import Marginal, detail_of, join
+from postprocess.marginal import Marginal, detail_of, join, refines
 from postprocess.problem import Problem
 
 
@@ -43,16 +43,18 @@ class Pass:
 
 
 def passes_of(problem: Problem) -> tuple[Pass, ...]:
-    """The declared passes, and the detail last."""
+    """The declared passes, and the detail last; households that are joined have the query of the join first."""
     limited: dict[tuple[bytes, ...], Marginal] = {}
-    for level in problem.constraints.bounds:
-        for bound in level:
-            limited[tuple(group.tobytes() for group in bound.marginal.groups)] = bound.marginal
+    for marginal in (*(bound.marginal for level in problem.constraints.bounds for bound in level), *problem.further):
+        limited[marginal.key] = marginal
+    further = {query.key for query in problem.further}
     passes: list[Pass] = []
     held: Marginal | None = None
     for query in problem.passes:
         cells = join([query, *limited.values()]) if limited else query
         chain = (query,) if cells.size > query.size else ()
+        if query.key in further:
+            chain = (*(own for own in problem.rounding if own.size < query.size and refines(query, own)), *chain)
         passes.append(Pass(cells=cells, hold=query, held=held, chain=chain, detail=False))
         held = query
     passes.append(

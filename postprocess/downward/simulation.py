@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray, wide_enough
+from postprocess.arrays import BoolArray, FloatArray, IntArray, successive, wide_enough
 from postprocess.downward.level import downward_level
 from postprocess.downward.passes import Pass
 from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, answers_of, count_errors
@@ -77,6 +76,7 @@ class Simulated:
         groups: subtrees below the cut, some at a time.
         tables: whose errors are counted.
         nothing: of each table, no errors yet.
+        key: 128 bits that follow from the public seed and the run, for what is measured among other universes.
     """
 
     replicate: int
@@ -88,6 +88,7 @@ class Simulated:
     groups: tuple[Stretch, ...]
     tables: tuple[PublishedTable, ...]
     nothing: tuple[ErrorCounts, ...]
+    key: int = 0
 
 
 def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
@@ -103,7 +104,7 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
             problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
             terms[group.rows[0]] = measured_terms(problem, run.basis, of_group[0])
         at_cut = with_terms(summary.at_cut, terms)
-    problem = _measured_anew(run.upper, draw, run.replicate, drawn=at_cut is not None)
+    problem = _measured_anew(run.upper, draw, run, drawn=at_cut is not None)
     upward = upward_pass(problem, run.basis, at_cut, run.silent)
     counts = _solved_down(run.upper, problem, upward, run, None, errors)
     for number, group in enumerate(run.groups):
@@ -114,7 +115,7 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
 
 def _estimated(group: Stretch, run: Simulated, draw: DrawNoise) -> tuple[Problem, list[LevelEstimate]]:
     """Subtrees measured anew, and their upward pass."""
-    problem = _measured_anew(group, draw, run.replicate)
+    problem = _measured_anew(group, draw, run)
     return problem, upward_pass(problem, run.basis)
 
 
@@ -184,13 +185,13 @@ def _only(counts: sp.csr_array, rows: BoolArray) -> sp.csr_array:
     return sp.csr_array((counts.data[kept], counts.indices[kept], starts), shape=counts.shape)
 
 
-def _measured_anew(stretch: Stretch, draw: DrawNoise, replicate: int, *, drawn: bool = False) -> Problem:
+def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: bool = False) -> Problem:
     """The released histograms' answers with fresh noise, some geounits at a time, in the smallest sufficient type.
 
     Args:
         stretch: the levels that are measured.
         draw: gives the noise.
-        replicate: number of the run.
+        run: of which this is a part.
         drawn: the last level has drawn terms, and is not measured.
     """
     problem = stretch.problem
@@ -204,9 +205,9 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, replicate: int, *, drawn: 
         for i, query in enumerate(queries):
             size = query.marginal.size
             values: NDArray[np.signedinteger] = np.zeros((len(rows), size), dtype=np.int16)
-            for first, last in _runs(rows, max(1, CHUNK_NUMBERS // size)):
+            for first, last in successive(rows, max(1, CHUNK_NUMBERS // size)):
                 shape = (last - first, size)
-                part = draw(replicate, problem.first_level + number, i, int(rows[first]), shape)
+                part = draw(run.replicate, problem.first_level + number, i, int(rows[first]), shape)
                 part += answers_of(query.marginal, stretch.released[number], first, last)
                 if kinds is not None:
                     part[kinds[first:last] < 0] = 0
@@ -214,10 +215,10 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, replicate: int, *, drawn: 
                 values[first:last] = part
             new.append(replace(query, values=values))
         measured.append(tuple(new))
-    return replace(problem, measured=tuple(measured))
-
-
-def _runs(rows: IntArray, most: int) -> list[tuple[int, int]]:
-    """Stretches of successive rows, `most` at a time: their first place in `rows`, and the place after the last."""
-    breaks = [0, *(np.flatnonzero(np.diff(rows) != 1) + 1).tolist(), len(rows)]
-    return [(start, min(start + most, end)) for first, end in pairwise(breaks) for start in range(first, end, most)]
+    implied = [
+        of_level.measured_anew(released, rows, (problem.first_level + number, run.key))
+        for number, (of_level, released, rows) in enumerate(
+            zip(problem.implied, stretch.released, stretch.rows, strict=False)
+        )
+    ]
+    return replace(problem, measured=tuple(measured), implied=tuple(implied))

@@ -22,8 +22,9 @@ import scipy.sparse as sp
 from geography.spine import Level, Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.level import SolverReport, downward_level
+from postprocess.downward.level import downward_level
 from postprocess.downward.passes import Pass
+from postprocess.downward.report import SolverReport
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate, upward_pass
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
@@ -103,10 +104,7 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
             tuple(replace(measurement, values=measurement.values[own]) for measurement in level)
             for level, own in zip(problem.measured[cut.level :], rows, strict=True)
         ]
-    bounds = tuple(
-        tuple(GroupBounds(bound.name, bound.marginal, bound.lower[own], bound.upper[own]) for bound in level)
-        for level, own in zip(problem.constraints.bounds[cut.level :], rows, strict=True)
-    )
+    bounds = _sliced(problem.constraints.bounds[cut.level :], rows)
     return replace(
         problem,
         spine=problem.spine.slice(cut.level, first, last),
@@ -115,6 +113,8 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
         kinds=tuple(
             None if kinds is None else kinds[own] for kinds, own in zip(problem.kinds[cut.level :], rows, strict=False)
         ),
+        joined=_sliced(problem.joined[cut.level :], rows),
+        implied=tuple(level.of_rows(own) for level, own in zip(problem.implied[cut.level :], rows, strict=False)),
         first_level=problem.first_level + cut.level,
         first_rows=tuple(problem.first_row(cut.level + i) + own.start for i, own in enumerate(rows)),
     )
@@ -139,10 +139,7 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
         below = spine.levels[number + 1]
         levels.append(Level(below.name, below.geocodes[own], np.repeat(np.arange(len(sizes)), sizes)))
         rows.append(own)
-    bounds = tuple(
-        tuple(GroupBounds(bound.name, bound.marginal, bound.lower[own], bound.upper[own]) for bound in of_level)
-        for of_level, own in zip(problem.constraints.bounds[level:], rows, strict=True)
-    )
+    bounds = _sliced(problem.constraints.bounds[level:], rows)
     chosen = replace(
         problem,
         spine=Spine(tuple(levels)),
@@ -151,10 +148,22 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
         kinds=tuple(
             None if kinds is None else kinds[own] for kinds, own in zip(problem.kinds[level:], rows, strict=False)
         ),
+        joined=_sliced(problem.joined[level:], rows),
+        implied=tuple(of_level.of_rows(own) for of_level, own in zip(problem.implied[level:], rows, strict=False)),
         first_level=problem.first_level + level,
         first_rows=(),
     )
     return chosen, rows
+
+
+def _sliced(
+    bounds: Sequence[tuple[GroupBounds, ...]], rows: Sequence[slice | IntArray]
+) -> tuple[tuple[GroupBounds, ...], ...]:
+    """Per level, the bounds of some rows; of no level where there are none at any."""
+    return tuple(
+        tuple(GroupBounds(bound.name, bound.marginal, bound.lower[own], bound.upper[own]) for bound in level)
+        for level, own in zip(bounds, rows, strict=False)
+    )
 
 
 def without_values(queries: Sequence[Measured]) -> tuple[Measured, ...]:
@@ -171,6 +180,8 @@ def above_cut(problem: Problem, cut: Cut) -> Problem:
         measured=problem.measured[:n_levels],
         constraints=replace(problem.constraints, bounds=problem.constraints.bounds[:n_levels]),
         kinds=problem.kinds[:n_levels],
+        joined=problem.joined[:n_levels],
+        implied=problem.implied[:n_levels],
     )
 
 

@@ -14,6 +14,7 @@ from geography.spine import Spine
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
+from postprocess.joins.implied import Implied
 from postprocess.linear.information import inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimates_of
@@ -52,6 +53,7 @@ class LevelTask:
         possible: `(n, a)` False where an asymmetric cell is impossible.
         checked: `(n_parents,)` True where the solution is compared with cvxpy's.
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
+        implied: the persons that households are to have; None where nothing is measured of them.
     """
 
     level: int
@@ -74,6 +76,7 @@ class LevelTask:
     solver: str
     seed: int
     kinds: NDArray[np.int8] | None = None
+    implied: Implied | None = None
 
 
 def _coarse_terms(
@@ -147,6 +150,16 @@ def level_tasks(
             prior = ridge[estimate.classes][:, None] * drawn
     terms.append(PassTerms(basis.pattern_table(blocks), None))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
+    implied = problem.implied[level] if problem.implied else None
+    if implied is not None and parents is None:
+        implied = implied.at_top()
+    elif implied is not None and parents is not None:
+        implied = implied.below(
+            parents,
+            problem.implied[level - 1],
+            spine.levels[level].parents,
+            implied.counted.noise(basis, estimate) * (problem.first_level + level == 1),
+        )
     starts = _batch_starts(offsets, problem.n_cells, parents)
     tasks = []
     for first, last in pairwise(starts):
@@ -173,13 +186,13 @@ def level_tasks(
                 prior_term=None if prior is None else prior[rows],
                 possible=possible[rows],
                 bounds=tuple(
-                    GroupBounds(b.name, b.marginal, b.lower[rows], b.upper[rows])
-                    for b in problem.constraints.bounds[level]
+                    GroupBounds(b.name, b.marginal, b.lower[rows], b.upper[rows]) for b in problem.bounds_of(level)
                 ),
                 checked=checked[first:last],
                 solver=problem.solver,
                 seed=problem.seed,
                 kinds=None if kinds is None else kinds[rows],
+                implied=None if implied is None else implied.of_rows(rows),
             )
         )
     return tasks

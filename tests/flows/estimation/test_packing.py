@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.execution.batch_store import Arrays
-from postprocess.downward.level import SolverReport
+from postprocess.downward.report import SolverReport
 from postprocess.downward.simulated_margins import ErrorCounts, SizedErrors
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from oracles.random_problems import random_problem
 
 from postprocess.downward import tasks as level_task
-from postprocess.downward.level import SolverReport, downward_level
+from postprocess.downward.level import downward_level
+from postprocess.downward.report import SolverReport
 from postprocess.errors import SolverError
 from postprocess.families import solve
 from postprocess.families.family import Family, Solution

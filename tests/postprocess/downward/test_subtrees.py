@@ -13,8 +13,9 @@ from oracles.random_problems import bypassed, random_problem, random_spine
 
 from geography.spine import Level, Spine
 from postprocess.bounds.declare import propagate
-from postprocess.downward.level import SolverReport, checked_parents, downward_level
+from postprocess.downward.level import checked_parents, downward_level
 from postprocess.downward.passes import passes_of
+from postprocess.downward.report import SolverReport
 from postprocess.downward.subtrees import ABOVE, Cut, above_cut, cut_of, downward_part, joined, part_of, top_estimate
 from postprocess.linear.upward import basis_of, silent_of, upward_pass
 from postprocess.problem import Problem

@@ -1,0 +1,224 @@
+"""Persons and households that agree: what either tells of the other while they are estimated.
+
+The households of a geounit are released first, with what the measurements of persons say about their members; then they
+are bounds on the persons there. Only public files are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from flows.estimation.constraints import marginal_of
+from flows.estimation.part import PartTask
+from flows.execution.batch_store import Arrays
+from flows.execution.workers import foreign_arrays
+from pipeline.model.join import Join
+from pipeline.release.histograms import read_histogram
+from postprocess.joins.bounds import joined_bounds, joined_queries
+from postprocess.joins.composition import Composition
+from postprocess.joins.implied import Counted, Implied
+from postprocess.joins.membership import Membership
+from postprocess.linear.upward import upward_pass
+from postprocess.marginal import Marginal, refines
+from postprocess.problem import GroupBounds, Problem
+
+if TYPE_CHECKING:
+    from flows.estimation.whole_spine import Computed
+    from flows.execution.job import Job
+    from pipeline.model.universe import Universe
+
+
+def membership_of(join: Join) -> Membership:
+    """The join as plain arrays."""
+    persons, households = marginal_of(join.persons), marginal_of(join.households)
+    return Membership(join.name, persons, households, join.least, join.most, join.inside, join.others, join.expected)
+
+
+def composition_of(joins: Sequence[Join], companion: str) -> Composition | None:
+    """Of the joins with a companion; None where there is none."""
+    memberships = [membership_of(join) for join in joins if join.companion == companion]
+    return Composition.of(memberships) if memberships else None
+
+
+def joined_companions(joins: Sequence[Join]) -> tuple[str, ...]:
+    """The companions that are joined, in the order of the joins."""
+    return tuple(dict.fromkeys(join.companion for join in joins))
+
+
+def further_queries(joins: Sequence[Join], universe: str) -> tuple[Marginal, ...]:
+    """The queries of a universe that joins tell apart beside those that are measured."""
+    found: list[Marginal] = []
+    for companion in joined_companions(joins):
+        composition = composition_of(joins, companion)
+        assert composition is not None
+        if not universe:
+            found += joined_queries(composition)
+        elif universe == companion:
+            found.append(composition.households)
+    return tuple(found)
+
+
+def passes_with_joins(joins: Sequence[Join], universe: Universe) -> tuple[Marginal, ...]:
+    """The passes of a universe: joined households have the kinds of household fixed first, with their members."""
+    passes = [marginal_of(query) for query in universe.passes]
+    kinds = _kinds_with_members(joins, universe)
+    if kinds is None:
+        return tuple(passes)
+    return (kinds, *(own for own in passes if own.size > kinds.size and refines(own, kinds)))
+
+
+def passes_before_joins(joins: Sequence[Join], universe: Universe) -> tuple[Marginal, ...]:
+    """The passes that come before no longer: rounding keeps their answers within one of the solution."""
+    kinds = _kinds_with_members(joins, universe)
+    if kinds is None:
+        return ()
+    coarser = [marginal_of(query) for query in universe.passes]
+    return tuple(own for own in coarser if own.size < kinds.size and refines(kinds, own))
+
+
+def _kinds_with_members(joins: Sequence[Join], universe: Universe) -> Marginal | None:
+    """The query on households whose answers say how many members are to be expected; None where none does."""
+    composition = composition_of(joins, universe.name) if universe.name else None
+    counted = None if composition is None else Counted.of(composition)
+    return None if counted is None else counted.households
+
+
+@dataclass(frozen=True, eq=False)
+class ImpliedTask(PartTask):
+    """One part of which the persons that households are to have are estimated.
+
+    Attributes:
+        counted: which persons.
+    """
+
+    counted: Counted
+
+    def arrays_of(self, result: list[Implied]) -> Arrays:
+        """See `PartTask.arrays_of`."""
+        return {
+            f"{number}.{name}": getattr(level, name)
+            for number, level in enumerate(result)
+            for name in ("values", "variances")
+        }
+
+    def result_of(self, arrays: Arrays) -> list[Implied]:
+        """See `PartTask.result_of`."""
+        shapes = [(len(level), len(self.counted.rows)) for level in self.part.spine.levels[1:]]
+        names = [(f"{number}.values", f"{number}.variances") for number in range(len(shapes))]
+        if arrays.keys() != {name for pair in names for name in pair}:
+            raise foreign_arrays("estimated members")
+        for pair, shape in zip(names, shapes, strict=True):
+            if any(arrays[name].shape != shape or arrays[name].dtype != np.float64 for name in pair):
+                raise foreign_arrays("estimated members")
+        return [
+            Implied(self.counted, arrays[values], arrays[variances], np.ones_like(arrays[values]))
+            for values, variances in names
+        ]
+
+
+def estimate_implied(task: ImpliedTask) -> list[Implied]:
+    """The persons that households are to have, at each level below the cut."""
+    problem = task.problem()
+    estimates = upward_pass(problem, task.basis)
+    return [
+        task.counted.estimated(problem, task.basis, level, estimates[level])
+        for level in range(1, problem.spine.n_levels)
+    ]
+
+
+class Joined:
+    """What one universe learns from the others that it is joined with; nothing where it is joined with none.
+
+    Args:
+        job: the run.
+        universe: that is estimated.
+        persons: gives the intermediate results of the release's own universe.
+    """
+
+    def __init__(self, job: Job, universe: Universe, persons: Callable[[], Computed]) -> None:
+        self._job = job
+        self._universe = universe
+        self._persons = persons
+        self._joins = job.spec.joins()
+
+    def at_level(self, problem: Problem, level: int) -> Problem:
+        """The whole spine's problem with what is known of one of its levels from joined universes.
+
+        Raises:
+            ReleaseError: a released histogram that it needs is not there.
+        """
+        if not self._joins:
+            return problem
+        if self._universe.name:
+            return problem if self.implied is None else replace(problem, implied=self.implied)
+        levels = range(problem.spine.n_levels)
+        return replace(problem, joined=tuple(self._bounds(k, slice(None)) if k == level else () for k in levels))
+
+    def of_part(self, part: Problem, first: int, rows: Sequence[slice]) -> Problem:
+        """A part's problem with what is known of its levels from joined universes.
+
+        Args:
+            part: of the universe, from level `first` of the spine on.
+            first: its first level.
+            rows: per level of it, its geounits.
+
+        Raises:
+            ReleaseError: a released histogram that it needs is not there.
+        """
+        if not self._joins:
+            return part
+        levels = list(enumerate(rows, start=first))
+        if self._universe.name:
+            if self.implied is None:
+                return part
+            return replace(part, implied=tuple(self.implied[level].of_rows(own) for level, own in levels))
+        return replace(part, joined=tuple(self._bounds(level, own) for level, own in levels))
+
+    @cached_property
+    def implied(self) -> tuple[Implied, ...] | None:
+        """Per level of the spine, the persons that households are to have; None where nothing is measured of them."""
+        composition = composition_of(self._joins, self._universe.name)
+        counted = None if composition is None else Counted.of(composition)
+        if counted is None:
+            return None
+        persons = self._persons()
+        problem, estimates = persons.combined()
+        levels = [
+            counted.estimated(problem, persons.basis, level, estimates[level])
+            for level in range(problem.spine.n_levels)
+        ]
+        return (*levels, *self._below_cut(persons, counted, len(levels)))
+
+    def _below_cut(self, persons: Computed, counted: Counted, first: int) -> Iterator[Implied]:
+        """The same of the levels from `first` on, where the persons' spine is cut above them."""
+        tasks = [ImpliedTask(*part, counted) for part in persons.parts()]
+        parts = list(self._job.workers.run(estimate_implied, tasks))
+        for level in range(self._job.spine.n_levels - first):
+            yield Implied.joined([part[level] for part in parts])
+
+    def _bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
+        """The bounds that the released households of a level are on its persons."""
+        bounds: list[GroupBounds] = []
+        for companion in joined_companions(self._joins):
+            composition = composition_of(self._joins, companion)
+            assert composition is not None
+            bounds += joined_bounds(composition, self._released(companion, level)[rows])
+        return tuple(bounds)
+
+    def _released(self, companion: str, level: int) -> sp.csr_array:
+        if (companion, level) not in self._histograms:
+            universe = next(each for each in self._job.universes if each.name == companion)
+            geounits = self._job.spine.levels[level]
+            path = self._job.folder(universe).histogram(geounits.name)
+            self._histograms[companion, level] = read_histogram(path, geounits.geocodes, universe.schema)
+        return self._histograms[companion, level]
+
+    @cached_property
+    def _histograms(self) -> dict[tuple[str, int], Any]:
+        return {}

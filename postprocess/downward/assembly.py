@@ -1,0 +1,201 @@
+"""The families of a batch: for each parent and pass the least-squares problem of its children."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.passes import Pass
+from postprocess.downward.tasks import LevelTask
+from postprocess.families.family import Family, GroupRange, Solution
+from postprocess.families.rounding import GroupLevel, tie_breaks
+from postprocess.marginal import refines
+
+#: Stands for no upper bound.
+UNBOUNDED = float(1 << 52)
+#: Per parent the cells of a pass that are not zero, and their whole numbers; None at the top.
+Targets = list[tuple[IntArray, FloatArray]] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One family of a pass: which parent, which cells of the pass, and how to round it.
+
+    `used` `(C, r)`: which measurements of the members of households are in it; None where there are none.
+    """
+
+    parent: int
+    cells: IntArray
+    family: Family
+    chain: tuple[GroupLevel, ...]
+    ties: IntArray
+    used: BoolArray | None = None
+
+
+def targets_of(task: LevelTask, current: Pass) -> Targets:
+    """Per parent the cells of the pass that are not zero, and their whole numbers; None at the top."""
+    if task.parents is None:
+        return None
+    targets = []
+    for parent in range(task.parents.shape[0]):
+        row = slice(task.parents.indptr[parent], task.parents.indptr[parent + 1])
+        cells, counts = task.parents.indices[row].astype(np.int64), task.parents.data[row].astype(np.float64)
+        if not current.detail:
+            sums = np.bincount(current.cells.cell_answer[cells], counts, minlength=current.cells.size)
+            cells = np.flatnonzero(sums)
+            counts = sums[cells]
+        targets.append((cells, counts))
+    return targets
+
+
+def member_of(
+    task: LevelTask,
+    number: int,
+    parent: int,
+    targets: Targets,
+    possible: BoolArray,
+    held: IntArray | None,
+    used: BoolArray | None = None,
+) -> Member | None:
+    """The family of one parent in one pass; None where nothing is left to solve.
+
+    Args:
+        task: the batch.
+        number: of the pass.
+        parent: its number in the batch.
+        targets: from `targets_of`.
+        possible: `(n, size)` cells of the pass that can have persons.
+        held: `(n, size)` answers that the pass before fixed; None in the first.
+        used: `(C, r)` which measurements of the members of households count; by default all, or none where the
+            members are only at most as many.
+    """
+    current = task.passes[number]
+    rows = slice(int(task.offsets[parent]), int(task.offsets[parent + 1]))
+    if targets is None:
+        cells = np.flatnonzero(possible[rows][0])
+        counts = None
+        upper = np.full((1, len(cells)), UNBOUNDED)
+    else:
+        cells, counts = targets[parent]
+        upper = np.where(possible[rows][:, cells], counts[None, :], 0.0)
+    if not len(cells):
+        return None
+    held_group = held_values = None
+    chain: list[GroupLevel] = []
+    if held is not None and current.held is not None:
+        present, held_group = _renumbered(current.group_of(current.held)[cells])
+        held_values = held[rows][:, present]
+        chain.append(GroupLevel(held_group, held_values, held_values))
+        upper = np.minimum(upper, held_values[:, held_group])
+    ranges = list(_ranges(task, current, rows, cells, counts, upper))
+    hard = [GroupLevel(r.group, np.rint(r.lower).astype(np.int64), np.rint(r.upper).astype(np.int64)) for r in ranges]
+    chain = _chain(
+        chain, hard, [current.group_of(marginal)[cells] for marginal in current.chain], rows.stop - rows.start
+    )
+    classes, kind = _renumbered(task.classes[rows])
+    terms = task.terms[number]
+    if terms.linear is not None:
+        precision = terms.precision[classes][:, cells[:, None], cells[None, :]]
+        linear = terms.linear[rows][:, cells]
+    else:
+        precision = task.basis.dense(terms.precision[classes], cells)
+        linear = _linear(task, rows, cells)
+    if (implied := task.implied) is not None and (
+        expected := implied.members_in(current, cells, rows.start)
+    ) is not None:
+        measured = np.isfinite(implied.variances[rows])
+        used = (measured & (not implied.counted.at_most)) if used is None else used & measured
+        kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
+    name = (
+        f"{task.parent_names[parent]} (its {task.level_name} children)"
+        if task.parents is not None
+        else (task.parent_names[parent])
+    )
+    family = Family(
+        name=name,
+        precision=precision,
+        linear=linear,
+        upper=upper,
+        parent=counts,
+        held_group=held_group,
+        held=None if held_values is None else held_values.astype(np.float64),
+        ranges=tuple(ranges),
+        kind=kind,
+    )
+    children = np.arange(task.first_child + rows.start, task.first_child + rows.stop)
+    ties = tie_breaks(task.seed, [np.array([task.level * 64 + number]), children[:, None], cells[None, :]])
+    return Member(parent, cells, family, tuple(chain), ties, used)
+
+
+def more_than_counted(task: LevelTask, number: int, member: Member, solution: Solution) -> BoolArray | None:
+    """Which counts of persons `(C, r)` bind the members of a solution's households; None where no further ones do."""
+    implied, used = task.implied, member.used
+    if implied is None or used is None:
+        return None
+    rows = slice(int(task.offsets[member.parent]), int(task.offsets[member.parent + 1]))
+    expected = implied.members_in(task.passes[number], member.cells, rows.start)
+    assert expected is not None
+    exceeded = used | (implied.exceeded(expected, rows, solution.x) & np.isfinite(implied.variances[rows]))
+    return exceeded if (exceeded & ~used).any() else None
+
+
+def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:
+    """A'D^-1 y + J m on some cells of some children, `(C, k)`."""
+    linear = np.zeros((rows.stop - rows.start, len(cells)))
+    kinds = None if task.kinds is None else task.kinds[rows]
+    for measured in task.measured:
+        linear += measured.values[rows][:, measured.marginal.cell_answer[cells]] / measured.by_row(kinds)
+    for extra in (task.children_term, task.prior_term):
+        if extra is not None:
+            linear += extra[rows][:, cells]
+    return linear
+
+
+def _ranges(
+    task: LevelTask, current: Pass, rows: slice, cells: IntArray, counts: FloatArray | None, upper: FloatArray
+) -> Iterator[GroupRange]:
+    """The bounds that are not implied by non-negativity, the parent's sums, impossible cells and held sums."""
+    for bound in task.bounds:
+        if current.held is not None and refines(current.held, bound.marginal):
+            continue
+        present, group = _renumbered(current.group_of(bound.marginal)[cells])
+        low = bound.lower[rows][:, present].astype(np.float64)
+        high = bound.upper[rows][:, present].astype(np.float64)
+        if counts is None:
+            most = np.full((1, len(present)), UNBOUNDED)
+        else:
+            most = np.zeros_like(high)
+            np.add.at(most.T, group, upper.T)
+        if (low > 0).any() or (high < most).any():
+            yield GroupRange(group, low, np.maximum(np.minimum(high, most), low))
+
+
+def _chain(held: list[GroupLevel], hard: list[GroupLevel], soft: Iterable[IntArray], n: int) -> list[GroupLevel]:
+    """Partitions for rounding, coarse to fine; soft ones only where they nest with those already there."""
+    chain = sorted([*held, *hard], key=lambda partition: partition.lower.shape[1])
+    for group in soft:
+        present, local = _renumbered(group)
+        free = GroupLevel(
+            local, np.zeros((n, len(present)), dtype=np.int64), np.full((n, len(present)), int(UNBOUNDED))
+        )
+        if all(_nest(partition.group, local) for partition in chain):
+            chain = sorted([*chain, free], key=lambda partition: partition.lower.shape[1])
+    return chain
+
+
+def _renumbered(group: IntArray) -> tuple[IntArray, IntArray]:
+    """The groups that occur, in order, and each cell's place among them; as `numpy.unique` with its inverse."""
+    present = np.flatnonzero(np.bincount(group))
+    place = np.zeros(present[-1] + 1, dtype=np.int64)
+    place[present] = np.arange(len(present))
+    return present, place[group]
+
+
+def _nest(first: IntArray, second: IntArray) -> bool:
+    """Whether one of two groupings, numbered from 0, refines the other."""
+    sizes = int(first.max()) + 1, int(second.max()) + 1
+    pairs = int(np.count_nonzero(np.bincount(first * sizes[1] + second)))
+    return pairs in sizes
