@@ -188,10 +188,11 @@ class JoinForms:
                         dotted(["table", answer, kind]), unknown(f"answer of {households.name!r}", kind, kinds)
                     )
             if missing := [kind for kind in kinds if kind not in row]:
+                more = " and others" if len(missing) > 3 else ""
                 self.problems.add(
                     key,
-                    f"says nothing of {', '.join(map(repr, missing[:3]))}{' and others' if len(missing) > 3 else ''}; each "
-                    f"of the {len(kinds):,} answers of {households.name!r} is needed",
+                    f"says nothing of {', '.join(map(repr, missing[:3]))}{more}; each of the {len(kinds):,} answers of "
+                    f"{households.name!r} is needed",
                 )
                 continue
             number = answers.index(answer)
@@ -244,7 +245,7 @@ class JoinForms:
         return not strange
 
     def _one_label_each(self, table: str, terms: Mapping[str, Sequence[str]]) -> dict[str, str] | None:
-        """Attributes or recodes -> the one label that stands for the values; None where there is none, which is noted."""
+        """Attribute or recode -> the one label that stands for the values; None where there is none, which is noted."""
         found: dict[str, str] = {}
         before = len(self.problems.lines)
         for term, values in terms.items():

@@ -24,13 +24,13 @@ _KEYS: dict[Form, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 def _members(value: object) -> tuple[int, ...]:
     """(least, most), or (least,) where nothing limits them."""
-    numbers = value if isinstance(value, list | tuple) else [value, value]
-    whole = all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MOST_MEMBERS for n in numbers)
-    if not whole or len(numbers) not in (1, 2) or numbers[0] > numbers[-1]:
-        found = f"[{', '.join(map(str, value))}]" if isinstance(value, list | tuple) else describe(value)
+    stated = list(value) if isinstance(value, list | tuple) else [value, value]
+    numbers = [n for n in stated if isinstance(n, int) and not isinstance(n, bool) and 0 <= n <= MOST_MEMBERS]
+    if len(numbers) < len(stated) or len(stated) not in (1, 2) or numbers[0] > numbers[-1]:
+        found = f"[{', '.join(map(describe, stated))}]" if isinstance(value, list | tuple) else describe(value)
         raise ValueError(
-            f"found {found}; allowed are a number of members such as 2, the least and the most, [1, 3], or the least "
-            f"alone, [1]; whole numbers up to {MOST_MEMBERS:,}"
+            f"found {found.replace('the number ', '')}; allowed are a number of members such as 2, the least and the "
+            f"most, [1, 3], or the least alone, [1]; whole numbers up to {MOST_MEMBERS:,}"
         )
     return tuple(numbers)
 
@@ -58,8 +58,8 @@ class JoinSection(Section):
     )
     size: str | None = Field(
         default=None,
-        description='form size: the households\' attribute or recode whose labels are numbers of members, "1", "2", ..., '
-        '"7+"',
+        description="form size: the households' attribute or recode whose labels are numbers of members, "
+        '"1", "2", ..., "7+"',
     )
     most: Annotated[StrictInt, Field(ge=0, le=MOST_MEMBERS)] | None = Field(
         default=None, description='form size: the most members that "7+" stands for'
@@ -70,7 +70,8 @@ class JoinSection(Section):
     )
     householder: FilledTable[str] | None = Field(
         default=None,
-        description="form householder: persons' attribute or recode -> the households' one with its householder's value",
+        description="form householder: persons' attribute or recode -> the households' one with the value of its "
+        "householder",
     )
     exactly: StrictBool = Field(
         default=False,
@@ -78,7 +79,8 @@ class JoinSection(Section):
     )
     present: FilledTable[Annotated[Values, Field(min_length=1)]] | None = Field(
         default=None,
-        description="form present: households' attribute or recode -> the value or values with at least one of `members`",
+        description="form present: households' attribute or recode -> the value or values with at least one of "
+        "`members`",
     )
     members: FilledTable[Annotated[Values, Field(min_length=1)]] | None = Field(
         default=None,
@@ -88,8 +90,8 @@ class JoinSection(Section):
     households: str | None = Field(default=None, description="form table: a query on the companion")
     table: FilledTable[FilledTable[Members]] | None = Field(
         default=None,
-        description="form table: the persons' answer -> the households' answer -> members of one household: the number, "
-        "[least, most], or [least]",
+        description="form table: the persons' answer -> the households' answer -> members of one household: the "
+        "number, [least, most], or [least]",
     )
 
     @model_validator(mode="after")

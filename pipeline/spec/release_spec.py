@@ -79,7 +79,7 @@ class ReleaseSpec(UniverseSections):
         return self._universes_and_joins()[0]
 
     def joins(self) -> tuple[Join, ...]:
-        """What the households of companions imply for the persons in them, in the spec's order; errors as `universes`."""
+        """What households of companions imply for the persons in them, in the spec's order; errors as `universes`."""
         return self._universes_and_joins()[1]
 
     def _universes_and_joins(self) -> tuple[tuple[Universe, ...], tuple[Join, ...]]:

@@ -1,16 +1,28 @@
-"""The sections [[join]] of a spec, resolved and checked together, before any record is read."""
+"""The sections [[join]] of a spec, resolved and checked together, before any record is read.
+
+The joins with one companion must be such that every release can keep them in every geounit.
+"""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+import numpy as np
 
 from pipeline.model.join import Join
+from pipeline.model.join_kinds import JoinKinds, Unfit
 from pipeline.model.universe import Universe
-from pipeline.spec.join_checks import check_together
 from pipeline.spec.join_forms import JoinForms, StatedJoin
 from pipeline.spec.join_section import JoinSection
-from pipeline.spec.problems import Problems, unknown
+from pipeline.spec.problems import Problems, dotted, unknown
+
+#: Groups of persons that the joins with one companion may tell apart: bounds on all 2^10 sets of them are computed.
+MOST_GROUPS = 10
+#: Kinds of households reported one by one.
+_SHOWN = 5
 
 
 def resolve_joins(
@@ -45,6 +57,124 @@ def resolve_joins(
                 stated[section.companion].append(join)
     if len(problems.lines) == before and "" in known:
         for name, joins in stated.items():
-            check_together(joins, known[""], known[name], level_names, problems)
+            _check_together(joins, known[""], known[name], level_names, problems)
     in_order = sorted((join for joins in stated.values() for join in joins), key=lambda join: titles[join.join.name])
     return tuple(join.join for join in in_order)
+
+
+def _check_together(
+    joins: Sequence[StatedJoin], persons: Universe, households: Universe, level_names: Sequence[str], problems: Problems
+) -> None:
+    """Note where joins cross, contradict each other, or meet invariants and bounds that households may not allow.
+
+    Args:
+        joins: all with the same companion.
+        persons: the release's own universe.
+        households: the companion.
+        level_names: of the spine, top first.
+        problems: of the spec.
+    """
+    before = len(problems.lines)
+    for first, second in combinations(joins, 2):
+        _check_pair(first, second, problems)
+    if len(problems.lines) == before:
+        _check_groups(joins, problems)
+    _check_exact(joins, persons, level_names, problems)
+    if len(problems.lines) == before:
+        _check_kinds(joins, persons, households, problems)
+
+
+def _check_pair(first: StatedJoin, second: StatedJoin, problems: Problems) -> None:
+    a, b = first.join.persons, second.join.persons
+    if first.join.others != second.join.others:
+        problems.add(
+            f"{second.key}.others",
+            f"found {str(second.join.others).lower()}, and {str(first.join.others).lower()} in {first.key}; all joins "
+            "with one companion are about the same persons, so it must be the same",
+        )
+    both = (first.people & second.people).any()
+    if both and (first.people & ~second.people).any() and (second.people & ~first.people).any():
+        problems.add(
+            second.key,
+            f"is about other persons than {first.key}: some live in households by the one and not by the other, and "
+            "the reverse; let both have the same `where`, or one of them a part of the other's",
+        )
+    elif not a.refines(b) and not b.refines(a):
+        problems.add(
+            second.key,
+            f"its query on persons, {b.name!r}, and that of {first.key}, {a.name!r}, cross: neither divides the "
+            "answers of the other. State one of them on a query that refines both, or let both name groups of one "
+            "recode: [schema.recodes.NAME] with a group for each, and one for the rest",
+        )
+
+
+def _check_groups(joins: Sequence[StatedJoin], problems: Problems) -> None:
+    finest = max(joins, key=lambda stated: stated.join.persons.size)
+    query = finest.join.persons
+    inside = np.zeros(query.size, dtype=np.bool_)
+    for stated in joins:
+        inside |= stated.join.inside[query.answers_in(stated.join.persons)]
+    if (groups := int(inside.sum())) > MOST_GROUPS:
+        problems.add(
+            finest.key,
+            f"its query on persons, {query.name!r}, divides those in households into {groups:,} groups; at most "
+            f"{MOST_GROUPS} are allowed, so use recodes with fewer",
+        )
+
+
+def _check_exact(
+    joins: Sequence[StatedJoin], persons: Universe, level_names: Sequence[str], problems: Problems
+) -> None:
+    """Below the top nothing may fix or bound the persons in households: their households are released before."""
+    members = np.logical_or.reduce([stated.people for stated in joins]) & ~persons.structural_zeros
+    name = joins[0].join.companion
+    why = (
+        f"its households ([companions.{name}], {joins[0].key}) are released first, and may imply more or fewer persons "
+        "than this allows"
+    )
+    for level, query in persons.invariants:
+        if level != level_names[0] and members.any():
+            problems.add(
+                dotted(["invariants", level]),
+                f"{query.name!r} is exact in every {level}; {why}; keep it at the top level, {level_names[0]}",
+            )
+    for number, bound in enumerate(persons.bounds):
+        if bound.level != level_names[0] and (members & np.isin(bound.query.cell_answer, list(bound.columns))).any():
+            problems.add(
+                f"bounds[{number}]",
+                f"bounds persons in households in every {bound.level}; {why}; bound persons outside of households only",
+            )
+
+
+def _check_kinds(joins: Sequence[StatedJoin], persons: Universe, households: Universe, problems: Problems) -> None:
+    kinds = JoinKinds.of([stated.join for stated in joins], persons.structural_zeros, households.structural_zeros)
+    unfit = {found.kind: found for found in kinds.unfit()}
+    keys = {stated.join.name: stated.key for stated in joins}
+    boxes = list(kinds.boxes(list(unfit)))
+    for box, kind in boxes[:_SHOWN]:
+        found = unfit[kind]
+        problems.add(
+            keys[found.join.name],
+            f"a household{_described(box)} {_contradiction(found)}; there can be none, so declare it in "
+            f"companions.{households.name}.structural_zeros: {_as_toml(box)}",
+        )
+    if len(boxes) > _SHOWN:
+        rest = ", ".join(_as_toml(box) for box, _ in boxes[_SHOWN:])
+        problems.add("join", f"likewise, declare in companions.{households.name}.structural_zeros: {rest}")
+
+
+def _contradiction(found: Unfit) -> str:
+    label = found.join.persons.answer_labels()[found.answer]
+    of = "" if label == "total" else f" in {label!r}"
+    return f"would need {found.least:,} member{'s' * (found.least != 1)}{of}, where at most {found.most:,} can be"
+
+
+def _described(box: Mapping[str, Sequence[str]]) -> str:
+    terms = [f"{term} = {' or '.join(values)}" for term, values in box.items()]
+    return f" with {' and '.join(terms)}" if terms else ""
+
+
+def _as_toml(box: Mapping[str, Sequence[str]]) -> str:
+    """An entry of structural_zeros; empty where all households are meant."""
+    terms = (f"{term} = {json.dumps(list(v) if len(v) > 1 else v[0], ensure_ascii=False)}" for term, v in box.items())
+    return "{ " + ", ".join(terms) + " }"
