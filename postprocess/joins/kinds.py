@@ -15,7 +15,7 @@ import numpy as np
 
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.joins.membership import NO_MOST, Membership
-from postprocess.marginal import join
+from postprocess.marginal import Marginal, join
 
 #: In `Kinds.group_of_cell`: no join says that members of households fall in the cell.
 OUTSIDE = -1
@@ -71,13 +71,13 @@ class Kinds:
 def kinds_of(memberships: Sequence[Membership]) -> Kinds:
     """What `memberships`, one or more, distinguish.
 
+    The order of the joins makes no difference.
+
     Raises:
         ValueError: the sets of two joins cross; no such joins come from a spec.
     """
-    persons = join([membership.persons for membership in memberships])
-    households = join([membership.households for membership in memberships])
-    cells_of_fine = _first_cells(persons.cell_answer, persons.size)
-    cells_of_kind = _first_cells(households.cell_answer, households.size)
+    fine_of_cell, cells_of_fine = _answers(join([membership.persons for membership in memberships]))
+    kind_of_cell, cells_of_kind = _answers(join([membership.households for membership in memberships]))
     inside, optional = _residence(memberships, cells_of_fine)
     sets, least, most = _sets(memberships, cells_of_fine, cells_of_kind, inside)
     # Kinds with the same bounds are one.
@@ -93,8 +93,8 @@ def kinds_of(memberships: Sequence[Membership]) -> Kinds:
     labels = np.unique(label[inside])
     group = np.where(inside, np.searchsorted(labels, label), OUTSIDE)
     return Kinds(
-        kind_of_cell=kind.ravel().astype(np.int64)[households.cell_answer],
-        group_of_cell=group.astype(np.int64)[persons.cell_answer],
+        kind_of_cell=kind.ravel().astype(np.int64)[kind_of_cell],
+        group_of_cell=group.astype(np.int64)[fine_of_cell],
         parent=parent.astype(np.int64),
         least=least,
         most=most,
@@ -103,11 +103,11 @@ def kinds_of(memberships: Sequence[Membership]) -> Kinds:
     )
 
 
-def _first_cells(answer: IntArray, size: int) -> IntArray:
-    """A cell of each answer, `(size,)`."""
-    cells = np.zeros(size, dtype=np.int64)
-    cells[answer[::-1]] = np.arange(len(answer))[::-1]
-    return cells
+def _answers(query: Marginal) -> tuple[IntArray, IntArray]:
+    """The answer of each cell, and the first cell of each answer; answers in the order of these."""
+    _, first, answer = np.unique(query.cell_answer, return_index=True, return_inverse=True)
+    number = np.argsort(np.argsort(first))
+    return number[answer.ravel()].astype(np.int64), np.sort(first).astype(np.int64)
 
 
 def _residence(memberships: Sequence[Membership], cells: IntArray) -> tuple[BoolArray, BoolArray]:
@@ -142,7 +142,9 @@ def _sets(
             held = inside & (answers == answer)
             if (least.any() or (most < NO_MOST).any()) and (held.any() or least.any()):
                 add(held, least, most)
-    sets, least, most = (np.stack(parts) for parts in zip(*found.values(), strict=True))
+    # From the largest down, and in an order that is not that of the joins.
+    ordered = sorted(found.values(), key=lambda each: (-int(each[0].sum()), (~each[0]).tolist()))
+    sets, least, most = (np.stack(parts) for parts in zip(*ordered, strict=True))
     return sets, least, most
 
 
