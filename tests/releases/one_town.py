@@ -8,13 +8,13 @@ import numpy as np
 import pandas as pd
 from oracles.households import HOUSEHOLDS, PERSONS, drawn_town, records
 
-_PERSONS = {
+PERSON_VALUES = {
     "quarters": ("home", "dorm"),
     "role": ("holder", "other"),
     "age": ("baby", "teen", "adult", "senior"),
     "sex": ("f", "m"),
 }
-_HOUSEHOLDS = {
+HOUSEHOLD_VALUES = {
     "size": ("1", "2", "3", "4", "5+"),
     "holder_age": ("adult", "senior"),
     "kids": ("none", "some"),
@@ -102,8 +102,8 @@ def write_one_town(folder: Path, *changes: tuple[str, str], seed: int = 5) -> Pa
     folder.mkdir(parents=True, exist_ok=True)
     blocks = np.array([f"{c}{t:02d}{b:02d}" for c in "AB" for t in range(1, 4) for b in range(1, 6)])
     persons, households = drawn_town(len(blocks), seed)
-    _write(folder / "persons.csv", blocks, *records(persons), PERSONS, _PERSONS)
-    _write(folder / "homes.csv", blocks, *records(households), HOUSEHOLDS, _HOUSEHOLDS)
+    _write(folder / "persons.csv", blocks, *records(persons), PERSONS, PERSON_VALUES)
+    _write(folder / "homes.csv", blocks, *records(households), HOUSEHOLDS, HOUSEHOLD_VALUES)
     pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
     spec = SPEC
     for old, new in changes:
