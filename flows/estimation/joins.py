@@ -59,16 +59,29 @@ def further_queries(joins: Sequence[Join], universe: str) -> tuple[Marginal, ...
     return tuple(found)
 
 
-def passes_with_joins(joins: Sequence[Join], universe: str, passes: Sequence[Marginal]) -> tuple[Marginal, ...]:
+def passes_with_joins(joins: Sequence[Join], universe: Universe) -> tuple[Marginal, ...]:
     """The passes of a universe: joined households have the kinds of household fixed first, with their members."""
-    composition = composition_of(joins, universe) if universe else None
-    counted = None if composition is None else Counted.of(composition)
-    if counted is None:
+    passes = [marginal_of(query) for query in universe.passes]
+    kinds = _kinds_with_members(joins, universe)
+    if kinds is None:
         return tuple(passes)
-    return (
-        counted.households,
-        *(own for own in passes if refines(own, counted.households) and own.size > counted.households.size),
-    )
+    return (kinds, *(own for own in passes if own.size > kinds.size and refines(own, kinds)))
+
+
+def passes_before_joins(joins: Sequence[Join], universe: Universe) -> tuple[Marginal, ...]:
+    """The passes that come before no longer: rounding keeps their answers within one of the solution."""
+    kinds = _kinds_with_members(joins, universe)
+    if kinds is None:
+        return ()
+    coarser = [marginal_of(query) for query in universe.passes]
+    return tuple(own for own in coarser if own.size < kinds.size and refines(kinds, own))
+
+
+def _kinds_with_members(joins: Sequence[Join], universe: Universe) -> Marginal | None:
+    """The query on households whose answers say how many members are to be expected; None where none does."""
+    composition = composition_of(joins, universe.name) if universe.name else None
+    counted = None if composition is None else Counted.of(composition)
+    return None if counted is None else counted.households
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +111,10 @@ class ImpliedTask(PartTask):
         for pair, shape in zip(names, shapes, strict=True):
             if any(arrays[name].shape != shape or arrays[name].dtype != np.float64 for name in pair):
                 raise foreign_arrays("estimated members")
-        return [Implied(self.counted, arrays[values], arrays[variances]) for values, variances in names]
+        return [
+            Implied(self.counted, arrays[values], arrays[variances], np.ones_like(arrays[values]))
+            for values, variances in names
+        ]
 
 
 def estimate_implied(task: ImpliedTask) -> list[Implied]:

@@ -69,7 +69,10 @@ def read_listed_spine(geography: GeographySection) -> Spine:
             child, parent = _text_columns(path, [str(geography.child), str(geography.parent)], text=text)
             return spine_from_pairs(text_array(child), text_array(parent), geography.level_names)
         columns = _text_columns(path, geography.level_names, text=text)
-        return spine_from_table(pa.table(dict(zip(geography.level_names, columns, strict=True))), geography.level_names)
+        table = pa.table(dict(zip(geography.level_names, columns, strict=True)))
+        if geography.repeated:
+            table = table.group_by(list(geography.level_names), use_threads=False).aggregate([])
+        return spine_from_table(table, geography.level_names)
     except SpineError as error:
         raise SpineError(f"{path}: {error}") from None
 

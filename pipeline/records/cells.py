@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
-from pipeline.records.columns import AttributeReader, CountReader
+from pipeline.records.columns import AttributeReader, CountReader, Distinct
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
@@ -88,9 +89,8 @@ def open_cells(
 def needed_columns(records: RecordSource, schema: Schema) -> tuple[str, ...]:
     """The columns that records of a row a record, or a cell, need."""
     columns = [records.columns.get(name, name) for name in schema.names]
-    return tuple(
-        dict.fromkeys([records.geocode, *columns, *([records.count or "count"] if records.form == "long" else [])])
-    )
+    count = [records.count or "count"] if records.form == "long" else []
+    return tuple(dict.fromkeys([records.geocode, *columns, *count, *records.rows]))
 
 
 def _open_rows(
@@ -114,6 +114,7 @@ def _open_rows(
     file = open_records(records.file, columns, chunk_rows, text=text)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
     log = MistakeLog(records.file, file.find_lines)
+    chosen = {name: frozenset(values) for name, values in records.rows.items() if name not in skip}
     once = records.form == "long" and records.repeated is None and spine is not None and not skip
 
     def chunks() -> Iterator[CellChunk]:
@@ -124,6 +125,7 @@ def _open_rows(
             if leaf_reader is not None:
                 leaves, _ = leaf_reader.read(chunk.column(records.geocode), first_row, log)
             keys = leaves * schema.n_cells
+            counted = _chosen(chunk, chosen)
             usable = leaves >= 0
             stride = schema.n_cells
             places_of_attributes = []
@@ -132,9 +134,9 @@ def _open_rows(
                 if reader.column in skip:
                     continue
                 if repeats is None:
-                    codes = reader.read(chunk.column(reader.column), first_row, log)
+                    codes = reader.read(chunk.column(reader.column), first_row, log, counted)
                 else:
-                    codes, places = reader.read_found(chunk.column(reader.column), first_row, log)
+                    codes, places = reader.read_found(chunk.column(reader.column), first_row, log, counted)
                     places_of_attributes.append(places)
                 keys += codes * stride
                 usable &= codes >= 0
@@ -142,9 +144,10 @@ def _open_rows(
             if counter is not None:
                 persons = counter.read(chunk.column(counter.column), first_row, log)
                 usable &= persons >= 0
+            usable &= counted
             if repeats is not None:
                 repeats.note(leaves, places_of_attributes, usable, first_row)
-            n_persons = chunk.num_rows if persons is None else int(persons.sum())
+            n_persons = int(counted.sum() if persons is None else persons[counted].sum())
             rows = None
             if not usable.all():
                 rows = np.flatnonzero(usable)
@@ -153,6 +156,15 @@ def _open_rows(
             first_row += chunk.num_rows
 
     return RecordCells(log, chunks)
+
+
+def _chosen(chunk: pa.RecordBatch, chosen: Mapping[str, frozenset[str]]) -> NDArray[np.bool_]:
+    """The rows that are counted, `(n_rows,)`: those with one of the values in each of the columns."""
+    counted = np.ones(chunk.num_rows, dtype=bool)
+    for name, values in chosen.items():
+        distinct = Distinct.of(chunk.column(name))
+        counted &= distinct.spread(np.array([text in values for text in distinct.texts], dtype=np.int64)) == 1
+    return counted
 
 
 class _Repeats:

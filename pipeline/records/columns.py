@@ -108,9 +108,12 @@ class AttributeReader:
             return f"column {self.column!r}"
         return f"column {self.column!r} (attribute {self.attribute.name!r})"
 
-    def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> NDArray[np.int64]:
-        """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong."""
-        return self._read(column, first_row, log)[0]
+    def read(self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]) -> NDArray[np.int64]:
+        """Number of each row's value, `(n_rows,)`, negative where it is noted in `log` as wrong.
+
+        Rows that are not `counted` are not examined; they have the number 0.
+        """
+        return self._read(column, first_row, log, counted)[0]
 
     @property
     def n_found(self) -> int:
@@ -118,19 +121,21 @@ class AttributeReader:
         return len(self.numbers)
 
     def read_found(
-        self, column: pa.Array, first_row: int, log: MistakeLog
+        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """As `read`; and the number of what stands in the file, `(n_rows,)` from 0 to `n_found`."""
-        codes, distinct = self._read(column, first_row, log)
+        codes, distinct = self._read(column, first_row, log, counted)
         place = {text: i for i, text in enumerate(self.numbers)}
         numbers = [place.get(text, 0) for text in distinct.texts]
         return codes, np.append(np.array(numbers, dtype=np.int64), place.get("", 0))[distinct.index]
 
-    def _read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[NDArray[np.int64], Distinct]:
+    def _read(
+        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.int64], Distinct]:
         distinct = Distinct.of(column)
         no_value = self.numbers.get("", MISSING)
         codes = [self.numbers.get(text, OUTSIDE) if text else no_value for text in distinct.texts]
-        read = np.append(np.array(codes, dtype=np.int64), no_value)[distinct.index]
+        read = np.where(counted, np.append(np.array(codes, dtype=np.int64), no_value)[distinct.index], 0)
         if read.size and read.min() < 0:
             allowed = f"allowed are {list_allowed(tuple(self.numbers))}"
             outside, missing = np.flatnonzero(read == OUTSIDE), np.flatnonzero(read == MISSING)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, StrictBool, model_validator
 
 from pipeline.model.record_source import Form, RecordSource
-from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table
+from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
 from pipeline.spec.value_ranges import expand_numbers
 
 
@@ -49,6 +49,12 @@ class InputSpec(Section):
         default=None, description='form long only: "add" where a cell may stand in several rows; default: refused'
     )
 
+    rows: Table[Values] = Field(
+        default={},
+        description="column of the file -> value or values: only the rows with these are counted, such as householders "
+        "in a file of persons",
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _ranges(cls, section: Any) -> Any:
@@ -78,6 +84,8 @@ class InputSpec(Section):
             problems.append(("repeated", f'only for the form "long"; the form is {self.form!r}'))
         if self.form == "wide" and self.columns:
             problems.append(("columns", 'not for the form "wide", whose columns are named in cells'))
+        if self.form == "wide" and self.rows:
+            problems.append(("rows", 'not for the form "wide"'))
         if self.form == "wide" and not self.cells:
             problems.append(("cells", 'missing; the form "wide" needs at least one entry'))
         if self.form != "wide" and self.cells:

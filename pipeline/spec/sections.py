@@ -70,6 +70,10 @@ class GeographySection(Section):
     encoding: Encoding | None = Field(
         default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
     )
+    repeated: StrictBool = Field(
+        default=False,
+        description="a leaf may have several rows in a table of levels, all with the same codes; default: refused",
+    )
     bypass: StrictBool | None = Field(
         default=None,
         description="measure a geounit without siblings once, with its parent's budget and its own; default: false",
@@ -113,6 +117,8 @@ class GeographySection(Section):
 
     @model_validator(mode="after")
     def _one_form(self) -> GeographySection:
+        if self.repeated and self.form != "table":
+            raise Misfit(("repeated", "only for a list of levels, where each row has the codes of all of them"))
         if self.form == "prefixes":
             if self.column is None:
                 raise Misfit(("column", "missing; with prefix lengths in levels, name the column of leaf codes"))

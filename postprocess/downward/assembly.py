@@ -103,7 +103,9 @@ def member_of(
     else:
         precision = task.basis.dense(terms.precision[classes], cells)
         linear = _linear(task, rows, cells)
-    if (implied := task.implied) is not None and (expected := implied.members_in(current, cells)) is not None:
+    if (implied := task.implied) is not None and (
+        expected := implied.members_in(current, cells, rows.start)
+    ) is not None:
         measured = np.isfinite(implied.variances[rows])
         used = (measured & (not implied.counted.at_most)) if used is None else used & measured
         kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
@@ -133,9 +135,9 @@ def more_than_counted(task: LevelTask, number: int, member: Member, solution: So
     implied, used = task.implied, member.used
     if implied is None or used is None:
         return None
-    expected = implied.members_in(task.passes[number], member.cells)
-    assert expected is not None
     rows = slice(int(task.offsets[member.parent]), int(task.offsets[member.parent + 1]))
+    expected = implied.members_in(task.passes[number], member.cells, rows.start)
+    assert expected is not None
     exceeded = used | (implied.exceeded(expected, rows, solution.x) & np.isfinite(implied.variances[rows]))
     return exceeded if (exceeded & ~used).any() else None
 

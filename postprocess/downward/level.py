@@ -19,6 +19,7 @@ from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Solution
 from postprocess.families.rounding import round_family, tie_breaks
 from postprocess.families.solve import solve_families
+from postprocess.families.swaps import swapped
 from postprocess.linear.upward import LevelEstimate
 from postprocess.problem import Problem
 
@@ -54,6 +55,8 @@ def solve_task(task: LevelTask) -> tuple[sp.csr_array, SolverReport]:
             report.add(solution)
             _compare(task, member, solution, report)
             rounded = round_family(member.family, solution.x, member.chain, member.ties)
+            if member.used is not None:
+                rounded = swapped(member.family, solution.x, rounded, member.chain)
             _assert_kept(member, rounded)
             first = int(task.offsets[member.parent])
             if answers is not None and current.hold is not None:

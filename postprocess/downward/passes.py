@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from postprocess.arrays import BoolArray, IntArray
-from postprocess.marginal import Marginal, detail_of, join
+from postprocess.marginal import Marginal, detail_of, join, refines
 from postprocess.problem import Problem
 
 
@@ -47,11 +47,14 @@ def passes_of(problem: Problem) -> tuple[Pass, ...]:
     limited: dict[tuple[bytes, ...], Marginal] = {}
     for marginal in (*(bound.marginal for level in problem.constraints.bounds for bound in level), *problem.further):
         limited[marginal.key] = marginal
+    further = {query.key for query in problem.further}
     passes: list[Pass] = []
     held: Marginal | None = None
     for query in problem.passes:
         cells = join([query, *limited.values()]) if limited else query
         chain = (query,) if cells.size > query.size else ()
+        if query.key in further:
+            chain = (*(own for own in problem.rounding if own.size < query.size and refines(query, own)), *chain)
         passes.append(Pass(cells=cells, hold=query, held=held, chain=chain, detail=False))
         held = query
     passes.append(

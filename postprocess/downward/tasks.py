@@ -150,6 +150,16 @@ def level_tasks(
             prior = ridge[estimate.classes][:, None] * drawn
     terms.append(PassTerms(basis.pattern_table(blocks), None))
     possible, kinds = ~zero_masks(problem, basis, level), problem.kinds_of(level)
+    implied = problem.implied[level] if problem.implied else None
+    if implied is not None and parents is None:
+        implied = implied.at_top()
+    elif implied is not None and parents is not None:
+        implied = implied.below(
+            parents,
+            problem.implied[level - 1],
+            spine.levels[level].parents,
+            implied.counted.noise(basis, estimate) * (problem.first_level + level == 1),
+        )
     starts = _batch_starts(offsets, problem.n_cells, parents)
     tasks = []
     for first, last in pairwise(starts):
@@ -182,7 +192,7 @@ def level_tasks(
                 solver=problem.solver,
                 seed=problem.seed,
                 kinds=None if kinds is None else kinds[rows],
-                implied=problem.implied[level].of_rows(rows) if problem.implied else None,
+                implied=None if implied is None else implied.of_rows(rows),
             )
         )
     return tasks

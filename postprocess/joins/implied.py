@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from postprocess.problem import Problem
 
 
+#: Relative standard deviation of the excess of open-ended sizes between the children of a parent.
+BETWEEN = 0.25
+
+
 @dataclass(frozen=True, eq=False)
 class Counted:
     """Sums of persons that households imply: which answers are summed, and the members of a household of each kind.
@@ -41,32 +45,42 @@ class Counted:
         persons: the query on persons.
         rows: `(r, persons.size)` zeros and ones: the answers that each sum consists of.
         households: the query on households; its answers are the kinds.
-        members: `(r, households.size)` expected members of one household.
+        least: `(r, households.size)` members that one household has at least.
+        excess: `(r, households.size)` members to expect beyond these; 0 where there are none.
         at_most: other persons are in the same answers, so that the members are at most the sums.
     """
 
     persons: Marginal
     rows: FloatArray
     households: Marginal
-    members: FloatArray
+    least: FloatArray
+    excess: FloatArray
     at_most: bool
 
     @classmethod
     def of(cls, composition: Composition) -> Counted | None:
         """Of the joins' answers for which members are to be expected; None where there is none."""
-        rows, members = [], []
+        rows, least, excess = [], [], []
         others = any(m.others for m in composition.memberships)
         for m in composition.memberships:
             persons = answer_of(composition.persons, m.persons)
             kinds = answer_of(composition.households, m.households)
             for a in np.flatnonzero(m.inside & ~np.isnan(m.expected).any(axis=1)):
                 rows.append((persons == a).astype(np.float64))
-                members.append(m.expected[a][kinds])
+                least.append(m.least[a][kinds].astype(np.float64))
+                excess.append(np.zeros(len(kinds)) if others else m.expected[a][kinds] - least[-1])
         if not rows:
             return None
         independent = _independent(np.array(rows))
-        rows, members = [rows[i] for i in independent], [members[i] for i in independent]
-        return cls(composition.persons, np.array(rows), composition.households, np.array(members), others)
+        chosen = (np.array(each)[independent] for each in (rows, least, excess))
+        sums, of_least, of_excess = chosen
+        return cls(composition.persons, sums, composition.households, of_least, of_excess, others)
+
+    def noise(self, basis: Basis, estimate: LevelEstimate) -> FloatArray:
+        """The largest variance `(r,)` of the least members, from the households' own measurements of a level."""
+        covariance = basis.answer_covariances(estimate.info.covariance, self.households)
+        of_sums = np.einsum("ri,nij,rj->nr", self.least, covariance, self.least)
+        return np.asarray(of_sums.max(axis=0), dtype=np.float64)
 
     def estimated(self, problem: Problem, basis: Basis, level: int, estimate: LevelEstimate) -> Implied:
         """The sums from the persons' upward pass of a level.
@@ -90,7 +104,12 @@ class Counted:
         if estimate.info.any_unmeasured:
             blind = self.rows @ basis.answer_covariances(estimate.info.unmeasured, self.persons) @ self.rows.T
             variances[np.diagonal(blind, axis1=1, axis2=2) > BLIND] = np.inf
-        return Implied(self, values, variances[estimate.classes])
+        return Implied(self, values, variances[estimate.classes], np.ones_like(values))
+
+
+def _rough(variances: FloatArray) -> FloatArray:
+    """The variances to the next half power of two, so that many children share a matrix."""
+    return np.asarray(np.exp2(np.round(2.0 * np.log2(variances)) / 2.0))
 
 
 def _independent(rows: FloatArray) -> list[int]:
@@ -110,23 +129,62 @@ class Implied:
         counted: what the sums are.
         values: `(n, r)` persons.
         variances: `(n, r)`; infinite where nothing is measured. Sums are taken as independent of each other.
+        factors: `(n, r)` what the expected excess of members is multiplied by; alike in all children of a parent.
     """
 
     counted: Counted
     values: FloatArray
     variances: FloatArray
+    factors: FloatArray
 
     def of_rows(self, rows: slice | IntArray) -> Implied:
         """Those of some geounits."""
-        return replace(self, values=self.values[rows], variances=self.variances[rows])
+        return replace(self, values=self.values[rows], variances=self.variances[rows], factors=self.factors[rows])
 
     @classmethod
     def joined(cls, parts: Sequence[Implied]) -> Implied:
         """Those of successive geounits together."""
-        values, variances = (
-            np.concatenate([getattr(part, name) for part in parts]) for name in ("values", "variances")
-        )
-        return cls(parts[0].counted, values, variances)
+        names = ("values", "variances", "factors")
+        return cls(parts[0].counted, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def at_top(self) -> Implied:
+        """At the top of the spine: how many more members open-ended sizes have is not known there."""
+        unknown = (self.counted.excess > 0).any(axis=1)
+        return replace(self, variances=np.where(unknown, np.inf, self.variances))
+
+    def below(self, parents: sp.csr_array, above: Implied, parent_of: IntArray, noise: FloatArray) -> Implied:
+        """With what the released households of the level above say about open-ended sizes.
+
+        The excess of members of the parent's households is its persons without the least members; children have it in
+        proportion to their persons, give or take: each household's own (geometric), `BETWEEN` from child to child, and
+        what is uncertain of the parent's, for which a priori the expected excess is as uncertain as it is large.
+
+        Args:
+            parents: released histograms of households of the level above, `(n_parents, n_cells)`.
+            above: of that level.
+            parent_of: `(n,)` each geounit's parent.
+            noise: `(r,)` variance of the least members of the parents' households, beyond that of the persons there.
+        """
+        if not (self.counted.excess > 0).any():
+            return self
+        of_cell = self.counted.households.cell_answer
+        kinds = self.counted.excess.shape[1]
+        summed = sp.csr_array((np.ones(len(of_cell)), (np.arange(len(of_cell)), of_cell)), shape=(len(of_cell), kinds))
+        households = parents @ summed
+        least, excess = households @ self.counted.least.T, households @ self.counted.excess.T
+        weight = excess**2 / (above.variances + noise)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seen = np.where(excess > 0, (above.values - least) / excess, 1.0)
+        factor = np.clip((1.0 + weight * seen) / (1.0 + weight), 0.0, None)
+        uncertain = 1.0 / (1.0 + weight) + BETWEEN**2
+        persons = np.maximum(self.values, 0.0)
+        total = np.zeros_like(above.values)
+        np.add.at(total, parent_of, persons)
+        share = persons / np.maximum(total[parent_of], 1.0)
+        open_ended = share * (excess * np.maximum(factor, 0.5))[parent_of]
+        largest = self.counted.excess.max(axis=1)
+        variances = self.variances + open_ended * (1.0 + largest) + uncertain[parent_of] * open_ended**2
+        return replace(self, variances=_rough(variances), factors=factor[parent_of])
 
     def measured_anew(self, released: sp.csr_array, rows: IntArray, place: tuple[int, int]) -> Implied:
         """What a simulated run measures of released households, with noise of the same variance.
@@ -138,7 +196,7 @@ class Implied:
             rows: their numbers in the level; the noise of a geounit depends on its own alone.
             place: the level's number, and 128 bits that follow from the public seed and the run.
         """
-        cells = self.counted.members[:, self.counted.households.cell_answer]
+        cells = (self.counted.least + self.counted.excess)[:, self.counted.households.cell_answer]
         members = np.asarray(released @ cells.T, dtype=np.float64)
         if self.counted.at_most:
             members = np.maximum(members, self.values)
@@ -151,12 +209,16 @@ class Implied:
         different, kind = np.unique(self.variances, axis=0, return_inverse=True)
         return different, kind.ravel().astype(np.int64)
 
-    def members_in(self, current: Pass, cells: IntArray) -> FloatArray | None:
-        """Expected members `(r, k)` in some cells of a pass; None where it says nothing that is not fixed by then."""
+    def members_in(self, current: Pass, cells: IntArray, row: int) -> FloatArray | None:
+        """Expected members `(r, k)` in some cells of a pass; None where it says nothing that is not fixed by then.
+
+        `row` is a child of the family.
+        """
         query = self.counted.households
         if not refines(current.cells, query) or (current.held is not None and refines(current.held, query)):
             return None
-        return self.counted.members[:, current.group_of(query)[cells]]
+        members = self.counted.least + self.factors[row][:, None] * self.counted.excess
+        return members[:, current.group_of(query)[cells]]
 
     def exceeded(self, members: FloatArray, rows: slice, x: FloatArray) -> BoolArray:
         """Which sums `(C, r)` the members of households `x` `(C, k)` are more than."""
