@@ -6,15 +6,17 @@ readers, only the names of files and the class of errors. So a slip in one of th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pipeline.checker.answers import check_bound, check_invariant, check_table
 from pipeline.checker.counts import Counts, compare, read_histogram, read_microdata
 from pipeline.checker.files import PublicFiles
 from pipeline.checker.findings import Findings
+from pipeline.checker.joins import check_group, joined_groups
 from pipeline.checker.spec import PublicSpec, PublicUniverse, read_public_spec
 from pipeline.checker.spine import PublicLevel, read_spine
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 
 #: Folders of a universe with real-valued or noisy numbers, which need not keep anything.
@@ -37,7 +39,7 @@ def examine(root: Path) -> Findings:
     """All checks of a release: `check_release` with the number of checks.
 
     The spine is a tree; counts are whole numbers from 0; every parent is the sum of its children in every cell; tables
-    and microdata agree with the histograms; invariants, structural zeros and bounds are kept exactly.
+    and microdata agree with the histograms; invariants, structural zeros, bounds and joins are kept exactly.
 
     Raises:
         InputError: there is no finished release.
@@ -47,9 +49,14 @@ def examine(root: Path) -> Findings:
     with findings.noting_errors():
         spec = read_public_spec(run.manifest)
         levels = read_spine(files, run, spec, findings)
-        for universe in spec.universes:
+        universes = {
+            universe.name: _Universe(files, run.universe(universe.name), spec, universe, levels, findings)
+            for universe in spec.universes
+        }
+        for checked in universes.values():
             with findings.noting_errors():
-                _Universe(files, run.universe(universe.name), spec, universe, levels, findings).check()
+                checked.check()
+        _check_joins(universes, spec, levels, findings)
         _check_unknown(files, run, spec, findings)
     return findings
 
@@ -97,7 +104,8 @@ class _Universe:
         self._check_invariants()
         self._check_bounds()
 
-    def _histogram(self, level: str) -> str:
+    def histogram(self, level: str) -> str:
+        """The histogram of a level, as sentences name it."""
         return self.files.name(self.folder.histogram(level))
 
     def _check_sums(self) -> None:
@@ -105,7 +113,7 @@ class _Universe:
             if above.name in self.counts and below.name in self.counts:
                 compare(
                     self.findings,
-                    self._histogram(above.name),
+                    self.histogram(above.name),
                     f"cells that are not the sum over level {below.name!r}",
                     f"the sum over its children, level {below.name!r}",
                     above,
@@ -124,7 +132,7 @@ class _Universe:
             records = read_microdata(self.files, path, leaves, cells, self.findings, most)
             if leaves.name in self.counts:
                 kind = "cells with another number of records than the histogram has"
-                name, why = self.files.name(path), f"the count in {self._histogram(leaves.name)}"
+                name, why = self.files.name(path), f"the count in {self.histogram(leaves.name)}"
                 compare(self.findings, name, kind, why, leaves, cells, records, self.counts[leaves.name])
 
     def _check_tables(self) -> None:
@@ -141,7 +149,7 @@ class _Universe:
                 path = self.folder.invariant(name, answers.query)
                 self.files.seen.add(path)
                 if name in self.counts:
-                    level, histogram = self._level(name), self._histogram(name)
+                    level, histogram = self._level(name), self.histogram(name)
                     check_invariant(self.files, path, level, answers, self.counts[name], histogram, self.findings)
 
     def _check_bounds(self) -> None:
@@ -150,11 +158,30 @@ class _Universe:
                 path = self.folder.constraint(number)
                 self.files.seen.add(path)
                 if bound.level in self.counts:
-                    level, histogram = self._level(bound.level), self._histogram(bound.level)
+                    level, histogram = self._level(bound.level), self.histogram(bound.level)
                     check_bound(self.files, path, level, bound, self.counts[bound.level], histogram, self.findings)
 
     def _level(self, name: str) -> PublicLevel:
         return next(level for level in self.levels if level.name == name)
+
+
+def _check_joins(
+    universes: Mapping[str, _Universe], spec: PublicSpec, levels: tuple[PublicLevel, ...], findings: Findings
+) -> None:
+    """Compare persons with households in every geounit of every level."""
+    persons = universes[""]
+    for join in spec.joins:
+        with findings.noting_errors():
+            if (households := universes.get(str(join.get("companion")))) is None:
+                raise ReleaseError(
+                    f"public/manifest.json: a join is with {join.get('companion')!r}, which is no companion"
+                )
+            for group in joined_groups(join, persons.universe.cells, households.universe.cells):
+                for level in levels:
+                    if level.name in persons.counts and level.name in households.counts:
+                        names = persons.histogram(level.name), households.histogram(level.name)
+                        own, theirs = persons.counts[level.name], households.counts[level.name]
+                        check_group(group, level, own, theirs, names, findings)
 
 
 def _check_unknown(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> None:

@@ -96,6 +96,10 @@ class Cells:
             fits &= np.isin(of_value[self._codes[number]], numbers)
         return fits
 
+    def labels(self, term: str) -> tuple[str, ...]:
+        """The labels of an attribute or recode; KeyError where it is none."""
+        return self._terms[term][1]
+
     def label(self, cell: int) -> str:
         """The values of a cell, joined by " * "."""
         return " * ".join(
@@ -141,6 +145,7 @@ class PublicSpec:
         levels: top first.
         prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
         margins, microdata: whether they are published.
+        joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
     """
 
     levels: tuple[str, ...]
@@ -148,6 +153,7 @@ class PublicSpec:
     universes: tuple[PublicUniverse, ...]
     margins: bool
     microdata: bool
+    joins: tuple[Mapping[str, Any], ...] = ()
 
 
 def read_public_spec(path: Path) -> PublicSpec:
@@ -178,7 +184,18 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
         universes=tuple(universes),
         margins=bool(spec["publish"]["margins"]),
         microdata=bool(spec["publish"]["microdata"]),
+        joins=tuple(_join(entry) for entry in spec.get("join", ())),
     )
+
+
+def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry of `join`, its tables as mappings."""
+    tables = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
+    if "householder" in entry:
+        tables["householder"] = _pairs(entry["householder"])
+    if "table" in entry:
+        tables["table"] = {answer: _pairs(row) for answer, row in _pairs(entry["table"]).items()}
+    return {**entry, **tables}
 
 
 def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -> PublicUniverse:

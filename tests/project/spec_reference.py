@@ -40,6 +40,7 @@ ANCHORS = {
     "OriginSection": "provenanceinputsname",
     "CompanionSection": "companionsname",
     "CompanionPrivacySection": "companionsnameprivacy",
+    "JoinSection": "join",
 }
 
 

@@ -77,7 +77,7 @@ def test_size_is_exact_for_closed_labels_and_up_to_most_for_the_open_one() -> No
     assert join.least.tolist() == [[1, 2, 3], [0, 0, 0], [0, 0, 0]]
     assert join.most.tolist() == [[1, 2, 9], [0, 0, 0], [0, 0, 0]]
     assert join.expected.tolist() == [[1.0, 2.0, 3.5], [0.0] * 3, [0.0] * 3]
-    assert (join.least.dtype, join.most.dtype, join.inside.dtype) == (np.int64, np.int64, np.bool_)
+    assert [array.dtype.name for array in (join.least, join.most, join.inside)] == ["int64", "int64", "bool"]
 
 
 @pytest.mark.parametrize(
