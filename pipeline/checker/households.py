@@ -6,10 +6,9 @@ files alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,45 +17,16 @@ from numpy.typing import NDArray
 from pipeline.checker.counts import Counts, LevelFile, cell_numbers
 from pipeline.checker.files import PublicFiles, value_text, whole_numbers
 from pipeline.checker.findings import Check, Findings, surplus
-from pipeline.checker.spec import Answers, Cells
+from pipeline.checker.joins import JoinedGroup
+from pipeline.checker.spec import Cells
 from pipeline.checker.spine import PublicLevel
 
-#: Households whose members are looked at together.
-_AT_ONCE = 1 << 16
 #: What docs/formats.md calls the columns.
 HOUSEHOLD, MEMBERS = "household", "members"
 
 
-class HouseholdJoin(Protocol):
-    """What one household has for members, by the spec."""
-
-    @property
-    def name(self) -> str:
-        """In sentences."""
-
-    @property
-    def persons(self) -> Answers:
-        """The query on persons."""
-
-    @property
-    def households(self) -> Answers:
-        """The query on households."""
-
-    @property
-    def least(self) -> NDArray[np.int64]:
-        """Members that one household has at least, `(persons.size, households.size)`."""
-
-    @property
-    def most(self) -> NDArray[np.int64]:
-        """Members that one household has at most, likewise."""
-
-    @property
-    def inside(self) -> NDArray[np.bool_]:
-        """The answers of members, `(persons.size,)`; the rows of the others say nothing."""
-
-    @property
-    def others(self) -> bool:
-        """Whether persons outside of households count in these answers, too."""
+#: A group of persons, and whether persons outside of households are in it, too; `most` is that of one household.
+Limit = tuple[JoinedGroup, bool]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,19 +53,31 @@ class _Homes:
     members: NDArray[np.int64]
 
 
+def key_columns(universe: str, joined: Sequence[str]) -> tuple[str, ...]:
+    """The columns that the microdata of a universe have beside geocode and attributes.
+
+    Args:
+        universe: "" for the persons, else the companion.
+        joined: the companions that persons are joined with.
+    """
+    if universe:
+        return (HOUSEHOLD, MEMBERS) if universe in joined else ()
+    return (HOUSEHOLD,) if len(joined) == 1 else tuple(f"{HOUSEHOLD}_{companion}" for companion in joined)
+
+
 def check_households(
     files: PublicFiles,
     level: PublicLevel,
     persons: RecordFile,
     homes: RecordFile,
     column: str,
-    joins: Sequence[HouseholdJoin],
+    limits: Sequence[Limit],
     findings: Findings,
 ) -> None:
     """Check that persons live in households as the joins say.
 
     Every number of a household is that of one, in the person's own leaf; each household has as many persons as it says,
-    and in every answer of every join at least and at most what the join says; persons without a number are outside of
+    and in every group of every join at least and at most what the join says; persons without a number are outside of
     households by the joins, or may be.
 
     Args:
@@ -103,22 +85,22 @@ def check_households(
         level: of the leaves.
         persons, homes: the two files.
         column: of the persons' file, with the number of the household.
-        joins: all between the two.
+        limits: of all joins between the two.
         findings: takes what is wrong.
 
     Raises:
         ReleaseError: a file is missing or damaged.
     """
     known = _read_homes(files, level, homes, findings)
-    members = _read_members(files, level, persons, column, joins, known, findings)
+    members = _read_members(files, level, persons, column, limits, known, findings)
     name = files.name(homes.path)
     found = np.bincount(members.geounits, members.counts, minlength=len(known.leaves)).astype(np.int64)
     findings.check(name, "households with other numbers of members than they state").add(
         found != known.members,
         lambda home: f"household {home + 1:,} states {known.members[home]:,} members; {found[home]:,} persons have it",
     )
-    for join in joins:
-        _check_join(findings.check(name, f"households that break the join {join.name!r}"), join, known, members)
+    for group, _ in limits:
+        _check_group(findings.check(name, f"households that break the join {group.join!r}"), group, known, members)
 
 
 def _read_homes(files: PublicFiles, level: PublicLevel, homes: RecordFile, findings: Findings) -> _Homes:
@@ -153,7 +135,7 @@ def _read_members(
     level: PublicLevel,
     persons: RecordFile,
     column: str,
-    joins: Sequence[HouseholdJoin],
+    limits: Sequence[Limit],
     homes: _Homes,
     findings: Findings,
 ) -> Counts:
@@ -163,7 +145,7 @@ def _read_members(
     near = findings.check(file.name, "persons of households elsewhere")
     without = findings.check(file.name, "persons without a household who live in one by the joins")
     outside = findings.check(file.name, "persons of a household who live in none by the joins")
-    lives, must = _residents(persons.cells, joins)
+    lives, must = _residents(persons.cells, limits)
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for part, leaves in file.parts([*persons.cells.names, *persons.columns]):
         cells = cell_numbers(part, persons.cells, file, valued)
@@ -194,35 +176,24 @@ def _read_members(
     return Counts.summed(persons.cells.size, np.concatenate(keys), np.concatenate(counts))
 
 
-def _residents(cells: Cells, joins: Sequence[HouseholdJoin]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def _residents(cells: Cells, limits: Sequence[Limit]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which cells' persons may live in households, and which of them must, `(n_cells,)` each."""
     may, must = np.zeros(cells.size, dtype=np.bool_), np.zeros(cells.size, dtype=np.bool_)
-    for join in joins:
-        inside = join.inside[join.persons.of_cell]
-        may |= inside
-        must |= inside & (not join.others)
+    for group, others in limits:
+        may |= group.persons
+        must |= group.persons & (not others)
     return may, must
 
 
-def _check_join(broken: Check, join: HouseholdJoin, homes: _Homes, members: Counts) -> None:
-    answers = members.answers(join.persons)
-    inside = np.flatnonzero(join.inside)
-    for start, kinds in _spans(join, homes):
-        found = answers.dense(start + np.arange(len(kinds)))[:, inside]
-        least, most = join.least[np.ix_(inside, kinds)].T, join.most[np.ix_(inside, kinds)].T
+def _check_group(broken: Check, group: JoinedGroup, homes: _Homes, members: Counts) -> None:
+    inside = group.persons[members.columns]
+    found = np.bincount(members.geounits[inside], members.counts[inside], minlength=len(homes.cells)).astype(np.int64)
+    cells = np.maximum(homes.cells, 0)
+    least, most = group.least[cells], group.most[cells]
 
-        def sentence(at: tuple[int, int]) -> str:
-            row, column = at
-            count, low, high = int(found[at]), int(least[at]), int(most[at])  # noqa: B023 - called at once
-            place = f"household {start + row + 1:,}, {join.households.labels[kinds[row]]!r}"  # noqa: B023
-            what = f"{place}: members in {join.persons.labels[int(inside[column])]!r}"
-            return f"{what}: {surplus(count, low if count < low else high)} (by the join {join.name!r})"
+    def sentence(home: int) -> str:
+        wrong = surplus(int(found[home]), int(least[home] if found[home] < least[home] else most[home]))
+        return f"household {home + 1:,}, members in {group.label!r}: {wrong} (the join {group.join!r})"
 
-        broken.add((found < least) | (found > most), sentence)
-
-
-def _spans(join: HouseholdJoin, homes: _Homes) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """The first of some households, and the kinds by the join's query of these; kind 0 where the cell is unknown."""
-    for start in range(0, len(homes.cells), _AT_ONCE):
-        cells = homes.cells[start : start + _AT_ONCE]
-        yield start, join.households.of_cell[np.maximum(cells, 0)]
+    known = homes.cells >= 0
+    broken.add(known & ((found < least) | ((found > most) & (most >= 0))), sentence)

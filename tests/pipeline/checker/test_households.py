@@ -3,53 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from numpy.typing import NDArray
 from oracles.households import drawn_town, town_joins
 from releases.one_town import HOUSEHOLD_VALUES, PERSON_VALUES
 
 from pipeline.checker.files import PublicFiles
 from pipeline.checker.findings import Findings
-from pipeline.checker.households import HouseholdJoin, RecordFile, check_households
-from pipeline.checker.spec import Answers, Cells
+from pipeline.checker.households import Limit, RecordFile, check_households
+from pipeline.checker.joins import JoinedGroup
+from pipeline.checker.spec import Cells
 from pipeline.checker.spine import PublicLevel
 from pipeline.errors import ReleaseError
 from pipeline.model.schema import Attribute, Schema
 from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata
 from postprocess.joins.assignment import assigned_spans
-from postprocess.marginal import Marginal
+from postprocess.joins.membership import NO_MOST
 
 N = 30
 GEOCODES = np.array([f"A{i:03d}" for i in range(N)])
 
 
-@dataclass(frozen=True, eq=False)
-class Stated:
-    """A join as plain arrays."""
-
-    name: str
-    persons: Answers
-    households: Answers
-    least: NDArray[np.int64]
-    most: NDArray[np.int64]
-    inside: NDArray[np.bool_]
-    others: bool
-
-
-def _answers(query: Marginal) -> Answers:
-    return Answers(query.name, tuple(f"{query.name} {k}" for k in range(query.size)), query.cell_answer)
-
-
-def stated_joins(*, others: bool = False) -> list[HouseholdJoin]:
+def stated_limits(*, others: bool = False) -> list[Limit]:
+    """The groups of the town's joins, cell by cell."""
     return [
-        Stated(j.name, _answers(j.persons), _answers(j.households), j.least, j.most, j.inside, j.others)
-        for j in town_joins(others=others)
+        (
+            JoinedGroup(
+                join.name,
+                f"{join.name} {answer}",
+                join.persons.cell_answer == answer,
+                join.least[answer][join.households.cell_answer],
+                np.where(join.most[answer] >= NO_MOST, -1, join.most[answer])[join.households.cell_answer],
+            ),
+            others,
+        )
+        for join in town_joins(others=others)
+        for answer in np.flatnonzero(join.inside)
     ]
 
 
@@ -79,7 +72,7 @@ def public(tmp_path: Path) -> Path:
     return folder
 
 
-def problems(public: Path, joins: list[HouseholdJoin] | None = None) -> list[str]:
+def problems(public: Path, limits: list[Limit] | None = None) -> list[str]:
     findings = Findings()
     check_households(
         PublicFiles(public),
@@ -87,7 +80,7 @@ def problems(public: Path, joins: list[HouseholdJoin] | None = None) -> list[str
         RecordFile(public / "persons.parquet", Cells(PERSON_VALUES, {}), ("household",), None),
         RecordFile(public / "homes.parquet", Cells(HOUSEHOLD_VALUES, {}), ("household", "members"), None),
         "household",
-        stated_joins() if joins is None else joins,
+        stated_limits() if limits is None else limits,
         findings,
     )
     assert findings.n_checks >= 7
@@ -103,7 +96,7 @@ def changed(path: Path, change: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
 
 def test_what_the_release_writes_is_right(public: Path) -> None:
     assert problems(public) == []
-    assert problems(public, stated_joins(others=True)[:0]) != []  # without a join nobody lives in households
+    assert problems(public, stated_limits(others=True)[:0]) != []  # without a join nobody lives in households
 
 
 def test_one_person_moved_to_the_next_household_is_found(public: Path) -> None:
@@ -126,7 +119,7 @@ def test_one_person_moved_to_the_next_household_is_found(public: Path) -> None:
         changed(public / "persons.parquet", move)
         found = problems(public)
         assert any(f"household {mine:,} states" in problem for problem in found)
-        assert any("break the join" in problem or "by the join" in problem for problem in found)
+        assert any("(the join" in problem for problem in found)
 
 
 def test_two_persons_exchanged_are_found_by_the_joins_alone(public: Path) -> None:
@@ -145,7 +138,7 @@ def test_two_persons_exchanged_are_found_by_the_joins_alone(public: Path) -> Non
     changed(public / "persons.parquet", exchange)
     found = problems(public)
     assert found
-    assert all("by the join 'holder'" in problem or "by the join 'child'" in problem for problem in found)
+    assert all("the join 'holder'" in problem or "the join 'child'" in problem for problem in found)
     assert any("1 too many" in problem for problem in found)
 
 
@@ -170,7 +163,7 @@ FAULTS: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "renumbered": ("homes", lambda f: f.assign(household=f["household"][::-1].to_numpy()), "it is that of the row"),
     "members": ("homes", lambda f: f.assign(members=f["members"] + (f.index == 3)), "household 4 states"),
     "negative": ("homes", lambda f: f.assign(members=f["members"] - 50), "whole numbers are required"),
-    "size": ("homes", lambda f: f.assign(size="1"), "by the join 'size'"),
+    "size": ("homes", lambda f: f.assign(size="1"), "the join 'size'"),
     "shorter": ("homes", lambda f: f.iloc[:-1], "there is no such household"),
 }
 
@@ -194,4 +187,4 @@ def test_where_others_count_too_nobody_needs_a_household(public: Path) -> None:
     changed(public / "persons.parquet", nobody)
     missing = "such persons live in a household"
     assert any(missing in problem for problem in problems(public))
-    assert not any(missing in problem for problem in problems(public, stated_joins(others=True)))
+    assert not any(missing in problem for problem in problems(public, stated_limits(others=True)))
