@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from flows.estimation.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
 from flows.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
+from pipeline.model.join import Join
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
+from pipeline.records.broken_joins import broken_joins
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
@@ -69,7 +71,15 @@ def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np
     }
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     gaps = check_constraints(universe, job.spine, declared)
-    return [*gaps, *broken_bounds(universe, job.spine, facilities, levels)]
+    joins = () if universe.name else job.spec.joins()
+    return [*gaps, *broken_bounds(universe, job.spine, facilities, levels), *_broken_joins(job, joins, levels[-1])]
+
+
+def _broken_joins(job: Job, joins: Sequence[Join], persons: sp.csr_array) -> list[str]:
+    """Of the release's own universe; `persons` is the confidential histogram of its leaves."""
+    leaves, names = job.spine.levels[-1], {join.companion for join in joins}
+    companions = {each.name: true_histogram(job, each, leaves.name) for each in job.universes if each.name in names}
+    return broken_joins(joins, {"": persons, **companions}, leaves.name, leaves.geocodes)
 
 
 def measure_level(job: Job, key: MasterKey, fingerprint: str, universe: Universe, level: str) -> None:

@@ -1,0 +1,98 @@
+"""A small town whose persons live in households: a spec with joins, and records that keep them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+SPEC = """
+name = "homes"
+
+[privacy]
+rho = "2"
+key = "insecure-test:1"
+
+[geography]
+file = "blocks.csv"
+column = "block"
+levels = { county = 1, tract = 3, block = 5 }
+
+[schema.attributes]
+age = ["child", "adult", "old"]
+residence = ["household", "quarters"]
+
+[strategy]
+queries = { total = "1/4", detailed = "3/4" }
+levels = { county = "1/4", tract = "1/4", block = "1/2" }
+
+[invariants]
+county = ["total"]
+
+[input]
+file = "persons.csv"
+form = "microdata"
+geocode = "block"
+
+[publish]
+replicates = 2
+
+[postprocess]
+solver = "batched"
+
+[companions.homes]
+records_per_person = 2
+structural_zeros = [ { size = "1", children = "yes" } ]
+privacy = { rho = "2" }
+schema.attributes = { size = ["1", "2", "3", "4+"], head = ["adult", "old"], children = ["yes", "no"] }
+strategy = { queries = { size = "1/2", detailed = "1/2" }, levels = { county = "1/4", tract = "1/4", block = "1/2" } }
+input = { file = "homes.csv", form = "microdata", geocode = "block" }
+
+[[join]]
+companion = "homes"
+where = { residence = "household" }
+size = "size"
+most = 8
+
+[[join]]
+companion = "homes"
+where = { residence = "household" }
+householder = { age = "head" }
+
+[[join]]
+companion = "homes"
+where = { residence = "household" }
+present = { children = "yes" }
+members = { age = "child" }
+"""
+
+
+def write_homes(folder: Path, *changes: tuple[str, str], seed: int = 5) -> Path:
+    """Write the town's files and spec; `changes` are texts of the spec and what stands in their place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    blocks = [f"{county}{tract:02d}{block:02d}" for county in "AB" for tract in range(1, 4) for block in range(1, 5)]
+    pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
+    persons, homes = [], []
+    for block in blocks:
+        for _ in range(int(rng.poisson(8)) if rng.random() < 0.8 else 0):
+            head = str(rng.choice(["adult", "old"]))
+            others = rng.choice(
+                ["child", "adult", "old"], int(rng.choice(8, p=np.array([8, 8, 4, 4, 2, 1, 1, 1]) / 29))
+            )
+            size = min(len(others) + 1, 4)
+            children = "yes" if "child" in others else "no"
+            homes.append((block, f"{size}+" if size == 4 else str(size), head, children))
+            persons += [(block, str(age), "household") for age in (head, *others)]
+        persons += [(block, "adult", "quarters") for _ in range(int(rng.poisson(20)) if rng.random() < 0.2 else 0)]
+    columns = ["block", "age", "residence"]
+    pd.DataFrame(persons, columns=columns).sample(frac=1, random_state=seed).to_csv(folder / "persons.csv", index=False)
+    pd.DataFrame(homes, columns=["block", "size", "head", "children"]).to_csv(folder / "homes.csv", index=False)
+    spec = SPEC
+    for old, new in changes:
+        assert spec.count(old) == 1, f"{old!r} stands {spec.count(old)} times in the spec"
+        spec = spec.replace(old, new)
+    path = folder / "release.toml"
+    path.write_text(spec)
+    return path
