@@ -3,8 +3,8 @@
     python benchmarks/bench_joins.py [--keys 20] [--json PATH]
 
 The example `examples/one_population.toml` is released with its joins and without, by the same keys, from the same
-measurements. For every level: the share of geounits in which the persons agree with every join; the mean L1 error of the
-persons (detailed) and of households' sizes, as ratios of the errors without joins.
+measurements. For every level: the share of geounits in which the persons agree with every join; the mean L1 errors of
+persons and of households, as ratios of the errors without joins.
 
 Needs the real data in ../shared/data beside the project; without it says so and ends.
 """

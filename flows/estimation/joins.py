@@ -20,10 +20,12 @@ from flows.execution.batch_store import Arrays
 from flows.execution.workers import foreign_arrays
 from pipeline.model.join import Join, joined_companions
 from pipeline.release.histograms import read_histogram
+from postprocess.errors import InfeasibleError
 from postprocess.joins.bounds import joined_bounds, joined_queries
 from postprocess.joins.composition import Composition
 from postprocess.joins.implied import Counted, Implied
 from postprocess.joins.membership import Membership
+from postprocess.joins.top import TopLevel, fitted
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import GroupBounds, Problem
@@ -104,7 +106,7 @@ class ImpliedTask(PartTask):
 
     def result_of(self, arrays: Arrays) -> list[Implied]:
         """See `PartTask.result_of`."""
-        shapes = [(len(level), len(self.counted.rows)) for level in self.part.spine.levels[1:]]
+        shapes = [(len(level), len(self.counted.of_sum)) for level in self.part.spine.levels[1:]]
         names = [(f"{number}.values", f"{number}.variances") for number in range(len(shapes))]
         if arrays.keys() != {name for pair in names for name in pair}:
             raise foreign_arrays("estimated members")
@@ -174,6 +176,25 @@ class Joined:
                 return part
             return replace(part, implied=tuple(self.implied[level].of_rows(own) for level, own in levels))
         return replace(part, joined=tuple(self._bounds(level, own) for level, own in levels))
+
+    def at_top(self, problem: Problem, released: sp.csr_array) -> sp.csr_array:
+        """The top level of joined households, with room for what is known exactly of the persons; others as they are.
+
+        Raises:
+            InfeasibleError: no households leave room; the message names a geounit.
+        """
+        composition = composition_of(self._joins, self._universe.name) if self._universe.name else None
+        if composition is None:
+            return released
+        known = [TopLevel.of(each.constraints) for each in (problem, self._persons().stated)]
+        counts, missing = fitted(composition, released, *known)
+        if missing:
+            level = self._job.spine.levels[0]
+            raise InfeasibleError(
+                f"{level.name} {level.geocodes[missing[0]]}: no whole numbers of {self._universe.name} leave room for "
+                "what is published exactly of the persons, and keep what is published exactly of themselves"
+            )
+        return counts
 
     @cached_property
     def implied(self) -> tuple[Implied, ...] | None:

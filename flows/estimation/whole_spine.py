@@ -198,6 +198,8 @@ class Estimation:
             checked=self._computed.checked[level],
             passes=self._computed.passes,
         )
+        if not level:
+            counts = self.joined.at_top(problem, counts)
         self._write(self.job.spine.levels[level], counts)
         return report.public()
 

@@ -24,7 +24,7 @@ Targets = list[tuple[IntArray, FloatArray]] | None
 class Member:
     """One family of a pass: which parent, which cells of the pass, and how to round it.
 
-    `used` `(C, r)`: which measurements of the members of households are in it; None where there are none.
+    `used` `(C, r)`: which comparisons of households' members with persons are in it; None where there are none.
     """
 
     parent: int
@@ -69,8 +69,7 @@ def member_of(
         targets: from `targets_of`.
         possible: `(n, size)` cells of the pass that can have persons.
         held: `(n, size)` answers that the pass before fixed; None in the first.
-        used: `(C, r)` which measurements of the members of households count; by default all, or none where the
-            members are only at most as many.
+        used: `(C, r)` which comparisons of households' members with persons count; by default the first ones.
     """
     current = task.passes[number]
     rows = slice(int(task.offsets[parent]), int(task.offsets[parent + 1]))
@@ -106,8 +105,7 @@ def member_of(
     if (implied := task.implied) is not None and (
         expected := implied.members_in(current, cells, rows.start)
     ) is not None:
-        measured = np.isfinite(implied.variances[rows])
-        used = (measured & (not implied.counted.at_most)) if used is None else used & measured
+        used = implied.used_at_first(rows) if used is None else used
         kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
     name = (
         f"{task.parent_names[parent]} (its {task.level_name} children)"
@@ -130,16 +128,16 @@ def member_of(
     return Member(parent, cells, family, tuple(chain), ties, used)
 
 
-def more_than_counted(task: LevelTask, number: int, member: Member, solution: Solution) -> BoolArray | None:
-    """Which counts of persons `(C, r)` bind the members of a solution's households; None where no further ones do."""
+def used_then(task: LevelTask, number: int, member: Member, solution: Solution) -> BoolArray | None:
+    """Which comparisons with persons `(C, r)` count after a solution; None where they are the same as before."""
     implied, used = task.implied, member.used
     if implied is None or used is None:
         return None
     rows = slice(int(task.offsets[member.parent]), int(task.offsets[member.parent + 1]))
     expected = implied.members_in(task.passes[number], member.cells, rows.start)
     assert expected is not None
-    exceeded = used | (implied.exceeded(expected, rows, solution.x) & np.isfinite(implied.variances[rows]))
-    return exceeded if (exceeded & ~used).any() else None
+    then = implied.used_then(expected, rows, solution.x, used)
+    return then if (then != used).any() else None
 
 
 def _linear(task: LevelTask, rows: slice, cells: IntArray) -> FloatArray:

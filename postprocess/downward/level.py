@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, IntArray
-from postprocess.downward.assembly import Member, Targets, member_of, more_than_counted, targets_of
+from postprocess.downward.assembly import Member, Targets, member_of, targets_of, used_then
 from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import LevelTask, level_tasks
@@ -88,13 +88,13 @@ def _solved(
     """
     members = [member for p in parents if (member := member_of(task, number, p, *given)) is not None]
     solutions = solve_families([member.family for member in members], task.solver)
-    if task.implied is None or not task.implied.counted.at_most:
+    if task.implied is None or not task.implied.counted.at_most.any():
         return members, solutions
     for _ in range(MOST_TURNS):
         again = [
-            (i, exceeded)
+            (i, then)
             for i, (member, solution) in enumerate(zip(members, solutions, strict=True))
-            if (exceeded := more_than_counted(task, number, member, solution)) is not None
+            if (then := used_then(task, number, member, solution)) is not None
         ]
         if not again:
             break

@@ -23,7 +23,7 @@ def joined_queries(composition: Composition) -> tuple[Marginal, ...]:
     Raises:
         InfeasibleError: the households limit a set of groups that no query has as its answer.
     """
-    return tuple({query.key: query for query, _, _ in _stated(composition)}.values())
+    return tuple({query.key: query for query, _, _ in stated_sets(composition)}.values())
 
 
 def joined_bounds(composition: Composition, households: sp.csr_array) -> tuple[GroupBounds, ...]:
@@ -42,7 +42,7 @@ def joined_bounds(composition: Composition, households: sp.csr_array) -> tuple[G
     kinds = _kinds(composition, households)
     sets, others = composition.sets, any(m.others for m in composition.memberships)
     bounds = []
-    for query, answer, block in _stated(composition):
+    for query, answer, block in stated_sets(composition):
         lower = np.zeros((len(kinds), query.size), dtype=np.int64)
         upper = np.full_like(lower, UNBOUNDED)
         lower[:, answer] = kinds @ np.maximum(sets.lower[:, block], 0)
@@ -54,7 +54,7 @@ def joined_bounds(composition: Composition, households: sp.csr_array) -> tuple[G
     return tuple(merged(bounds))
 
 
-def _stated(composition: Composition) -> list[tuple[Marginal, int, int]]:
+def stated_sets(composition: Composition) -> list[tuple[Marginal, int, int]]:
     """Queries on persons, one of its answers, and the set of groups that is this answer."""
     stated = [
         (m.persons, int(answer), composition.block(m, int(answer)))

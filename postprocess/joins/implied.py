@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from postprocess.problem import Problem
 
 
+#: Persons squared: the least variance of a sum, where it is known exactly, so that matrices stay well conditioned.
+LEAST_VARIANCE = 0.01
 #: Relative standard deviation of the excess of open-ended sizes between the children of a parent.
 BETWEEN = 0.25
 
@@ -41,21 +43,28 @@ BETWEEN = 0.25
 class Counted:
     """Sums of persons that households imply: which answers are summed, and the members of a household of each kind.
 
+    A sum can be compared with the members in two ways: with those to be expected; and with the least members, of which
+    there are at most as many. The latter is used where the households would have more, in place of the former.
+
     Attributes:
         persons: the query on persons.
-        rows: `(r, persons.size)` zeros and ones: the answers that each sum consists of.
+        sums: `(n_sums, persons.size)` zeros and ones: the answers that each sum consists of.
         households: the query on households; its answers are the kinds.
+        of_sum: `(r,)` the sum that is compared.
+        at_most: `(r,)` whether the members are at most the sum.
         least: `(r, households.size)` members that one household has at least.
-        excess: `(r, households.size)` members to expect beyond these; 0 where there are none.
-        at_most: other persons are in the same answers, so that the members are at most the sums.
+        excess: `(r, households.size)` members to expect beyond these; 0 where there are none, and with `at_most`.
+        others: whether other persons are in the same answers.
     """
 
     persons: Marginal
-    rows: FloatArray
+    sums: FloatArray
     households: Marginal
+    of_sum: IntArray
+    at_most: BoolArray
     least: FloatArray
     excess: FloatArray
-    at_most: bool
+    others: bool
 
     @classmethod
     def of(cls, composition: Composition) -> Counted | None:
@@ -72,9 +81,19 @@ class Counted:
         if not rows:
             return None
         independent = _independent(np.array(rows))
-        chosen = (np.array(each)[independent] for each in (rows, least, excess))
-        sums, of_least, of_excess = chosen
-        return cls(composition.persons, sums, composition.households, of_least, of_excess, others)
+        sums, members, beyond = (np.array(each)[independent] for each in (rows, least, excess))
+        every = np.arange(len(sums))
+        expected, limited = every[:0] if others else every, every[others | (beyond > 0).any(axis=1)]
+        return cls(
+            persons=composition.persons,
+            sums=sums,
+            households=composition.households,
+            of_sum=np.concatenate([expected, limited]),
+            at_most=np.repeat([False, True], [len(expected), len(limited)]),
+            least=np.concatenate([members[expected], members[limited]]),
+            excess=np.concatenate([beyond[expected], np.zeros_like(beyond[limited])]),
+            others=others,
+        )
 
     def noise(self, basis: Basis, estimate: LevelEstimate) -> FloatArray:
         """The largest variance `(r,)` of the least members, from the households' own measurements of a level."""
@@ -92,19 +111,20 @@ class Counted:
             estimate: of the level.
         """
         n = len(estimate.classes)
-        values = np.zeros((n, len(self.rows)))
+        values = np.zeros((n, len(self.sums)))
         keep = basis.kept(self.persons)
         step = max(1, CHUNK_CELLS // problem.n_cells)
         for first in range(0, n, step):
             rows = np.arange(first, min(first + step, n))
             summed, _ = estimates_of(problem, basis, level, estimate, rows, keep)
-            values[rows] = basis.answers_in_order(self.persons, summed) @ self.rows.T
-        covariance = self.rows @ basis.answer_covariances(estimate.info.covariance, self.persons) @ self.rows.T
-        variances = np.diagonal(covariance, axis1=1, axis2=2).copy()
+            values[rows] = basis.answers_in_order(self.persons, summed) @ self.sums.T
+        covariance = self.sums @ basis.answer_covariances(estimate.info.covariance, self.persons) @ self.sums.T
+        variances = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), LEAST_VARIANCE)
         if estimate.info.any_unmeasured:
-            blind = self.rows @ basis.answer_covariances(estimate.info.unmeasured, self.persons) @ self.rows.T
+            blind = self.sums @ basis.answer_covariances(estimate.info.unmeasured, self.persons) @ self.sums.T
             variances[np.diagonal(blind, axis1=1, axis2=2) > BLIND] = np.inf
-        return Implied(self, values, variances[estimate.classes], np.ones_like(values))
+        values, variances = values[:, self.of_sum], variances[estimate.classes][:, self.of_sum]
+        return Implied(self, values, variances, np.ones_like(values))
 
 
 def _rough(variances: FloatArray) -> FloatArray:
@@ -127,7 +147,7 @@ class Implied:
 
     Attributes:
         counted: what the sums are.
-        values: `(n, r)` persons.
+        values: `(n, r)` persons in the sum of each comparison.
         variances: `(n, r)`; infinite where nothing is measured. Sums are taken as independent of each other.
         factors: `(n, r)` what the expected excess of members is multiplied by; alike in all children of a parent.
     """
@@ -196,12 +216,15 @@ class Implied:
             rows: their numbers in the level; the noise of a geounit depends on its own alone.
             place: the level's number, and 128 bits that follow from the public seed and the run.
         """
-        cells = (self.counted.least + self.counted.excess)[:, self.counted.households.cell_answer]
+        counted = self.counted
+        cells = (counted.least + counted.excess)[:, counted.households.cell_answer]
         members = np.asarray(released @ cells.T, dtype=np.float64)
-        if self.counted.at_most:
+        if counted.others:
             members = np.maximum(members, self.values)
+        first = np.array([int(np.argmax(counted.of_sum == each)) for each in range(len(counted.sums))])
         spread = np.where(np.isfinite(self.variances), np.sqrt(self.variances), 0.0)
-        return replace(self, values=members + spread * _normal(rows, members.shape[1], *place))
+        sums = members[:, first] + spread[:, first] * _normal(rows, len(first), *place)
+        return replace(self, values=sums[:, counted.of_sum])
 
     @cached_property
     def kinds(self) -> tuple[FloatArray, IntArray]:
@@ -220,9 +243,19 @@ class Implied:
         members = self.counted.least + self.factors[row][:, None] * self.counted.excess
         return members[:, current.group_of(query)[cells]]
 
-    def exceeded(self, members: FloatArray, rows: slice, x: FloatArray) -> BoolArray:
-        """Which sums `(C, r)` the members of households `x` `(C, k)` are more than."""
-        return np.asarray(x @ members.T > self.values[rows])
+    def used_at_first(self, rows: slice) -> BoolArray:
+        """Which comparisons are used until some are exceeded, `(C, r)`."""
+        return np.asarray(np.isfinite(self.variances[rows]) & ~self.counted.at_most)
+
+    def used_then(self, members: FloatArray, rows: slice, x: FloatArray, used: BoolArray) -> BoolArray:
+        """Which comparisons `(C, r)` are used with the households `x` `(C, k)`: once exceeded, a limit stays."""
+        limited = np.isfinite(self.variances[rows]) & self.counted.at_most & (x @ members.T > self.values[rows])
+        limited |= used & self.counted.at_most
+        out = used | limited
+        for number in np.flatnonzero(~self.counted.at_most):
+            same = self.counted.at_most & (self.counted.of_sum == self.counted.of_sum[number])
+            out[:, number] &= ~limited[:, same].any(axis=1)
+        return out
 
     def terms(
         self,

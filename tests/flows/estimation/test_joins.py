@@ -1,0 +1,120 @@
+"""Persons and households of one release agree in every geounit, whatever the noise, and however it is computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from releases.again import computed_again
+from releases.households import write_quarter
+from releases.small import public_bytes
+
+from flows.execution.progress import Silent
+from flows.publishing.steps import perform_public_steps
+from flows.runs.request import Request, check_request
+from flows.runs.run import run_release
+from flows.runs.verify import verify_release
+from pipeline.release.layout import RunDirectory
+
+LEVELS = ("city", "tract", "block")
+
+
+def released(spec: Path, out: Path) -> Path:
+    return run_release(check_request(Request(spec, out, None, 1, i_know=True)), Silent())
+
+
+def broken(root: Path) -> list[str]:
+    """What does not agree, from the public files alone and in plain arithmetic."""
+    sizes = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4": (4, 4), "5+": (5, 9)}
+    found = []
+    for level in LEVELS:
+        persons = pq.read_table(root / "public" / "histograms" / f"{level}.parquet").to_pylist()
+        households = pq.read_table(root / "public/companions/households/histograms" / f"{level}.parquet").to_pylist()
+        for code in {row["geocode"] for row in [*persons, *households]}:
+            here = [row for row in persons if row["geocode"] == code and row["residence"] == "household"]
+            homes = [row for row in households if row["geocode"] == code]
+            members = sum(row["count"] for row in here)
+            least, most = (sum(sizes[row["size"]][end] * row["count"] for row in homes) for end in (0, 1))
+            if not least <= members <= most:
+                found.append(f"{level} {code}: {members} members, {least} to {most} allowed")
+            for age in ("adult", "old"):
+                of_age = sum(row["count"] for row in here if row["age"] == age)
+                if of_age < (heads := sum(row["count"] for row in homes if row["head"] == age)):
+                    found.append(f"{level} {code}: {of_age} {age}, {heads} householders")
+            children = sum(row["count"] for row in here if row["age"] == "child")
+            families = [row for row in homes if row["children"] == "yes"]
+            low = sum(row["count"] for row in families)
+            high = sum((sizes[row["size"]][1] - 1) * row["count"] for row in families)
+            if not low <= children <= high:
+                found.append(f"{level} {code}: {children} children, {low} to {high} allowed")
+    return found
+
+
+@pytest.fixture(scope="module")
+def quarter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("quarter")
+    return released(write_quarter(folder), folder / "out")
+
+
+def test_every_geounit_agrees_with_every_join(quarter: Path) -> None:
+    assert broken(quarter) == []
+
+
+@pytest.mark.parametrize("rho", ["1/20", "1/2"])
+def test_whatever_the_noise(tmp_path: Path, rho: str) -> None:
+    for key in (1, 2):
+        spec = write_quarter(tmp_path / str(key), rho=rho, key=key)
+        text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
+        spec.write_text(text)
+        assert broken(released(spec, tmp_path / str(key) / "out")) == []
+        apart = text[: text.index("[[join]]")].replace('"quarter"', '"apart"')
+        spec.write_text(apart)
+        assert broken(released(spec, tmp_path / str(key) / "out"))
+
+
+def test_the_population_is_kept_at_the_top(tmp_path: Path) -> None:
+    spec = write_quarter(tmp_path, rho="1/50", per_block=3.0)
+    text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
+    text = text.replace("[input]", '[invariants]\ncity = ["total", "residence"]\n[input]', 1)
+    spec.write_text(text)
+    true = pq.read_table(tmp_path / "persons.parquet")
+    for key in range(1, 4):
+        spec.write_text(text.replace("insecure-test:1", f"insecure-test:{key}"))
+        root = released(spec, tmp_path / f"out{key}")
+        city = pq.read_table(root / "public" / "histograms" / "city.parquet").to_pylist()
+        assert sum(row["count"] for row in city) == true.num_rows
+        assert broken(root) == []
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_cut_spine_gives_the_same_bytes(quarter: Path, tmp_path: Path, workers: int) -> None:
+    with computed_again(quarter, tmp_path / "again", 1, 1, workers) as job:
+        perform_public_steps(job)
+    expected = public_bytes(quarter)
+    assert public_bytes(tmp_path / "again") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
+
+
+def test_the_release_verifies(quarter: Path) -> None:
+    assert verify_release(RunDirectory(quarter), 1, Silent()) == []
+
+
+@pytest.mark.slow
+def test_members_counted_among_persons_make_sizes_better(tmp_path: Path) -> None:
+    """The same keys and measurements, with joins and without: mean absolute error of households by size, in blocks."""
+    errors: dict[bool, list[float]] = {True: [], False: []}
+    for key in range(1, 7):
+        spec = write_quarter(tmp_path / str(key), key=key, tracts=8, rho="1")
+        text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")
+        records = pq.read_table(tmp_path / str(key) / "households.parquet")
+        true = records.group_by(["block", "size"]).aggregate([([], "count_all")])
+        truth = {(row["block"], row["size"]): row["count_all"] for row in true.to_pylist()}
+        for joined in (True, False):
+            spec.write_text(text if joined else text[: text.index("[[join]]")].replace('"quarter"', '"apart"'))
+            root = released(spec, tmp_path / str(key) / "out")
+            table = pq.read_table(root / "public/companions/households/histograms/block.parquet")
+            sizes = table.group_by(["geocode", "size"]).aggregate([("count", "sum")]).to_pylist()
+            counts = {(row["geocode"], row["size"]): row["count_sum"] for row in sizes}
+            errors[joined].append(float(np.mean([abs(counts.get(k, 0) - truth.get(k, 0)) for k in counts | truth])))
+    assert np.mean(errors[True]) < 0.97 * np.mean(errors[False]), errors
