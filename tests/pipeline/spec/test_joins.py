@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import tomllib
 
 import numpy as np
 import pytest
 
 from pipeline.errors import SpecError
 from pipeline.model.join import NO_MOST, Join
-from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec, spec_json_schema
 
 BASE = """
 name = "one"
@@ -199,6 +200,14 @@ def test_joins_come_back_from_the_public_spec() -> None:
             assert (own.name, own.companion, own.others) == (other.name, other.companion, other.others)
             for name in ("inside", "least", "most", "expected"):
                 assert np.array_equal(getattr(own, name), getattr(other, name), equal_nan=name == "expected")
+
+
+def test_the_json_schema_knows_joins() -> None:
+    validator = pytest.importorskip("jsonschema").Draft202012Validator(json.loads(json.dumps(spec_json_schema())))
+    for joins in ((SIZE + 'mean = "4.25"\n', HEAD + "exactly = true\n", CHILDREN), (TABLE + ROWS,)):
+        text = BASE.replace("ZEROS", "") + "".join(f"[[join]]\n{join}" for join in joins)
+        validator.validate(tomllib.loads(text))
+        assert not validator.is_valid(tomllib.loads(text.replace('companion = "homes"', "companion = 1")))
 
 
 def test_a_spec_without_joins_is_published_as_before() -> None:

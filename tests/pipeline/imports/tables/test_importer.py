@@ -112,11 +112,10 @@ def test_households_with_their_size_are_joined(tmp_path: Path) -> None:
 
     sizes = frame.groupby("hh_id").size()
     homes_table = frame.drop_duplicates("hh_id")[["hh_id", "county", "town"]]
-    homes_table["np"] = homes_table["hh_id"].map(sizes)
+    members = [int(sizes[code]) for code in homes_table["hh_id"]]
     frame[["hh_id", "person_id", "age", "sex"]].to_csv(tmp_path / "persons.csv", index=False)
     for name, change, joined in (("right", 0, 1), ("wrong", 1, 0)):
-        homes_table.iloc[0, homes_table.columns.get_loc("np")] += change
-        homes_table.to_csv(tmp_path / f"{name}.csv", index=False)
+        homes_table.assign(np=[members[0] + change, *members[1:]]).to_csv(tmp_path / f"{name}.csv", index=False)
         source = TableSource(str(tmp_path / f"{name}.csv"))
         spec = imported(tmp_path / f"{name}_out", tmp_path / "persons.csv", households=source)
         assert "np" in dict(spec.companions["households"].schema_section.attributes)
