@@ -15,6 +15,7 @@ class Layout(StrEnum):
     pl94171 = "pl94171"
     mdf = "mdf"
     nmf = "nmf"
+    activitysim = "activitysim"
     csv = "csv"
     xlsx = "xlsx"
     parquet = "parquet"
@@ -39,7 +40,8 @@ def export(
     pl94171: the tables P1 to P5 and H1 of the 2020 redistricting data, as CSV in tables/ and, if the areas are census
     areas, as summary files with a geographic header. mdf: the microdata detail file as CSV, with the column names of
     2020. nmf: the noisy measurements, in the layout of those that the Census Bureau published; spinewise estimate reads
-    it. csv, xlsx, parquet: the release's tables with their margins of error; csv also has the microdata.
+    it. activitysim: persons and the households that they live in, as micro-simulations read them. csv, xlsx, parquet:
+    the release's tables with their margins of error; csv also has the microdata.
 
     Example:
 

@@ -11,7 +11,6 @@ from functools import cached_property
 
 import scipy.sparse as sp
 
-from flows.estimation.joins import joined_companions
 from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.packing import packed_level, packed_top, unpacked_level, unpacked_top
 from flows.estimation.part import PartTask
@@ -21,6 +20,7 @@ from flows.estimation.whole_spine import Computed, Estimation
 from flows.execution.batch_store import Arrays
 from flows.execution.job import Job
 from flows.execution.steps import Notes, Step
+from pipeline.model.join import joined_companions
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import write_histogram
 from postprocess.algebra import Basis

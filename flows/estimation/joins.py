@@ -18,7 +18,7 @@ from flows.estimation.constraints import marginal_of
 from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import foreign_arrays
-from pipeline.model.join import Join
+from pipeline.model.join import Join, joined_companions
 from pipeline.release.histograms import read_histogram
 from postprocess.errors import InfeasibleError
 from postprocess.joins.bounds import joined_bounds, joined_queries
@@ -46,11 +46,6 @@ def composition_of(joins: Sequence[Join], companion: str) -> Composition | None:
     """Of the joins with a companion; None where there is none."""
     memberships = [membership_of(join) for join in joins if join.companion == companion]
     return Composition.of(memberships) if memberships else None
-
-
-def joined_companions(joins: Sequence[Join]) -> tuple[str, ...]:
-    """The companions that are joined, in the order of the joins."""
-    return tuple(dict.fromkeys(join.companion for join in joins))
 
 
 def further_queries(joins: Sequence[Join], universe: str) -> tuple[Marginal, ...]:

@@ -9,14 +9,14 @@ from typing import Self
 
 from flows.estimation.by_subtree import estimation_of
 from flows.estimation.draws import Draws
-from flows.estimation.joins import joined_companions
 from flows.estimation.margins import Margins
 from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.publishing.report import write_report
-from flows.publishing.tables import publish_microdata, publish_tables
+from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
+from pipeline.model.join import joined_companions
 from pipeline.model.universe import Universe
 
 
@@ -35,6 +35,7 @@ class Publication:
     def __init__(self, job: Job, universe: Universe) -> None:
         self.job = job
         self.universe = universe
+        self._joins = job.spec.joins()
         self._estimation = estimation_of(job, universe)
         self._margins = Margins(self._estimation)
         self._unbiased = Unbiased(self._estimation)
@@ -79,19 +80,28 @@ class Publication:
         if self._draws.count and (files := self._draws.files()):
             draws, geounits = self._draws.publish, job.n_geounits * self._draws.count
             steps.append(Step("draws", draws, universe.name, geounits=geounits, effort=2.0, files=files))
-        if job.spec.publish.microdata:
+        if job.spec.publish.microdata and (files := self._microdata_files()):
             leaves = job.spine.n_leaves
-            steps.append(
-                Step("microdata", self._publish_microdata, universe.name, geounits=leaves, files=(folder.microdata,))
-            )
+            steps.append(Step("microdata", self._publish_microdata, universe.name, geounits=leaves, files=files))
         return steps
+
+    def _microdata_files(self) -> tuple[Path, ...]:
+        """Those of joined companions are written together with the persons', whom they are released before."""
+        universe, companions = self.universe, joined_companions(self._joins)
+        if universe.name in companions:
+            return ()
+        joined = [each for each in self.job.universes if each.name in companions and not universe.name]
+        return tuple(self.job.folder(each).microdata for each in (universe, *joined))
 
     def _publish_tables(self, level: int) -> None:
         publish_tables(self.job, self.universe, level, self._estimation.released(level), self._margins)
 
     def _publish_microdata(self) -> None:
         leaves = self._estimation.released(self.job.spine.n_levels - 1)
-        publish_microdata(self.job, self.universe, leaves)
+        if self._joins and not self.universe.name:
+            publish_joined_microdata(self.job, self.universe, self._joins, leaves)
+        else:
+            publish_microdata(self.job, self.universe, leaves)
 
     def steps(self) -> list[Step]:
         """All of them, in order."""

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flows.estimation.joins import membership_of
 from flows.execution.job import Job
 from geography.spine import Level
+from pipeline.model.join import Join, household_column, joined_companions
 from pipeline.model.universe import Table, Universe
-from pipeline.release.microdata import write_microdata
+from pipeline.release.histograms import read_histogram
+from pipeline.release.microdata import Households, JoinedRecords, write_joined_microdata, write_microdata
 from pipeline.release.tables import ReleasedTable, rows_at_once, write_table
+from postprocess.errors import SolverError
+from postprocess.joins.assignment import assigned_spans
+from postprocess.joins.flow import AssignmentError
 
 
 class MarginSource(Protocol):
@@ -80,4 +86,34 @@ def publish_microdata(job: Job, universe: Universe, counts: sp.csr_array) -> Non
     leaves = job.spine.leaf_level
     target = job.folder(universe).microdata
     write_microdata(target, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts)
+    job.progress.advance(len(leaves))
+
+
+def publish_joined_microdata(job: Job, universe: Universe, joins: Sequence[Join], counts: sp.csr_array) -> None:
+    """Write the microdata of persons and of the companions that they are joined with, whose histograms are released.
+
+    Args:
+        job: the run.
+        universe: of the persons.
+        joins: one or more.
+        counts: the released histogram of the leaves, `(n, n_cells)`.
+
+    Raises:
+        ReleaseError: a released histogram is not there, or a file cannot be written.
+        SolverError: the persons of a leaf cannot be assigned to its households; the message names it.
+    """
+    leaves, companions = job.spine.leaf_level, joined_companions(joins)
+    households = []
+    for companion in (each for each in job.universes if each.name in companions):
+        folder, column = job.folder(companion), household_column(companion.name, companions)
+        homes = read_histogram(folder.histogram(leaves.name), leaves.geocodes, companion.schema)
+        memberships = [membership_of(join) for join in joins if join.companion == companion.name]
+        assigned = assigned_spans(memberships, counts, homes, job.spec.postprocess.seed)
+        households.append(Households(JoinedRecords(folder.microdata, companion.schema, homes), column, assigned))
+    persons = JoinedRecords(job.folder(universe).microdata, universe.schema, counts)
+    try:
+        write_joined_microdata(persons, households, job.run.staging, leaves.name, leaves.geocodes)
+    except AssignmentError as error:
+        place = f"{leaves.name} {leaves.geocodes[error.leaf]}"
+        raise SolverError(f"{place}: its persons cannot be assigned to its households: {error.why}") from error
     job.progress.advance(len(leaves))

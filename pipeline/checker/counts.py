@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -147,7 +147,7 @@ def read_histogram(
     counted = findings.check(file.name, "counts that are not whole numbers from 0")
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for part, geounits in file.parts([*cells.names, "count"]):
-        numbers = _cell_numbers(part, cells, file, valued)
+        numbers = cell_numbers(part, cells, file, valued)
         column = part.column("count")
         values, whole = whole_numbers(column, "count", file.name)
 
@@ -180,9 +180,18 @@ def read_histogram(
 
 
 def read_microdata(
-    files: PublicFiles, path: Path, level: PublicLevel, cells: Cells, findings: Findings, most: int | None
+    files: PublicFiles,
+    path: Path,
+    level: PublicLevel,
+    cells: Cells,
+    findings: Findings,
+    most: int | None,
+    others: Sequence[str] = (),
 ) -> Counts:
     """The number of records in each cell of each leaf, by the histogram `most` of them; None where it is not known.
+
+    Args:
+        others: columns beside geocode and attributes, which are checked elsewhere.
 
     Raises:
         ReleaseError: the file is missing or damaged.
@@ -190,8 +199,8 @@ def read_microdata(
     file = LevelFile(files, path, level, findings, once=False, most=most)
     valued = findings.check(file.name, "rows with an unknown value")
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
-    for part, geounits in file.parts(list(cells.names)):
-        numbers = _cell_numbers(part, cells, file, valued)
+    for part, geounits in file.parts([*cells.names, *others]):
+        numbers = cell_numbers(part, cells, file, valued)
         usable = (geounits >= 0) & (numbers >= 0)
         keys_here, persons = np.unique((geounits * cells.size + numbers)[usable], return_counts=True)
         keys.append(keys_here)
@@ -224,7 +233,7 @@ def _place(level: PublicLevel, cells: Cells, key: int) -> str:
     return f"{level.label(int(key) // cells.size)}, cell {cells.label(int(key) % cells.size)!r}"
 
 
-def _cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
+def cell_numbers(part: pa.Table, cells: Cells, file: LevelFile, valued: Check) -> NDArray[np.int64]:
     """The number of each row's cell, `(n_rows,)`; -1 where a value is unknown, which is reported."""
     numbers = np.zeros(part.num_rows, dtype=np.int64)
     valid = np.ones(part.num_rows, dtype=np.bool_)

@@ -13,6 +13,7 @@ from pipeline.checker.answers import check_bound, check_invariant, check_table
 from pipeline.checker.counts import Counts, compare, read_histogram, read_microdata
 from pipeline.checker.files import PublicFiles
 from pipeline.checker.findings import Findings
+from pipeline.checker.households import RecordFile, check_households, key_columns
 from pipeline.checker.joins import check_group, joined_groups
 from pipeline.checker.spec import PublicSpec, PublicUniverse, read_public_spec
 from pipeline.checker.spine import PublicLevel, read_spine
@@ -57,6 +58,8 @@ def examine(root: Path) -> Findings:
             with findings.noting_errors():
                 checked.check()
         _check_joins(universes, spec, levels, findings)
+        if spec.microdata and levels:
+            _check_households(universes, spec, findings)
         _check_unknown(files, run, spec, findings)
     return findings
 
@@ -90,6 +93,8 @@ class _Universe:
         self.findings = findings
         #: Of the levels whose histogram can be read.
         self.counts: dict[str, Counts] = {}
+        #: Columns of the microdata by which persons find their households.
+        self.key_columns = key_columns(universe.name, spec.joined)
 
     def check(self) -> None:
         for level in self.levels:
@@ -107,6 +112,13 @@ class _Universe:
     def histogram(self, level: str) -> str:
         """The histogram of a level, as sentences name it."""
         return self.files.name(self.folder.histogram(level))
+
+    @property
+    def records(self) -> RecordFile:
+        """The microdata."""
+        leaves = self.levels[-1].name
+        most = int(self.counts[leaves].counts.sum()) if leaves in self.counts else None
+        return RecordFile(self.folder.microdata, self.universe.cells, self.key_columns, most)
 
     def _check_sums(self) -> None:
         for above, below in zip(self.levels, self.levels[1:], strict=False):
@@ -129,7 +141,7 @@ class _Universe:
         with self.findings.noting_errors():
             path = self.folder.microdata
             most = int(self.counts[leaves.name].counts.sum()) if leaves.name in self.counts else None
-            records = read_microdata(self.files, path, leaves, cells, self.findings, most)
+            records = read_microdata(self.files, path, leaves, cells, self.findings, most, self.key_columns)
             if leaves.name in self.counts:
                 kind = "cells with another number of records than the histogram has"
                 name, why = self.files.name(path), f"the count in {self.histogram(leaves.name)}"
@@ -182,6 +194,24 @@ def _check_joins(
                         names = persons.histogram(level.name), households.histogram(level.name)
                         own, theirs = persons.counts[level.name], households.counts[level.name]
                         check_group(group, level, own, theirs, names, findings)
+
+
+def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, findings: Findings) -> None:
+    """Compare the households that persons have the number of with the joins, one by one."""
+    persons = universes[""]
+    for companion in spec.joined:
+        with findings.noting_errors():
+            if (homes := universes.get(companion)) is None:
+                continue  # which is reported above
+            limits = [
+                (group, bool(join["others"]))
+                for join in spec.joins
+                if join["companion"] == companion
+                for group in joined_groups({**join, "others": False}, persons.universe.cells, homes.universe.cells)
+            ]
+            column = persons.key_columns[spec.joined.index(companion)]
+            leaves = persons.levels[-1]
+            check_households(persons.files, leaves, persons.records, homes.records, column, limits, findings)
 
 
 def _check_unknown(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> None:

@@ -155,6 +155,11 @@ class PublicSpec:
     microdata: bool
     joins: tuple[Mapping[str, Any], ...] = ()
 
+    @property
+    def joined(self) -> tuple[str, ...]:
+        """The companions that persons are joined with, in the order of the joins."""
+        return tuple(dict.fromkeys(str(join.get("companion")) for join in self.joins))
+
 
 def read_public_spec(path: Path) -> PublicSpec:
     """The spec in the manifest at `path`; ReleaseError where it is damaged or does not make sense."""

@@ -16,6 +16,7 @@ from pipeline.export.mdf import DetailFile, person_attributes, unit_attributes
 from pipeline.export.pl94171 import CensusTables, column_names
 from pipeline.export.pl94171_files import SummaryFiles, census_levels
 from pipeline.export.plain import CsvFiles, plain_parts, write_csv, write_plain_parquet
+from pipeline.export.population import write_population
 from pipeline.export.workbook import check_fits, require_openpyxl, write_workbook
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
@@ -199,6 +200,11 @@ _PLAIN: Mapping[str, Callable[[PublishedRelease, Path, _Chosen], None]] = {
     "xlsx": _xlsx,
 }
 #: Layout -> what writes it.
-FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {"pl94171": _pl94171, "mdf": _mdf, "nmf": _nmf}
+FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {
+    "pl94171": _pl94171,
+    "mdf": _mdf,
+    "nmf": _nmf,
+    "activitysim": write_population,
+}
 #: All formats.
-LAYOUTS: tuple[str, ...] = ("pl94171", "mdf", "nmf", "csv", "xlsx", "parquet")
+LAYOUTS: tuple[str, ...] = ("pl94171", "mdf", "nmf", "activitysim", "csv", "xlsx", "parquet")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,8 @@ from pipeline.model.query import Query
 
 #: In `Join.most`: nothing limits the members.
 NO_MOST = 1 << 40
+#: Columns of the microdata of joined universes: number of the household, and how many persons have it.
+HOUSEHOLD, MEMBERS = "household", "members"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,3 +42,18 @@ class Join:
     inside: NDArray[np.bool_]
     others: bool
     expected: NDArray[np.float64]
+
+
+def joined_companions(joins: Sequence[Join]) -> tuple[str, ...]:
+    """The companions that are joined, in the order of the joins."""
+    return tuple(dict.fromkeys(join.companion for join in joins))
+
+
+def household_column(companion: str, companions: Sequence[str]) -> str:
+    """The column of the persons' microdata with the number of their household among those of a companion.
+
+    Args:
+        companion: one of `companions`.
+        companions: all that are joined.
+    """
+    return HOUSEHOLD if len(companions) == 1 else f"{HOUSEHOLD}_{companion}"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
-from pipeline.model.join import Join
+from pipeline.model.join import HOUSEHOLD, MEMBERS, Join, household_column
 from pipeline.model.join_kinds import JoinKinds, Unfit
 from pipeline.model.universe import Universe
 from pipeline.spec.join_forms import JoinForms, StatedJoin
@@ -58,8 +58,22 @@ def resolve_joins(
     if len(problems.lines) == before and "" in known:
         for name, joins in stated.items():
             _check_together(joins, known[""], known[name], level_names, problems)
+            _check_columns(known[""], {household_column(name, tuple(stated))}, problems)
+            _check_columns(known[name], {HOUSEHOLD, MEMBERS}, problems)
     in_order = sorted((join for joins in stated.values() for join in joins), key=lambda join: titles[join.join.name])
     return tuple(join.join for join in in_order)
+
+
+def _check_columns(universe: Universe, columns: Collection[str], problems: Problems) -> None:
+    """Note attributes that are called like columns which the microdata of joined universes have beside them."""
+    for attribute in universe.schema.names:
+        if attribute in columns:
+            key = dotted(["schema", "attributes", attribute])
+            problems.add(
+                universe.key(key),
+                "with [[join]] the microdata have a column of that name, for the number of the household or of its "
+                "members; call it otherwise",
+            )
 
 
 def _check_together(

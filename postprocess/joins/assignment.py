@@ -1,0 +1,93 @@
+"""Every released person in households is assigned to a released household of the same leaf.
+
+Three steps for each leaf: `kinds` finds what the joins distinguish, `flow` how many persons of each group live in the
+households of each kind, `dealing` which of them live in which household.
+
+The persons of a leaf are a whole-number point of the sum of what its households may hold (`postprocess.joins`), so the
+flow exists; and whatever goes through a kind's sets is shared out evenly, so that each household keeps every join.
+Leaves are worked on in spans that start at multiples of `LEAVES_AT_ONCE`, so that no result depends on the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from postprocess.arrays import IntArray
+from postprocess.joins.dealing import Records, deal
+from postprocess.joins.flow import Homes, place
+from postprocess.joins.kinds import Kinds, kinds_of
+from postprocess.joins.membership import Membership
+from postprocess.joins.typical import typical_members
+
+#: Leaves of one network of the flow.
+LEAVES_AT_ONCE = 128
+
+
+def assign(memberships: Sequence[Membership], persons: sp.csr_array, households: sp.csr_array, seed: int) -> IntArray:
+    """The household of every person, `(n_persons,)` int64; see `assigned_spans`.
+
+    Households of a leaf are numbered from 0 in the order of microdata; -1 for persons outside of households. Persons
+    are in the order of microdata, too: leaves, then cells, then copies.
+    """
+    parts = [numbers for _, numbers in assigned_spans(memberships, persons, households, seed)]
+    return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+
+
+def assigned_spans(
+    memberships: Sequence[Membership], persons: sp.csr_array, households: sp.csr_array, seed: int
+) -> Iterator[tuple[int, IntArray]]:
+    """The same for successive leaves: how many leaves, and the household of each of their persons, as in `assign`.
+
+    Memory is that of one span of leaves beside the counts.
+
+    Args:
+        memberships: all joins between these persons and households, one or more.
+        persons: released, `(n_leaves, n_person_cells)` whole numbers from 0, each cell once and in order.
+        households: released, `(n_leaves, n_household_cells)`, likewise.
+        seed: public; decides who of several that are alike lives where.
+
+    Raises:
+        AssignmentError: the persons of a leaf do not fill its households.
+    """
+    kinds = kinds_of(memberships)
+    typical = typical_members(kinds)
+    n_leaves = persons.shape[0]
+    for first in range(0, n_leaves, LEAVES_AT_ONCE):
+        stop = min(first + LEAVES_AT_ONCE, n_leaves)
+        people = _records(persons[first:stop], kinds.group_of_cell)
+        houses = _records(households[first:stop], kinds.kind_of_cell)
+        groups = _persons_by_group(kinds, people, stop - first)
+        homes = _homes(kinds, houses)
+        placed = place(kinds, typical, groups, homes, first)
+        rows = deal(kinds, placed, people, houses, homes, (seed, first))
+        before = np.searchsorted(houses.leaf, people.leaf)
+        yield stop - first, np.where(rows < 0, -1, rows - before)
+
+
+def _records(counts: sp.csr_array, label_of_cell: IntArray) -> Records:
+    """The records of some leaves, one by one."""
+    leaf = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+    cell = counts.indices.astype(np.int64)
+    copies = counts.data.astype(np.int64)
+    first = np.cumsum(copies) - copies
+    return Records(
+        leaf=np.repeat(leaf, copies),
+        cell=np.repeat(cell, copies),
+        copy=np.arange(int(copies.sum())) - np.repeat(first, copies),
+        label=np.repeat(label_of_cell[cell], copies),
+    )
+
+
+def _persons_by_group(kinds: Kinds, persons: Records, n_leaves: int) -> IntArray:
+    """Persons of households in each leaf and group, `(n_leaves, n_groups)`."""
+    inside = persons.label >= 0
+    places = persons.leaf[inside] * kinds.n_groups + persons.label[inside]
+    return np.bincount(places, minlength=n_leaves * kinds.n_groups).reshape(n_leaves, kinds.n_groups)
+
+
+def _homes(kinds: Kinds, households: Records) -> Homes:
+    pairs, counts = np.unique(households.leaf * kinds.n_kinds + households.label, return_counts=True)
+    return Homes(leaf=pairs // kinds.n_kinds, kind=pairs % kinds.n_kinds, households=counts.astype(np.int64))
