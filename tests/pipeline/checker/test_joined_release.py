@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.again import computed_again
 from releases.one_town import write_one_town
 from releases.small import run
 
 from flows.execution.progress import Silent
+from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release, examine
 from pipeline.release.layout import RunDirectory
@@ -59,3 +61,13 @@ def test_verify_computes_the_households_of_persons_again(released: Path, tmp_pat
     path = copy / "public" / "microdata.parquet"
     pd.read_parquet(path).iloc[::-1].to_parquet(path, index=False)
     assert any("microdata.parquet" in problem for problem in verify_release(RunDirectory(copy), 1, Silent()))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_spine_that_is_cut_gives_the_same_households(released: Path, tmp_path: Path, workers: int) -> None:
+    with computed_again(released, tmp_path / "again", 1, 250, workers) as job:
+        perform_public_steps(job, report=False)
+        again = RunDirectory(job.run.root)
+    for name in ("", "homes"):
+        path = RunDirectory(released).universe(name).microdata
+        assert again.universe(name).microdata.read_bytes() == path.read_bytes()
