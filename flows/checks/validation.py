@@ -17,10 +17,12 @@ from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
+from pipeline.model.join import Join
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
+from pipeline.records.broken_joins import broken_join
 from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
@@ -123,7 +125,7 @@ def _placed(part: Part, text: str) -> Finding:
 def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -> Validation:
     """Check a spec, its public inputs, and all records.
 
-    Memory is bounded by one chunk of records, the spine, and the answers that invariants and bounds are about.
+    Memory is bounded by one chunk of records, the spine, and the answers that invariants, bounds and joins are about.
 
     Args:
         data: records instead of the spec's: a file for the release's own, or a folder with files of the same names.
@@ -150,13 +152,18 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     with result.noted("geography"):
         spine = read_spine(spec.geography)
         result.n_leaves = spine.n_leaves
+    joins, answers = spec.joins(), dict[str, _Answers | None]()
     for universe in universes:
         with result.noted("records"):
             (supplied,) = with_data([universe], data)
             before = result.n_counted
-            _check_universe(supplied, spine, result)
+            joined = [join.households for join in joins if join.companion == universe.name]
+            joined = joined if universe.name else [join.persons for join in joins]
+            answers[universe.name] = _check_universe(supplied, spine, joined, result)
             if people is not None and not universe.name:
                 _check_people(supplied, result.n_counted - before, people, result)
+    if spine is not None:
+        _check_joins(joins, spine, answers, result)
     return result
 
 
@@ -177,10 +184,16 @@ def _check_statements(spec: ReleaseSpec, universe: Universe, spec_file: Path, re
             check()
 
 
-def _check_universe(universe: Universe, spine: Spine | None, result: Validation) -> None:
-    """The bounds' facilities, every row of the records, and whether a release can keep the constraints."""
+def _check_universe(
+    universe: Universe, spine: Spine | None, joined: Sequence[Query], result: Validation
+) -> _Answers | None:
+    """The bounds' facilities, every row of the records, and whether a release can keep the constraints.
+
+    Returns:
+        The answers of the `joined` queries in the leaves, and others; None where something is wrong.
+    """
     if universe.input is None:
-        return
+        return None
     before = len(result.findings)
     facilities: list[NDArray[np.int64]] = []
     if spine is not None:
@@ -189,7 +202,7 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
                 facilities.append(read_facilities(bound, spine))
     records = universe.input
     missing = _missing_columns(universe, records)
-    answers = None if spine is None or missing else _Answers.of(universe, spine)
+    answers = None if spine is None or missing else _Answers.of(universe, spine, joined)
     log: MistakeLog | None = None
     if missing:
         with result.noted("records"):
@@ -212,8 +225,22 @@ def _check_universe(universe: Universe, spine: Spine | None, result: Validation)
             result.remarks.append(
                 f"{_called(universe)}: whether invariants and bounds can be kept is not known until the rest is right"
             )
-        return
+        return None
     _check_constraints(universe, spine, facilities, answers, result)
+    return answers
+
+
+def _check_joins(
+    joins: Sequence[Join], spine: Spine, answers: Mapping[str, _Answers | None], result: Validation
+) -> None:
+    """A remark on each join that the records do not keep: a release keeps it all the same."""
+    leaves = spine.levels[-1]
+    for join in joins:
+        persons, households = answers.get(""), answers.get(join.companion)
+        if persons is not None and households is not None:
+            found = persons.sums[leaves.name, join.persons], households.sums[leaves.name, join.households]
+            if sentence := broken_join(join, [found], leaves.name, leaves.geocodes):
+                result.remarks.append(sentence)
 
 
 def _check_people(universe: Universe, counted: int, people: int, result: Validation) -> None:
@@ -295,7 +322,7 @@ def _findings(log: MistakeLog) -> list[Finding]:
 
 @dataclass(frozen=True, eq=False)
 class _Answers:
-    """The records' answers to the queries of invariants and bounds, added up chunk by chunk.
+    """The records' answers to the queries of invariants, bounds and joins, added up chunk by chunk.
 
     Attributes:
         n_cells: of the schema.
@@ -308,8 +335,9 @@ class _Answers:
     sums: Mapping[tuple[str, Query], NDArray[np.int64]]
 
     @classmethod
-    def of(cls, universe: Universe, spine: Spine) -> _Answers:
+    def of(cls, universe: Universe, spine: Spine, joined: Sequence[Query]) -> _Answers:
         queries = [*universe.invariants, *((bound.level, bound.query) for bound in universe.bounds)]
+        queries += [(spine.levels[-1].name, query) for query in joined]
         levels = {level: spine.index_of(level) for level, _ in queries}
         sums = {
             (level, query): np.zeros((len(spine.levels[levels[level]]), query.size), dtype=np.int64)

@@ -21,7 +21,8 @@ def check(
     """Check that a release keeps every constraint of its spec, with code that shares nothing with the solver.
 
     Checks that counts are whole numbers and not negative, that every parent is the sum of its children in every cell,
-    that tables and microdata agree with the histograms, and that invariants, structural zeros and bounds hold exactly.
+    that tables and microdata agree with the histograms, and that invariants, structural zeros, bounds and joins hold
+    exactly.
     Reads nothing under restricted/.
 
     Example:

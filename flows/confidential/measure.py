@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,10 +14,17 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import broken_bounds, check_constraints, check_records_possible, declared_constraints
+from flows.estimation.constraints import (
+    broken_bounds,
+    carried_constraints,
+    check_constraints,
+    check_records_possible,
+    declared_constraints,
+)
+from flows.estimation.joined_top import check_top
 from flows.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
-from pipeline.model.join import Join
+from pipeline.model.join import Join, joined_companions
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -26,6 +33,7 @@ from pipeline.records.broken_joins import broken_joins
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
+from postprocess.problem import Constraints
 
 #: Answers with noise in memory at a time.
 _AT_ONCE = 1 << 22
@@ -54,8 +62,13 @@ def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
 
 
-def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np.int64]]) -> list[str]:
+def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:
     """Refuse, before anything is spent, impossible records and constraints that no release could keep.
+
+    Args:
+        job: the run.
+        universe: whose records and constraints are checked; the release's own after all others are counted.
+        facilities: universe -> of each of its bounds, `(n_geounits, n_columns)`.
 
     Returns:
         What is odd, one sentence each; the sentences show confidential counts.
@@ -69,10 +82,28 @@ def check_universe(job: Job, universe: Universe, facilities: Sequence[NDArray[np
     invariants = {
         (level, query.name): query.answer_csr(levels[job.spine.index_of(level)]) for level, query in universe.invariants
     }
-    declared = declared_constraints(universe, job.spine, facilities, invariants)
+    own = facilities[universe.name]
+    declared = declared_constraints(universe, job.spine, own, invariants)
     gaps = check_constraints(universe, job.spine, declared)
     joins = () if universe.name else job.spec.joins()
-    return [*gaps, *broken_bounds(universe, job.spine, facilities, levels), *_broken_joins(job, joins, levels[-1])]
+    if joins:
+        _check_joined_top(job, joins, declared, facilities)
+    return [*gaps, *broken_bounds(universe, job.spine, own, levels), *_broken_joins(job, joins, levels[-1])]
+
+
+def _check_joined_top(
+    job: Job, joins: Sequence[Join], persons: Constraints, facilities: Mapping[str, Sequence[NDArray[np.int64]]]
+) -> None:
+    """Refuse what is exact of persons and households where the joins allow no such population."""
+    joined = [each for each in job.universes if each.name in joined_companions(joins)]
+    constraints = {"": carried_constraints(job.spine, persons)}
+    for each in joined:
+        invariants = {
+            (level, query.name): query.answer_csr(true_histogram(job, each, level)) for level, query in each.invariants
+        }
+        declared = declared_constraints(each, job.spine, facilities[each.name], invariants)
+        constraints[each.name] = carried_constraints(job.spine, declared)
+    check_top(job.spine.levels[0], joins, constraints)
 
 
 def _broken_joins(job: Job, joins: Sequence[Join], persons: sp.csr_array) -> list[str]:

@@ -160,7 +160,7 @@ class ConfidentialSteps(MeasuringSteps):
         )
 
     def _check(self, universe: Universe) -> None:
-        check = partial(check_universe, self.job, universe, self.facilities[universe.name])
+        check = partial(check_universe, self.job, universe, self.facilities)
         self.warnings += shielded(self.job.run, "check", check)
         self.job.progress.advance(self.job.spine.n_leaves)
 

@@ -101,6 +101,7 @@ class Plan:
             "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
+            **({"joins": [join.words for join in self.spec.join]} if self.spec.join else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,

@@ -20,6 +20,8 @@ def show_plan(plan: Plan, console: Console) -> None:
     for universe_plan in plan.universes:
         console.print()
         _show_universe(universe_plan, console)
+    for join in plan.spec.join:
+        console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):

@@ -195,7 +195,7 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
 
 def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
     """An entry of `join`, its tables as mappings."""
-    tables = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
+    tables: dict[str, Any] = {name: _lists(entry[name]) for name in ("where", "present", "members") if name in entry}
     if "householder" in entry:
         tables["householder"] = _pairs(entry["householder"])
     if "table" in entry:

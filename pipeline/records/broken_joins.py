@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,36 +27,53 @@ def broken_joins(
         level: its name.
         geocodes: `(n_geounits,)`.
     """
-    sentences = (_broken_join(join, histograms[""], histograms[join.companion], level, geocodes) for join in joins)
+    sentences = (
+        broken_join(join, _answers(join, histograms[""], histograms[join.companion]), level, geocodes) for join in joins
+    )
     return [sentence for sentence in sentences if sentence]
 
 
-def _broken_join(
-    join: Join, persons: sp.csr_array, households: sp.csr_array, level: str, geocodes: NDArray[np.str_]
+def broken_join(
+    join: Join, answers: Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]], level: str, geocodes: NDArray[np.str_]
 ) -> str:
-    step = max(1, _MOST_HELD // max(join.persons.size, join.households.size))
-    n_broken, first = 0, ""
-    for start in range(0, len(geocodes), step):
-        rows = slice(start, start + step)
-        found = join.persons.answer_csr(persons[rows])
-        kinds = join.households.answer_csr(households[rows])
-        least = kinds @ join.least.T
-        limited = join.most < NO_MOST
-        most = kinds @ np.where(limited, join.most, 0).T
+    """A sentence with confidential counts if the records break the join, else "".
+
+    Args:
+        join: of the spec.
+        answers: the records' answers to the queries on persons and on households, `(n, persons.size)` and
+            `(n, households.size)`, for the geounits of a level, some at a time.
+        level: its name.
+        geocodes: `(n_geounits,)`.
+    """
+    n_broken, first, start = 0, "", 0
+    limited = join.most < NO_MOST
+    for found, kinds in answers:
+        least, most = kinds @ join.least.T, kinds @ np.where(limited, join.most, 0).T
         unlimited = (kinds @ (~limited).T.astype(np.int64) > 0) | join.others
         broken = join.inside & ((found < least) | ((found > most) & ~unlimited))
         if broken.any() and not n_broken:
             row, answer = (int(place[0]) for place in np.nonzero(broken))
+            count = int(found[row, answer])
             allowed = f"{least[row, answer]:,} " + (
                 "or more" if unlimited[row, answer] else f"to {most[row, answer]:,}"
             )
-            persons_in = f"{found[row, answer]:,} person{'s' * (found[row, answer] != 1)} in"
             first = (
-                f"first in {geocodes[start + row]}: {persons_in} "
+                f"first in {geocodes[start + row]}: {count:,} person{'s' * (count != 1)} in "
                 f"{join.persons.answer_labels()[answer]!r}, where its households imply {allowed}"
             )
         n_broken += int(broken.any(axis=1).sum())
+        start += len(found)
     if not n_broken:
         return ""
     units = f"{n_broken:,} geounit{'s' * (n_broken != 1)}"
     return f"join {join.name!r}: the records break it in {units} of level {level!r}, {first}"
+
+
+def _answers(
+    join: Join, persons: sp.csr_array, households: sp.csr_array
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Of some geounits at a time."""
+    step = max(1, _MOST_HELD // max(join.persons.size, join.households.size))
+    for start in range(0, persons.shape[0], step):
+        rows = slice(start, start + step)
+        yield join.persons.answer_csr(persons[rows]), join.households.answer_csr(households[rows])

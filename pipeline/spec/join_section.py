@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, PlainValidator, StrictBool, StrictInt, model_validator
@@ -119,6 +120,28 @@ class JoinSection(Section):
         return next(form for form, (needed, _) in _KEYS.items() if self._has(needed[0]))
 
     @property
+    def words(self) -> str:
+        """What it says, for people."""
+        people = f" among persons with {_in_words(self.where)}" if self.where else ""
+        if self.size is not None:
+            most = "" if self.most is None else f" (the open one: at most {self.most:,})"
+            text = f"as many members as its {self.size} says{most}"
+        elif self.householder:
+            text = f"{'one' if self.exactly else 'a'} member with its householder's {' and '.join(self.householder)}"
+            text += f" ({' and '.join(self.householder.values())})"
+        elif self.present and self.members:
+            text = f"somebody with {_in_words(self.members)} if {_in_words(self.present)}, else nobody"
+        else:
+            text = f"by {self.households} the members by {self.persons} that its table states"
+        others = "; other persons count there, too" if self.others else ""
+        return f"each of {self.companion} has {text}{people}{others}"
+
+    @property
     def title(self) -> str:
         """Its name; the companion and what is joined where it has none."""
         return self.name or f"{self.companion} {' and '.join(self.present) if self.present else self.form}"
+
+
+def _in_words(values: Mapping[str, Sequence[str]]) -> str:
+    """Terms and their values, for people."""
+    return " and ".join(f"{term} {' or '.join(labels)}" for term, labels in values.items())

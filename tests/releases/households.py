@@ -74,7 +74,6 @@ def write_quarter(
     per_block: float = 9.0,
     rho: str = "2",
     key: int = 1,
-    seed: int = 1,
 ) -> Path:
     """Write persons, households, blocks and the spec; returns the spec."""
     rng = np.random.default_rng(1)

@@ -16,6 +16,7 @@ from flows.publishing.steps import perform_public_steps
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from flows.runs.verify import verify_release
+from pipeline.errors import RefusedError
 from pipeline.release.layout import RunDirectory
 
 LEVELS = ("city", "tract", "block")
@@ -118,3 +119,24 @@ def test_members_counted_among_persons_make_sizes_better(tmp_path: Path) -> None
             counts = {(row["geocode"], row["size"]): row["count_sum"] for row in sizes}
             errors[joined].append(float(np.mean([abs(counts.get(k, 0) - truth.get(k, 0)) for k in counts | truth])))
     assert np.mean(errors[True]) < 0.97 * np.mean(errors[False]), errors
+
+
+def test_more_households_than_the_exact_population_is_found_before_anything_is_spent(tmp_path: Path) -> None:
+    spec = write_quarter(tmp_path, per_block=2.0)
+    text = spec.read_text().replace("[input]", '[invariants]\ncity = ["total"]\n[input]', 1)
+    text = text.replace(
+        "[companions.households.input]",
+        '[companions.households.invariants]\ncity = ["size"]\n[companions.households.input]',
+    )
+    spec.write_text(text)
+    table = pq.read_table(tmp_path / "persons.parquet")
+    households = pq.read_table(tmp_path / "households.parquet")["size"].to_pylist()
+    least = sum(int(size[0]) for size in households)
+    pq.write_table(table.slice(0, least - 1), tmp_path / "persons.parquet")  # one person fewer than there must be
+    with pytest.raises(RefusedError) as caught:
+        released(spec, tmp_path / "out")
+    reason = caught.value.reason()
+    assert "city c: the joins with 'households' cannot be kept" in reason
+    assert f'of persons, "invariant total" is {least - 1:,}; of households' in reason
+    assert f"{households.count('1'):,}, {households.count('2'):,}" in reason
+    assert not list((tmp_path / "out").rglob("measurements"))

@@ -384,3 +384,23 @@ def test_an_impossible_group_of_persons_has_no_members() -> None:
     base = BASE.replace("[privacy]", 'structural_zeros = [ { age = "0-17", place = "household" } ]\n[privacy]')
     (said,) = problems(CHILDREN, base=base)
     assert "children = one or more would need 1 member in 'child * household', where at most 0 can be" in said
+
+
+def test_a_join_in_words() -> None:
+    heads = 'companion = "homes"\nwhere = { role = "head" }\nhouseholder = { age = "head_age" }\nexactly = true\n'
+    words = [join.words for join in spec_of(SIZE, HEAD, CHILDREN, zeros=NO_LONE_CHILD).join]
+    words += [
+        spec_of(heads).join[0].words,
+        spec_of('companion = "homes"\nsize = "size"\nothers = true\n').join[0].words,
+    ]
+    words.append(spec_of(TABLE + ROWS).join[0].words)
+    assert words == [
+        "each of homes has as many members as its size says (the open one: at most 9) among persons with place "
+        "household",
+        "each of homes has a member with its householder's age (head_age) among persons with place household",
+        "each of homes has somebody with child child if children one or more, else nobody among persons with place "
+        "household",
+        "each of homes has one member with its householder's age (head_age) among persons with role head",
+        "each of homes has as many members as its size says; other persons count there, too",
+        "each of homes has by size * children the members by child * place that its table states",
+    ]
