@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -71,3 +72,13 @@ def test_a_spine_that_is_cut_gives_the_same_households(released: Path, tmp_path:
     for name in ("", "homes"):
         path = RunDirectory(released).universe(name).microdata
         assert again.universe(name).microdata.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("key", ["others", "companion"])
+def test_a_join_without_a_key_is_reported(released: Path, tmp_path: Path, key: str) -> None:
+    copy = Path(shutil.copytree(released, tmp_path / "town"))
+    path = copy / "public" / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    del manifest["spec"]["join"][1][key]
+    path.write_text(json.dumps(manifest), "utf-8")
+    assert any(f"'{key}' is missing" in problem for problem in check_release(copy))

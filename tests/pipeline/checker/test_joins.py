@@ -68,7 +68,7 @@ def test_a_release_that_is_the_truth_keeps_the_joins(released: Path) -> None:
     found = examine(released)
     assert found.problems == []
     joins = 3 * (1 + 3 + 1)  # levels, and groups of the three joins
-    assert sum("join" in check._kind for check in found._checks) == joins
+    assert sum("counts that break the join" in check._kind for check in found._checks) == joins
 
 
 def test_a_person_too_many_breaks_the_size_in_the_block_and_all_above(copy: Path) -> None:
