@@ -6,7 +6,7 @@ files alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,28 +152,30 @@ def _read_members(
         numbers, whole = whole_numbers(part.column(column), column, file.name)
         stated = part.column(column).is_valid().to_numpy(zero_copy_only=False)
         known = whole & (numbers >= 1) & (numbers <= len(homes.leaves))
-        texts = part.column(column)
-
-        def place(row: int, texts: pa.ChunkedArray = texts) -> str:
-            return f"row {file.first_row + row:,}, household {value_text(texts, row)}"
-
-        exists.add(stated & ~known, lambda row, place=place: f"{place(row)}: there is no such household")
         home = np.where(known, numbers - 1, 0)
         elsewhere = known & (leaves != (homes.leaves[home] if len(homes.leaves) else -1))
-        near.add(elsewhere, lambda row, place=place: f"{place(row)}: the household is in another {level.name}")
         usable = cells >= 0
-        outside.add(
-            known & usable & ~lives[cells],
-            lambda row, place=place: f"{place(row)}: no join says that such persons live in households",
-        )
-        without.add(
-            ~stated & usable & must[cells],
-            lambda row, place=place: f"{place(row)}: by the joins such persons live in a household",
-        )
+        place = _Place(file.first_row, part.column(column))
+        exists.add(stated & ~known, place.saying("there is no such household"))
+        near.add(elsewhere, place.saying(f"the household is in another {level.name}"))
+        outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
+        without.add(~stated & usable & must[cells], place.saying("by the joins such persons live in a household"))
         here, many = np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True)
         keys.append(here)
         counts.append(many.astype(np.int64))
     return Counts.summed(persons.cells.size, np.concatenate(keys), np.concatenate(counts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Rows of a part of the persons' file, and the numbers in them."""
+
+    first_row: int
+    numbers: pa.ChunkedArray
+
+    def saying(self, what: str) -> Callable[[int], str]:
+        """From a row of the part to a sentence about it."""
+        return lambda row: f"row {self.first_row + row:,}, household {value_text(self.numbers, row)}: {what}"
 
 
 def _residents(cells: Cells, limits: Sequence[Limit]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:

@@ -200,7 +200,7 @@ def _join(entry: Mapping[str, Any]) -> dict[str, Any]:
         tables["householder"] = _pairs(entry["householder"])
     if "table" in entry:
         tables["table"] = {answer: _pairs(row) for answer, row in _pairs(entry["table"]).items()}
-    return {**entry, **tables}
+    return {**entry, **tables, "companion": str(entry["companion"]), "others": bool(entry["others"])}
 
 
 def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -> PublicUniverse:

@@ -5,7 +5,7 @@ households of each kind, `dealing` which of them live in which household.
 
 The persons of a leaf are a whole-number point of the sum of what its households may hold (`postprocess.joins`), so the
 flow exists; and whatever goes through a kind's sets is shared out evenly, so that each household keeps every join.
-Leaves are worked on in spans that start at multiples of `LEAVES_AT_ONCE`, so that no result depends on the caller.
+Leaves are worked on in spans that the counts alone decide, so that no result depends on the caller.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from postprocess.joins.kinds import Kinds, kinds_of
 from postprocess.joins.membership import Membership
 from postprocess.joins.typical import typical_members
 
-#: Leaves of one network of the flow.
-LEAVES_AT_ONCE = 128
+#: Leaves of one network of the flow, and persons in them, but for a leaf that has more.
+LEAVES_AT_ONCE, PERSONS_AT_ONCE = 128, 1 << 20
 
 
 def assign(memberships: Sequence[Membership], persons: sp.csr_array, households: sp.csr_array, seed: int) -> IntArray:
@@ -54,9 +54,7 @@ def assigned_spans(
     """
     kinds = kinds_of(memberships)
     typical = typical_members(kinds)
-    n_leaves = persons.shape[0]
-    for first in range(0, n_leaves, LEAVES_AT_ONCE):
-        stop = min(first + LEAVES_AT_ONCE, n_leaves)
+    for first, stop in _spans(persons):
         people = _records(persons[first:stop], kinds.group_of_cell)
         houses = _records(households[first:stop], kinds.kind_of_cell)
         groups = _persons_by_group(kinds, people, stop - first)
@@ -65,6 +63,17 @@ def assigned_spans(
         rows = deal(kinds, placed, people, houses, homes, (seed, first))
         before = np.searchsorted(houses.leaf, people.leaf)
         yield stop - first, np.where(rows < 0, -1, rows - before)
+
+
+def _spans(persons: sp.csr_array) -> Iterator[tuple[int, int]]:
+    """The first leaf of each span, and that after its last."""
+    before = np.concatenate([[0], np.cumsum(persons.sum(axis=1))])
+    first = 0
+    while first < persons.shape[0]:
+        fits = int(np.searchsorted(before, before[first] + PERSONS_AT_ONCE, side="right")) - 1
+        stop = min(max(fits, first + 1), first + LEAVES_AT_ONCE, persons.shape[0])
+        yield first, stop
+        first = stop
 
 
 def _records(counts: sp.csr_array, label_of_cell: IntArray) -> Records:

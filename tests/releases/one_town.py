@@ -23,7 +23,7 @@ HOUSEHOLD_VALUES = {
 
 SPEC = """
 name = "one-town"
-structural_zeros = [ { role = "holder", quarters = "dorm" } ]
+structural_zeros = [ { role = "holder", quarters = "dorm" }, { role = "holder", age = ["baby", "teen"] } ]
 
 [privacy]
 rho = "4"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from pipeline.inputs.geography import read_spine
 from pipeline.model.schema import Schema
 from pipeline.release.histograms import write_histogram
 from pipeline.release.layout import RunDirectory
+from pipeline.release.microdata import write_microdata
 from pipeline.spec.release_spec import load_spec
 from postprocess.errors import SolverError
 
@@ -84,6 +86,23 @@ def test_the_order_of_the_joins_of_a_spec_makes_no_difference(tmp_path: Path) ->
         publish_joined_microdata(job, job.universes[0], joins, persons)
         written.append((job.run.main.microdata.read_bytes(), job.run.universe("homes").microdata.read_bytes()))
     assert written[0] == written[1]
+
+
+def test_without_joins_no_byte_of_the_microdata_changes(tmp_path: Path) -> None:
+    job = _job(tmp_path)
+    counts = _released(job)
+    apart = replace(job, spec=job.spec.model_copy(update={"join": ()}))
+    leaves = job.spine.leaf_level
+    for publication in publications(apart):
+        (step,) = _microdata(publication.publishing())
+        step.perform()
+        universe = publication.universe
+        assert step.files == (job.folder(universe).microdata,)
+        plain = tmp_path / f"plain{universe.name}"
+        write_microdata(
+            plain, job.run.staging, leaves.name, leaves.geocodes, universe.schema, counts[universe.name == "homes"]
+        )
+        assert job.folder(universe).microdata.read_bytes() == plain.read_bytes()
 
 
 def test_a_leaf_whose_households_cannot_be_filled_is_named(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_two_persons_exchanged_are_found_by_the_joins_alone(public: Path) -> Non
     assert any("1 too many" in problem for problem in found)
 
 
-def _first_home(frame: pd.DataFrame, value: object) -> pd.DataFrame:
+def _first_home(frame: pd.DataFrame, value: int | None) -> pd.DataFrame:
     frame.loc[frame["household"].first_valid_index(), "household"] = value
     return frame
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.again import computed_again
 from releases.one_town import write_one_town
 from releases.small import run
 
 from flows.execution.progress import Silent
+from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release, examine
 from pipeline.release.layout import RunDirectory
@@ -59,3 +62,23 @@ def test_verify_computes_the_households_of_persons_again(released: Path, tmp_pat
     path = copy / "public" / "microdata.parquet"
     pd.read_parquet(path).iloc[::-1].to_parquet(path, index=False)
     assert any("microdata.parquet" in problem for problem in verify_release(RunDirectory(copy), 1, Silent()))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_spine_that_is_cut_gives_the_same_households(released: Path, tmp_path: Path, workers: int) -> None:
+    with computed_again(released, tmp_path / "again", 1, 250, workers) as job:
+        perform_public_steps(job, report=False)
+        again = RunDirectory(job.run.root)
+    for name in ("", "homes"):
+        path = RunDirectory(released).universe(name).microdata
+        assert again.universe(name).microdata.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("key", ["others", "companion"])
+def test_a_join_without_a_key_is_reported(released: Path, tmp_path: Path, key: str) -> None:
+    copy = Path(shutil.copytree(released, tmp_path / "town"))
+    path = copy / "public" / "manifest.json"
+    manifest = json.loads(path.read_text("utf-8"))
+    del manifest["spec"]["join"][1][key]
+    path.write_text(json.dumps(manifest), "utf-8")
+    assert any(f"'{key}' is missing" in problem for problem in check_release(copy))
