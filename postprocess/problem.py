@@ -14,7 +14,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
-    from postprocess.joins.implied import Implied
+    from postprocess.members import Implied
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,11 +23,12 @@ from pipeline.release.histograms import read_histogram
 from postprocess.errors import InfeasibleError
 from postprocess.joins.bounds import joined_bounds, joined_queries
 from postprocess.joins.composition import Composition
-from postprocess.joins.implied import Counted, Implied
+from postprocess.joins.implied import counted_of, implied_by
 from postprocess.joins.membership import Membership
 from postprocess.joins.top import TopLevel, fitted
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal, refines
+from postprocess.members import Counted, Implied
 from postprocess.problem import GroupBounds, Problem
 
 if TYPE_CHECKING:
@@ -61,28 +62,25 @@ def further_queries(joins: Sequence[Join], universe: str) -> tuple[Marginal, ...
     return tuple(found)
 
 
-def passes_with_joins(joins: Sequence[Join], universe: Universe) -> tuple[Marginal, ...]:
-    """The passes of a universe: joined households have the kinds of household fixed first, with their members."""
-    passes = [marginal_of(query) for query in universe.passes]
+def with_join_queries(problem: Problem, joins: Sequence[Join], universe: Universe) -> Problem:
+    """The problem of a universe with the queries that joins tell apart.
+
+    Joined households have the kinds of household fixed first, with their members; the passes that would come before are
+    kept by rounding, within one of the solution.
+    """
+    problem = replace(problem, further=further_queries(joins, universe.name))
     kinds = _kinds_with_members(joins, universe)
     if kinds is None:
-        return tuple(passes)
-    return (kinds, *(own for own in passes if own.size > kinds.size and refines(own, kinds)))
-
-
-def passes_before_joins(joins: Sequence[Join], universe: Universe) -> tuple[Marginal, ...]:
-    """The passes that come before no longer: rounding keeps their answers within one of the solution."""
-    kinds = _kinds_with_members(joins, universe)
-    if kinds is None:
-        return ()
-    coarser = [marginal_of(query) for query in universe.passes]
-    return tuple(own for own in coarser if own.size < kinds.size and refines(kinds, own))
+        return problem
+    finer = [own for own in problem.passes if own.size > kinds.size and refines(own, kinds)]
+    coarser = [own for own in problem.passes if own.size < kinds.size and refines(kinds, own)]
+    return replace(problem, passes=(kinds, *finer), rounding=(*coarser, *problem.rounding))
 
 
 def _kinds_with_members(joins: Sequence[Join], universe: Universe) -> Marginal | None:
     """The query on households whose answers say how many members are to be expected; None where none does."""
     composition = composition_of(joins, universe.name) if universe.name else None
-    counted = None if composition is None else Counted.of(composition)
+    counted = None if composition is None else counted_of(composition)
     return None if counted is None else counted.households
 
 
@@ -124,7 +122,7 @@ def estimate_implied(task: ImpliedTask) -> list[Implied]:
     problem = task.problem()
     estimates = upward_pass(problem, task.basis)
     return [
-        task.counted.estimated(problem, task.basis, level, estimates[level])
+        implied_by(task.counted, problem, task.basis, level, estimates[level])
         for level in range(1, problem.spine.n_levels)
     ]
 
@@ -200,13 +198,13 @@ class Joined:
     def implied(self) -> tuple[Implied, ...] | None:
         """Per level of the spine, the persons that households are to have; None where nothing is measured of them."""
         composition = composition_of(self._joins, self._universe.name)
-        counted = None if composition is None else Counted.of(composition)
+        counted = None if composition is None else counted_of(composition)
         if counted is None:
             return None
         persons = self._persons()
         problem, estimates = persons.combined()
         levels = [
-            counted.estimated(problem, persons.basis, level, estimates[level])
+            implied_by(counted, problem, persons.basis, level, estimates[level])
             for level in range(problem.spine.n_levels)
         ]
         return (*levels, *self._below_cut(persons, counted, len(levels)))

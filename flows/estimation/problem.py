@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds, marginal_of
-from flows.estimation.joins import further_queries, passes_before_joins, passes_with_joins
 from flows.estimation.measurement_files import MeasurementSource, differing
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
@@ -59,19 +58,17 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
     declared = declared_constraints(universe, job.spine, facilities, invariants)
     settings = job.spec.postprocess
     bounded = {bound.query.terms: bound.query for bound in universe.bounds}
-    joins = job.spec.joins()
     return Problem(
         spine=job.spine,
         shape=universe.schema.shape,
         measured=tuple(tuple(file.without_values() for file in files) for files in measurement_files(job, universe)),
         constraints=carried_constraints(job.spine, declared),
-        passes=passes_with_joins(joins, universe),
+        passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=settings.estimator,
         solver=settings.solver,
         seed=settings.seed,
-        rounding=(*passes_before_joins(joins, universe), *(marginal_of(query) for query in bounded.values())),
+        rounding=tuple(marginal_of(query) for query in bounded.values()),
         kinds=tuple(allocation.kinds for allocation in allocations(universe, job.spine)),
-        further=further_queries(joins, universe.name),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Self
 
 import scipy.sparse as sp
 
-from flows.estimation.joins import Joined
+from flows.estimation.joins import Joined, with_join_queries
 from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.packing import packed_level, unpacked_level
 from flows.estimation.problem import stated_problem, with_values
@@ -52,7 +52,7 @@ class Computed:
     @cached_property
     def stated(self) -> Problem:
         """The problem without the values of its measurements; ReleaseError where a file is not what the spec says."""
-        stated = stated_problem(self.job, self.universe)
+        stated = with_join_queries(stated_problem(self.job, self.universe), self.job.spec.joins(), self.universe)
         return replace(stated, estimator="full") if self.full else stated
 
     @cached_property

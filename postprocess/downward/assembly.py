@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
-from postprocess.downward.tasks import LevelTask
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.rounding import GroupLevel, tie_breaks
 from postprocess.marginal import refines
+from postprocess.members import Implied
+
+if TYPE_CHECKING:
+    from postprocess.downward.tasks import LevelTask
 
 #: Stands for no upper bound.
 UNBOUNDED = float(1 << 52)
@@ -103,7 +107,7 @@ def member_of(
         precision = task.basis.dense(terms.precision[classes], cells)
         linear = _linear(task, rows, cells)
     if (implied := task.implied) is not None and (
-        expected := implied.members_in(current, cells, rows.start)
+        expected := _members_in(implied, current, cells, rows.start)
     ) is not None:
         used = implied.used_at_first(rows) if used is None else used
         kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
@@ -128,13 +132,24 @@ def member_of(
     return Member(parent, cells, family, tuple(chain), ties, used)
 
 
+def _members_in(implied: Implied, current: Pass, cells: IntArray, row: int) -> FloatArray | None:
+    """Expected members `(r, k)` in some cells of a pass; None where they say nothing that is not fixed by then.
+
+    `row` is a child of the family.
+    """
+    query = implied.counted.households
+    if not refines(current.cells, query) or (current.held is not None and refines(current.held, query)):
+        return None
+    return implied.members_of_kinds(row)[:, current.group_of(query)[cells]]
+
+
 def used_then(task: LevelTask, number: int, member: Member, solution: Solution) -> BoolArray | None:
     """Which comparisons with persons `(C, r)` count after a solution; None where they are the same as before."""
     implied, used = task.implied, member.used
     if implied is None or used is None:
         return None
     rows = slice(int(task.offsets[member.parent]), int(task.offsets[member.parent + 1]))
-    expected = implied.members_in(task.passes[number], member.cells, rows.start)
+    expected = _members_in(implied, task.passes[number], member.cells, rows.start)
     assert expected is not None
     then = implied.used_then(expected, rows, solution.x, used)
     return then if (then != used).any() else None

@@ -14,10 +14,10 @@ from geography.spine import Spine
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
-from postprocess.joins.implied import Implied
 from postprocess.linear.information import inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimates_of
+from postprocess.members import Implied
 from postprocess.problem import GroupBounds, Measured, Problem
 
 #: Children's cells in one batch; a whole family is never split.
@@ -119,6 +119,13 @@ def _even_shares(spine: Spine, level: int, parents: sp.csr_array | None) -> Floa
     return np.asarray(parents[of].toarray() / counts[of][:, None], dtype=np.float64)
 
 
+def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> FloatArray:
+    """The largest variance `(r,)` of the least members, from the households' own measurements of a level."""
+    covariance = basis.answer_covariances(estimate.info.covariance, implied.counted.households)
+    of_sums = np.einsum("ri,nij,rj->nr", implied.counted.least, covariance, implied.counted.least)
+    return np.asarray(of_sums.max(axis=0), dtype=np.float64)
+
+
 def level_tasks(
     problem: Problem,
     basis: Basis,
@@ -158,7 +165,7 @@ def level_tasks(
             parents,
             problem.implied[level - 1],
             spine.levels[level].parents,
-            implied.counted.noise(basis, estimate) * (problem.first_level + level == 1),
+            _least_noise(implied, basis, estimate) * (problem.first_level + level == 1),
         )
     starts = _batch_starts(offsets, problem.n_cells, parents)
     tasks = []

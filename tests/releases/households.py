@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,6 @@ def write_quarter(
     return spec
 
 
-def _write(path: Path, names: list[str], rows: list[tuple[str, ...]]) -> None:
+def _write(path: Path, names: list[str], rows: Sequence[tuple[str, ...]]) -> None:
     columns = list(zip(*rows, strict=True))
     pq.write_table(pa.table({name: list(column) for name, column in zip(names, columns, strict=True)}), path)

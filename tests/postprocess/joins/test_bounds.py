@@ -104,11 +104,11 @@ def test_they_allow_what_households_can_consist_of_and_nothing_else(seed: int) -
 def test_some_sets_need_bounds_of_their_own() -> None:
     """One kind has members of the first two ages alone, another of the last two."""
     most = np.array([[1, 0], [1, 1], [0, 1], [0, 0], [0, 0], [0, 0]])
-    one = np.ones((2, 2), dtype=np.int64)
+    one = np.array([[1, 1], [0, 0]])
     two = Marginal("kind", (np.arange(2),))
     nothing = np.full((6, 2), np.nan)
     size = Membership(
-        "size", query("residence", [0, 1], [0, 0, 0]), two, one * [[1], [0]], one * [[1], [0]],
+        "size", query("residence", [0, 1], [0, 0, 0]), two, one, one,
         np.array([True, False]), others=False, expected=nothing[:2],
     )  # fmt: skip
     age = Membership(

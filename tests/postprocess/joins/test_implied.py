@@ -12,10 +12,11 @@ from oracles.random_problems import random_problem
 
 from postprocess.arrays import FloatArray
 from postprocess.joins.composition import Composition
-from postprocess.joins.implied import LEAST_VARIANCE, Counted, Implied
+from postprocess.joins.implied import LEAST_VARIANCE, counted_of, implied_by
 from postprocess.joins.membership import Membership
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.marginal import Marginal
+from postprocess.members import Counted, Implied
 
 #: Members of a household of sizes 1, 2, 3 and "4+".
 LEAST, EXPECTED, MOST = np.array([1, 2, 3, 4]), np.array([1.0, 2.0, 3.0, 4.5]), np.array([1, 2, 3, 9])
@@ -35,7 +36,7 @@ def counted(persons: Marginal, *, others: bool = False, inside: int = 0) -> Coun
         others,
         np.where(rows[:, None], EXPECTED, np.nan),
     )
-    found = Counted.of(Composition.of([join]))
+    found = counted_of(Composition.of([join]))
     assert found is not None
     return found
 
@@ -49,7 +50,7 @@ def test_sums_of_persons_are_those_of_dense_least_squares(seed: int) -> None:
     estimates = upward_pass(problem, basis)
     sums = counted(persons)
     for level in range(3):
-        implied = sums.estimated(problem, basis, level, estimates[level])
+        implied = implied_by(sums, problem, basis, level, estimates[level])
         for row in range(len(implied.values)):
             dense = subtree_gls(problem, level, row)
             cells = (persons.cell_answer == 0).astype(np.float64)

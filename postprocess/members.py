@@ -1,0 +1,205 @@
+"""Members of households as they are counted among the persons: a further measurement of the households.
+
+How it comes about is told in `joins.implied`, and how it is used in `downward.assembly`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import ndtri
+
+from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
+from postprocess.marginal import Marginal
+
+#: Relative standard deviation of the excess of open-ended sizes between the children of a parent.
+BETWEEN = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Sums of persons that households imply: which answers are summed, and the members of a household of each kind.
+
+    A sum can be compared with the members in two ways: with those to be expected; and with the least members, of which
+    there are at most as many. The latter is used where the households would have more, in place of the former.
+
+    Attributes:
+        persons: the query on persons.
+        sums: `(n_sums, persons.size)` zeros and ones: the answers that each sum consists of.
+        households: the query on households; its answers are the kinds.
+        of_sum: `(r,)` the sum that is compared.
+        at_most: `(r,)` whether the members are at most the sum.
+        least: `(r, households.size)` members that one household has at least.
+        excess: `(r, households.size)` members to expect beyond these; 0 where there are none, and with `at_most`.
+        others: whether other persons are in the same answers.
+    """
+
+    persons: Marginal
+    sums: FloatArray
+    households: Marginal
+    of_sum: IntArray
+    at_most: BoolArray
+    least: FloatArray
+    excess: FloatArray
+    others: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Implied:
+    """The persons that households of a level are to have, from the measurements of persons.
+
+    Attributes:
+        counted: what the sums are.
+        values: `(n, r)` persons in the sum of each comparison.
+        variances: `(n, r)`; infinite where nothing is measured. Sums are taken as independent of each other.
+        factors: `(n, r)` what the expected excess of members is multiplied by; alike in all children of a parent.
+    """
+
+    counted: Counted
+    values: FloatArray
+    variances: FloatArray
+    factors: FloatArray
+
+    def of_rows(self, rows: slice | IntArray) -> Implied:
+        """Those of some geounits."""
+        return replace(self, values=self.values[rows], variances=self.variances[rows], factors=self.factors[rows])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Implied]) -> Implied:
+        """Those of successive geounits together."""
+        names = ("values", "variances", "factors")
+        return cls(parts[0].counted, *(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+    def at_top(self) -> Implied:
+        """At the top of the spine: how many more members open-ended sizes have is not known there."""
+        unknown = (self.counted.excess > 0).any(axis=1)
+        return replace(self, variances=np.where(unknown, np.inf, self.variances))
+
+    def below(self, parents: sp.csr_array, above: Implied, parent_of: IntArray, noise: FloatArray) -> Implied:
+        """With what the released households of the level above say about open-ended sizes.
+
+        The excess of members of the parent's households is its persons without the least members; children have it in
+        proportion to their persons, give or take: each household's own (geometric), `BETWEEN` from child to child, and
+        what is uncertain of the parent's, for which a priori the expected excess is as uncertain as it is large.
+
+        Args:
+            parents: released histograms of households of the level above, `(n_parents, n_cells)`.
+            above: of that level.
+            parent_of: `(n,)` each geounit's parent.
+            noise: `(r,)` variance of the least members of the parents' households, beyond that of the persons there.
+        """
+        if not (self.counted.excess > 0).any():
+            return self
+        of_cell = self.counted.households.cell_answer
+        kinds = self.counted.excess.shape[1]
+        summed = sp.csr_array((np.ones(len(of_cell)), (np.arange(len(of_cell)), of_cell)), shape=(len(of_cell), kinds))
+        households = parents @ summed
+        least, excess = households @ self.counted.least.T, households @ self.counted.excess.T
+        weight = excess**2 / (above.variances + noise)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            seen = np.where(excess > 0, (above.values - least) / excess, 1.0)
+        factor = np.clip((1.0 + weight * seen) / (1.0 + weight), 0.0, None)
+        uncertain = 1.0 / (1.0 + weight) + BETWEEN**2
+        persons = np.maximum(self.values, 0.0)
+        total = np.zeros_like(above.values)
+        np.add.at(total, parent_of, persons)
+        share = persons / np.maximum(total[parent_of], 1.0)
+        open_ended = share * (excess * np.maximum(factor, 0.5))[parent_of]
+        largest = self.counted.excess.max(axis=1)
+        variances = self.variances + open_ended * (1.0 + largest) + uncertain[parent_of] * open_ended**2
+        return replace(self, variances=_rough(variances), factors=factor[parent_of])
+
+    def measured_anew(self, released: sp.csr_array, rows: IntArray, place: tuple[int, int]) -> Implied:
+        """What a simulated run measures of released households, with noise of the same variance.
+
+        Where the persons may be more than the members, they are as many more as the measurements say.
+
+        Args:
+            released: histograms of the geounits, `(n, n_cells)`.
+            rows: their numbers in the level; the noise of a geounit depends on its own alone.
+            place: the level's number, and 128 bits that follow from the public seed and the run.
+        """
+        counted = self.counted
+        cells = (counted.least + counted.excess)[:, counted.households.cell_answer]
+        members = np.asarray(released @ cells.T, dtype=np.float64)
+        if counted.others:
+            members = np.maximum(members, self.values)
+        first = np.array([int(np.argmax(counted.of_sum == each)) for each in range(len(counted.sums))])
+        spread = np.where(np.isfinite(self.variances), np.sqrt(self.variances), 0.0)
+        sums = members[:, first] + spread[:, first] * _normal(rows, len(first), *place)
+        return replace(self, values=sums[:, counted.of_sum])
+
+    @cached_property
+    def kinds(self) -> tuple[FloatArray, IntArray]:
+        """The different variances `(n_kinds, r)`, and which each geounit has, `(n,)`."""
+        different, kind = np.unique(self.variances, axis=0, return_inverse=True)
+        return different, kind.ravel().astype(np.int64)
+
+    def members_of_kinds(self, row: int) -> FloatArray:
+        """Expected members `(r, n_kinds)` of one household of each kind, in a geounit's family."""
+        return self.counted.least + self.factors[row][:, None] * self.counted.excess
+
+    def used_at_first(self, rows: slice) -> BoolArray:
+        """Which comparisons are used until some are exceeded, `(C, r)`."""
+        return np.asarray(np.isfinite(self.variances[rows]) & ~self.counted.at_most)
+
+    def used_then(self, members: FloatArray, rows: slice, x: FloatArray, used: BoolArray) -> BoolArray:
+        """Which comparisons `(C, r)` are used with the households `x` `(C, k)`: once exceeded, a limit stays."""
+        limited = np.isfinite(self.variances[rows]) & self.counted.at_most & (x @ members.T > self.values[rows])
+        limited |= used & self.counted.at_most
+        out = used | limited
+        for number in np.flatnonzero(~self.counted.at_most):
+            same = self.counted.at_most & (self.counted.of_sum == self.counted.of_sum[number])
+            out[:, number] &= ~limited[:, same].any(axis=1)
+        return out
+
+    def terms(
+        self,
+        members: FloatArray,
+        rows: slice,
+        kind: IntArray,
+        precision: FloatArray,
+        linear: FloatArray,
+        use: BoolArray,
+    ) -> tuple[IntArray, FloatArray, FloatArray]:
+        """A family's kinds, precision and linear term with these measurements.
+
+        Args:
+            members: `(r, k)` from `members_in`.
+            rows: of the family's children.
+            kind: `(C,)` which precision a child has.
+            precision: `(K, k, k)` without the measurements.
+            linear: `(C, k)` without them.
+            use: `(C, r)` which of them are used.
+        """
+        variances, of_child = self.kinds
+        weights = np.where(use, 1.0 / self.variances[rows], 0.0)
+        linear = linear + (weights * self.values[rows]) @ members
+        pattern = use @ (1 << np.arange(use.shape[1]))
+        keys = np.column_stack([kind, of_child[rows], pattern])
+        distinct, new_kind = np.unique(keys, axis=0, return_inverse=True)
+        used = (distinct[:, 2:] >> np.arange(use.shape[1]) & 1).astype(bool)
+        inverse = np.where(used, 1.0 / variances[distinct[:, 1]], 0.0)
+        added = np.einsum("nr,ri,rj->nij", inverse, members, members)
+        return new_kind.ravel().astype(np.int64), precision[distinct[:, 0]] + added, linear
+
+
+def _rough(variances: FloatArray) -> FloatArray:
+    """The variances to the next half power of two, so that many children share a matrix."""
+    return np.asarray(np.exp2(np.round(2.0 * np.log2(variances)) / 2.0))
+
+
+def _normal(rows: IntArray, size: int, level: int, key: int) -> FloatArray:
+    """Standard normal numbers `(n, size)`, those of each row by its number."""
+    out = np.empty((len(rows), size))
+    blocks = -(-size // 4)  # the generator gives four numbers at a time
+    for first, last in successive(rows):
+        generator = np.random.Philox(key=key)
+        generator.advance((level << 64) + int(rows[first]) * blocks)
+        raw = generator.random_raw((last - first) * 4 * blocks).reshape(last - first, -1)[:, :size]
+        out[first:last] = ndtri(((raw >> np.uint64(11)).astype(np.float64) + 0.5) / (1 << 53))
+    return out
