@@ -21,7 +21,7 @@ from flows.estimation.constraints import (
     check_records_possible,
     declared_constraints,
 )
-from flows.estimation.joined_top import check_top
+from flows.estimation.joins import check_top
 from flows.execution.job import Job
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.join import Join, joined_companions

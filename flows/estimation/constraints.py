@@ -9,20 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flows.estimation.marginals import marginal_of
 from geography.codes import counted, first_few
 from geography.spine import Spine
 from pipeline.errors import RecordsError
-from pipeline.model.query import Query
 from pipeline.model.universe import Bound, Universe
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
 from postprocess.bounds.feasibility import check_feasible
-from postprocess.marginal import Marginal
 from postprocess.problem import Constraints
-
-
-def marginal_of(query: Query) -> Marginal:
-    """The query as plain arrays."""
-    return Marginal(query.name, query.groups)
 
 
 def facility_bounds(bound: Bound, facilities: NDArray[np.int64]) -> FacilityBounds:

@@ -6,7 +6,7 @@ are bounds on the persons there. Only public files are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,22 +14,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import foreign_arrays
+from geography.spine import Level
 from pipeline.model.join import Join, joined_companions
 from pipeline.release.histograms import read_histogram
+from postprocess.bounds.set_bounds import UNBOUNDED
 from postprocess.errors import InfeasibleError
 from postprocess.joins.bounds import joined_bounds, joined_queries
 from postprocess.joins.composition import Composition
 from postprocess.joins.implied import counted_of, implied_by
 from postprocess.joins.membership import Membership
-from postprocess.joins.top import TopLevel, fitted
+from postprocess.joins.top import TopLevel, fitted, fitting_households
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal, refines
 from postprocess.members import Counted, Implied
-from postprocess.problem import GroupBounds, Problem
+from postprocess.problem import Constraints, GroupBounds, Problem
 
 if TYPE_CHECKING:
     from flows.estimation.whole_spine import Computed
@@ -82,6 +84,10 @@ def _kinds_with_members(joins: Sequence[Join], universe: Universe) -> Marginal |
     composition = composition_of(joins, universe.name) if universe.name else None
     counted = None if composition is None else counted_of(composition)
     return None if counted is None else counted.households
+
+
+#: Numbers of a bound that a message shows.
+_SHOWN = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,3 +242,44 @@ class Joined:
     @cached_property
     def _histograms(self) -> dict[tuple[str, int], Any]:
         return {}
+
+
+def check_top(level: Level, joins: Sequence[Join], constraints: Mapping[str, Constraints]) -> None:
+    """Refuse what is exact where no persons can be the members of the households.
+
+    Args:
+        level: the top of the spine.
+        joins: of the release.
+        constraints: universe -> what it keeps, carried up the spine; "" is the release's own.
+
+    Raises:
+        InfeasibleError: the message names a geounit, and shows invariants, which are confidential until they are
+            published.
+    """
+    persons = TopLevel.of(constraints[""])
+    for companion in joined_companions(joins):
+        composition = composition_of(joins, companion)
+        households = TopLevel.of(constraints[companion])
+        if composition is None or not persons.binding:
+            continue
+        for row, code in enumerate(level.geocodes):
+            nobody = np.zeros(composition.households.cell_answer.size, dtype=np.int64)
+            if fitting_households(composition, nobody, row, households, persons) is None:
+                raise InfeasibleError(
+                    f"{level.name} {code}: the joins with {companion!r} cannot be kept: of persons, "
+                    f"{_stated(persons.bounds, row)}; of {companion}, {_stated(households.bounds, row)}"
+                )
+
+
+def _stated(bounds: Sequence[GroupBounds], row: int) -> str:
+    """What is known of a geounit, in words."""
+    parts = []
+    for bound in bounds:
+        ends = zip(bound.lower[row].tolist(), bound.upper[row].tolist(), strict=True)
+        numbers = [
+            f"{low:,}" if low == high else f"{low:,} to {high:,}" if high < UNBOUNDED else f"{low:,} or more"
+            for low, high in ends
+        ]
+        more = ", ..." if len(numbers) > _SHOWN else ""
+        parts.append(f'"{bound.name}" is {", ".join(numbers[:_SHOWN])}{more}')
+    return " and ".join(parts) or "nothing is exact"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import marginal_of
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
+from flows.estimation.marginals import marginal_of
 from flows.estimation.public_key import public_key
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.table_variances import TableVariances

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds, marginal_of
+from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
+from flows.estimation.marginals import marginal_of
 from flows.estimation.measurement_files import MeasurementSource, differing
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError

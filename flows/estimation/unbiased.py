@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from flows.estimation.by_subtree import ComputedBySubtree
-from flows.estimation.constraints import marginal_of
 from flows.estimation.linear_parts import LinearParts
+from flows.estimation.marginals import marginal_of
 from flows.estimation.whole_spine import Estimation
 from pipeline.model.universe import Table
 from pipeline.release.estimates import write_estimates

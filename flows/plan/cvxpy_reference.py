@@ -11,7 +11,7 @@ from __future__ import annotations
 import cvxpy as cp
 import numpy as np
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from flows.plan.division import LEAST_SHARE, Division, Objective
 from pipeline.errors import InputError
 from postprocess.arrays import FloatArray

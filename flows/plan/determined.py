@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from flows.plan.expectation import Expectation
 from geography.spine import Spine
 from pipeline.model.query import Query

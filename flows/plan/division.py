@@ -22,7 +22,7 @@ import cvxpy as cp
 import numpy as np
 import scipy.optimize
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from flows.plan.expectation import Expectation
 from flows.plan.targets import Aim
 from pipeline.errors import InputError

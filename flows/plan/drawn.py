@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from flows.plan.size import basis_of_spec
 from geography.spine import Spine
 from pipeline.model.universe import Universe

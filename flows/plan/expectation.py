@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from flows.estimation.problem import exact_answers, unmeasured_problem
 from geography.spine import Spine
 from pipeline.model.allocation import allocations

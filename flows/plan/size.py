@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from postprocess.algebra import Basis

@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.constraints import marginal_of
+from flows.estimation.marginals import marginal_of
 from flows.execution.job import Job
 from flows.plan.expectation import Expectation
 from flows.publishing.manifest import account_of, joint_of

@@ -87,7 +87,7 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
         checked = 0
         for row in stated["expected"]:
             if row["query"] in queries:
-                from flows.estimation.constraints import marginal_of
+                from flows.estimation.marginals import marginal_of
 
                 number = spine.index_of(row["level"])
                 marginal = marginal_of(queries[row["query"]])
