@@ -141,7 +141,7 @@ class SampledRuns:
                 key = tops.tobytes()
                 of_runs[-1].append(key)
                 if key not in found:
-                    problem, rows = chosen_subtrees(self._estimation.stated, rates.cut, tops)
+                    problem, rows = chosen_subtrees(self._estimation.simulated, rates.cut, tops)
                     found[key] = _Group(problem, rows, [], [])
         for i, level in enumerate(range(rates.cut, self._spine.n_levels)):
             released = self._estimation.released(level)

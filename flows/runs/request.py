@@ -146,13 +146,18 @@ def check_stated(request: Request, spec: ReleaseSpec, records: Mapping[str, Sour
 def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], object]]:
     """The checks of a universe of a spec that can be made before any file is read.
 
-    Each raises InputError if it fails: there is no noise for the budget, or two columns of a table would have the same
-    name.
+    Each raises InputError if it fails: there is no noise for the budget, two columns of a table would have the same
+    name, or the joins limit persons in a way that no bound can state.
     """
     tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     if spec.publish.draws:
         tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
-    return [partial(privacy_statement, universe), *tables]
+    checks: list[Callable[[], object]] = [partial(privacy_statement, universe), *tables]
+    if spec.join and not universe.name:
+        from flows.estimation.joins import further_queries  # brings the solvers
+
+        checks.append(partial(further_queries, spec.joins(), universe.name))
+    return checks
 
 
 def check_datasets(universes: Sequence[Universe], *, insecure_key: bool) -> None:

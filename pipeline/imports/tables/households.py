@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,7 @@ import pyarrow.parquet as pq
 
 from geography.codes import counted, first_few
 from pipeline.errors import InputError
+from pipeline.imports.tables.guess_schema import GuessedAttribute
 from pipeline.imports.tables.level_names import plain
 from pipeline.imports.tables.profile import Column
 from pipeline.imports.tables.table_file import TableFile
@@ -20,6 +23,7 @@ from pipeline.imports.tables.table_file import TableFile
 _KEY_NAMES = ("household", "hh", "serial", "dwelling", "family", "home")
 #: The attribute of households of which nothing else is known, and its largest group.
 SIZE, _LARGEST = "size", 7
+_SIZE_LABEL = re.compile(r"([0-9]{1,3})(\+?)", re.ASCII)
 
 
 def guess_key(file: TableFile, columns: Mapping[str, Column], leaf: str) -> str | None:
@@ -125,3 +129,34 @@ def place_persons(persons: TableFile, households: TableFile, key: str, leaf: str
             f"{first_few(list(homeless))}; each needs a row there"
         )
     return len(empty)
+
+
+def size_attribute(
+    attributes: Sequence[GuessedAttribute], persons: TableFile, households: TableFile, key: str
+) -> GuessedAttribute | None:
+    """The attribute of households that is the number of their persons, in every household; None where there is none.
+
+    Args:
+        attributes: of households.
+        persons, households: the tables, both with the key.
+        key: the column that leads from persons to households.
+    """
+    sized = [a for a in attributes if len(a.values) > 1 and all(_SIZE_LABEL.fullmatch(value) for value in a.values)]
+    members: Counter[str] = Counter()
+    for chunk in persons.texts([key]) if sized else ():
+        members.update(chunk[key])
+    for attribute in sized:
+        chunks = households.texts([key, attribute.column])
+        if all(
+            _is_size(attribute.mapped.get(text, text), members[code])
+            for chunk in chunks
+            for code, text in zip(chunk[key], chunk[attribute.column], strict=True)
+        ):
+            return attribute
+    return None
+
+
+def _is_size(label: str, persons: int) -> bool:
+    """Whether "3" or "7+" is the label of this number."""
+    size = _SIZE_LABEL.fullmatch(label)
+    return size is not None and (persons >= int(size[1]) if size[2] else persons == int(size[1]))

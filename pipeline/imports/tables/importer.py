@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pipeline.imports.tables.given_schema import has_households, read_given_sche
 from pipeline.imports.tables.guess_schema import GuessedAttribute, GuessedSchema, guess_schema, value_labels
 from pipeline.imports.tables.guess_spine import level_name
 from pipeline.imports.tables.guess_wide import guess_wide
-from pipeline.imports.tables.households import check_key, guess_key, households_of, place_persons
+from pipeline.imports.tables.households import check_key, guess_key, households_of, place_persons, size_attribute
 from pipeline.imports.tables.level_names import is_label
 from pipeline.imports.tables.placing import Parts, Placed, place_records, usable
 from pipeline.imports.tables.profile import Column, profile
@@ -51,20 +51,26 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
         parts = Parts(request, folder)
         key: str | None
         households: GuessedUniverse | None
+        homes: TableFile | None
         file = parts.table(request.persons, "persons.parquet")
         if request.households is not None:
-            placed, key, households = _with_households(parts, file)
+            placed, key, households, homes = _with_households(parts, file)
             reading = _records_reading(placed, request)
         else:
             columns = usable(file, profile(file), request.ignore)
             placed = place_records(parts, file, columns, "persons.parquet")
             key = _own_key(placed, request)
-            households = None if key is None else _own_households(parts, placed, key)
+            households, homes = (None, None) if key is None else _own_households(parts, placed, key)
             if key is not None:
                 reading = _records_reading(placed, request)
             else:
                 reading = choose_reading(placed.file, placed.columns, placed.where, placed.leaf, request.asked)
         persons = _persons(parts, placed, reading, key, households)
+        if households is not None and homes is not None and key is not None:
+            households = replace(households, size=size_attribute(households.attributes, placed.file, homes, key))
+            if households.size is not None:
+                name = households.size.name
+                parts.messages.append(f"{name} is the number of persons of each household: they are joined by it")
         text = table_spec(
             name=request.name or _name_of(request.persons.source),
             source=describe_source(request.persons.source),
@@ -130,8 +136,8 @@ def _persons(
     return universe
 
 
-def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, GuessedUniverse]:
-    """The persons with their leaf, their key and the households, of two tables."""
+def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, GuessedUniverse, TableFile]:
+    """The persons with their leaf, their key, the households and their file, of two tables."""
     request = parts.request
     assert request.households is not None
     columns = profile(file)
@@ -164,15 +170,15 @@ def _with_households(parts: Parts, file: TableFile) -> tuple[Placed, str, Guesse
     )  # fmt: skip
     persons = usable(located, profile(located), request.ignore)
     where = tuple(name for name in homes.where if name in persons)
-    return Placed(located, persons, homes.spine, homes.leaf, where), key, households
+    return Placed(located, persons, homes.spine, homes.leaf, where), key, households, homes.file
 
 
 def _is_key(column: Column) -> bool:
     return not column.n_missing and (column.too_many or column.n_distinct == column.n_rows)
 
 
-def _own_households(parts: Parts, placed: Placed, key: str) -> GuessedUniverse:
-    """The households of a table of persons, written to households.parquet."""
+def _own_households(parts: Parts, placed: Placed, key: str) -> tuple[GuessedUniverse, TableFile]:
+    """The households of a table of persons, and their file, households.parquet."""
     households = households_of(placed.file, placed.columns, key, placed.leaf, placed.where)
     parts.messages += [f"column {key!r} is the key of households", *households.messages]
     table = pa.table(
@@ -183,7 +189,8 @@ def _own_households(parts: Parts, placed: Placed, key: str) -> GuessedUniverse:
     schema = _schema(parts.request, "households", target, profile(target), [placed.leaf, key])
     if not schema.attributes:
         raise InputError(f"{placed.file}: no column can be an attribute of households: {'; '.join(schema.left_out)}")
-    return GuessedUniverse(schema.attributes, target.path.name, placed.leaf, "microdata", left_out=schema.left_out)
+    name, left_out = target.path.name, schema.left_out
+    return GuessedUniverse(schema.attributes, name, placed.leaf, "microdata", left_out=left_out), target
 
 
 def _rows(

@@ -31,6 +31,7 @@ class GuessedUniverse:
         left_out: columns that are not attributes, and why.
         text: how the file is written.
         repeated: whether rows of the same cell are added up.
+        size: of households, the attribute that is the number of their persons.
     """
 
     attributes: tuple[GuessedAttribute, ...]
@@ -42,6 +43,7 @@ class GuessedUniverse:
     left_out: tuple[str, ...] = ()
     text: TextFormat = PLAIN
     repeated: bool = False
+    size: GuessedAttribute | None = None
 
 
 _HEAD = """
@@ -69,6 +71,12 @@ _HOUSEHOLDS = """
 Households are a histogram of their own, measured in the same run with a budget of its own. A person who leaves one
 household for another changes two of them; the noise is made for that, so a person's change costs both budgets together.
 """
+_JOINED = """
+Persons and households agree in every area: each household has as many members as its size says, and everybody lives in
+one.
+"""
+#: Members of the largest households, if nothing is known of them.
+_MOST_MEMBERS = 20
 
 
 def table_spec(
@@ -116,7 +124,25 @@ def table_spec(
             "",
             *_universe("companions.households.", households, spine.names, public=of_households == "public"),
         ]
+        lines += _join(households.size) if households.size is not None else []
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _join(size: GuessedAttribute) -> list[str]:
+    """Persons joined with households by their size."""
+    lines = [
+        commented(_JOINED),
+        "[[join]]",
+        assigned("companion", quoted("households")),
+        assigned("size", quoted(size.name)),
+    ]
+    for label in size.values:
+        if label.endswith("+"):
+            most = max(_MOST_MEMBERS, 2 * int(label[:-1]))
+            lines.append(
+                assigned("most", str(most), f"the most persons that {label} stands for; change it if it can be more")
+            )
+    return lines
 
 
 def _provenance(origins: Mapping[str, tuple[str, str]]) -> list[str]:

@@ -140,3 +140,16 @@ def test_more_households_than_the_exact_population_is_found_before_anything_is_s
     assert f'of persons, "invariant total" is {least - 1:,}; of households' in reason
     assert f"{households.count('1'):,}, {households.count('2'):,}" in reason
     assert not list((tmp_path / "out").rglob("measurements"))
+
+
+def test_margins_of_households_know_what_the_persons_say(quarter: Path, tmp_path: Path) -> None:
+    """Totals of households of blocks are known better than from their own measurements alone, and the margins say so."""
+    spec = write_quarter(tmp_path)
+    text = spec.read_text()
+    spec.write_text(text[: text.index("[[join]]")])
+    apart = released(spec, tmp_path / "out")
+    widths = []
+    for root in (quarter, apart):
+        table = pq.read_table(root / "public/companions/households/tables/total.block.parquet").to_pandas()
+        widths.append((table["total:high90"] - table["total:low90"]).mean())
+    assert widths[0] < 0.9 * widths[1], widths

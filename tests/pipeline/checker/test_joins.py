@@ -71,6 +71,20 @@ def test_a_release_that_is_the_truth_keeps_the_joins(released: Path) -> None:
     assert sum("counts that break the join" in check._kind for check in found._checks) == joins
 
 
+def test_persons_and_households_released_apart_break_the_joins(tmp_path: Path) -> None:
+    """The check can fail: the same town, its households and persons each with noise of their own."""
+    joins = SPEC[SPEC.index("[[join]]") :]
+    root = run(write_homes(tmp_path, (joins, ""), ("replicates = 2", "margins = false")), tmp_path / "out")
+    assert check_release(root) == []
+    path = root / "public" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["spec"]["join"] = json.loads(json.dumps(parse_spec(SPEC).public_dict()))["join"]
+    path.write_text(json.dumps(manifest))
+    problems = kept(root)
+    for name in ("homes size", "homes householder", "homes children"):
+        assert any(name in problem and "block" in problem for problem in problems)
+
+
 def test_a_person_too_many_breaks_the_size_in_the_block_and_all_above(copy: Path) -> None:
     def add(frame: pd.DataFrame) -> pd.DataFrame:
         frame.loc[first(frame, residence="household", age="adult"), "count"] += 1000

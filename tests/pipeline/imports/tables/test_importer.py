@@ -96,6 +96,33 @@ def test_two_tables_with_a_key(tmp_path: Path) -> None:
     assert (tmp_path / "two" / "persons.parquet").stat().st_mode & 0o777 == 0o600
 
 
+def test_households_with_their_size_are_joined(tmp_path: Path) -> None:
+    """Where an attribute of households is the number of their persons, the spec joins both; else it does not."""
+    frame = people(n=900).drop(columns="tenure")
+    frame.to_csv(tmp_path / "all.csv", index=False)
+    spec = imported(tmp_path / "one", tmp_path / "all.csv")
+    (join,) = spec.joins()
+    labels = join.households.answer_labels()
+    assert (join.persons.name, join.households.name, join.others, labels[-1]) == ("total", "size", False, "7+")
+    assert join.least.tolist() == [[int(label.rstrip("+")) for label in labels]]
+    assert join.most.tolist() == [[*(int(label) for label in labels[:-1]), 20]]
+    persons, homes = counts_of(spec), counts_of(spec, 1)
+    assert (persons.sum(axis=1) >= homes @ join.least[0]).all()
+    assert (persons.sum(axis=1) <= homes @ join.most[0]).all()
+
+    sizes = frame.groupby("hh_id").size()
+    homes_table = frame.drop_duplicates("hh_id")[["hh_id", "county", "town"]]
+    members = [int(sizes[code]) for code in homes_table["hh_id"]]
+    frame[["hh_id", "person_id", "age", "sex"]].to_csv(tmp_path / "persons.csv", index=False)
+    for name, change, joined in (("right", 0, 1), ("wrong", 1, 0)):
+        homes_table.assign(np=[members[0] + change, *members[1:]]).to_csv(tmp_path / f"{name}.csv", index=False)
+        source = TableSource(str(tmp_path / f"{name}.csv"))
+        spec = imported(tmp_path / f"{name}_out", tmp_path / "persons.csv", households=source)
+        assert "np" in dict(spec.companions["households"].schema_section.attributes)
+        assert len(spec.joins()) == joined
+        assert [join.households.name for join in spec.joins()] == ["np"] * joined
+
+
 def test_keys_that_do_not_fit(tmp_path: Path) -> None:
     """A person without household, a household twice, and one in two places are refused by name."""
     frame = people(60)
