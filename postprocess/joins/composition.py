@@ -85,8 +85,11 @@ class Composition:
     def needed(self) -> tuple[int, ...]:
         """Sets whose bounds do not follow, whatever the households, from those of groups and of the joins' answers.
 
-        A bound follows where one sum of bounds that are stated, or follow, gives it for every kind of household.
+        A bound follows where one sum of bounds that are stated, or follow, gives it for every kind of household. Where
+        persons outside of households fall in the same answers, nothing bounds them from above: lower bounds follow from
+        those of parts alone.
         """
+        others = any(m.others for m in self.memberships)
         stated = {1 << group for group in range(len(self.groups))} | {
             self.block(m, int(a)) for m in self.memberships for a in np.flatnonzero(m.inside)
         }
@@ -94,8 +97,8 @@ class Composition:
         found = []
         for subset in sorted(set(range(1, every + 1)) - stated, key=lambda bits: bits.bit_count()):
             low, high = self.sets.lower[self.possible, subset], self.sets.upper[self.possible, subset]
-            follows = [False, False]
-            for implied_low, implied_high in self._implied(subset, stated):
+            follows = [False, others]
+            for implied_low, implied_high in self._implied(subset, set() if others else stated):
                 follows[0] = follows[0] or bool((implied_low >= low).all())
                 follows[1] = follows[1] or bool((implied_high <= high).all())
             if not all(follows):

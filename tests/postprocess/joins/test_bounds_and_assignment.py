@@ -64,7 +64,7 @@ def test_bounds_say_exactly_who_can_be_assigned(others: bool) -> None:
         joins = drawn_joins(rng, others=others)
         composition = Composition.of(joins)
         households = sp.csr_array(rng.integers(0, 3, (1, 4)) * (rng.random((1, 4)) < 0.7))
-        people = rng.integers(0, 6, (300, 12)) * (rng.random((300, 12)) < 0.6)
+        people = rng.integers(0, rng.integers(2, 6), (300, 12)) * (rng.random((300, 12)) < rng.uniform(0.1, 0.7))
         kind = composition.households.cell_answer[households.indices]
         if not composition.possible[kind].all():
             kept = np.zeros(300, dtype=np.bool_)
@@ -77,7 +77,8 @@ def test_bounds_say_exactly_who_can_be_assigned(others: bool) -> None:
                 near = people[[int(np.flatnonzero(kept)[0])] * 3]
                 near[[0, 1], rng.integers(0, 12, 2)] += 1
                 near[[1, 2], near[[1, 2]].argmax(axis=1)] -= 1
-                people = np.concatenate([people[kept][:1], np.maximum(near, 0)])
+                fewest = people[kept][[people[kept].sum(axis=1).argmin()]]
+                people = np.concatenate([fewest, np.maximum(near, 0)])
                 kept = keeping(composition, households, people)
         for those, allowed in zip(people[:4], kept[:4].tolist(), strict=True):
             persons = sp.csr_array(those[None, :])
@@ -88,3 +89,17 @@ def test_bounds_say_exactly_who_can_be_assigned(others: bool) -> None:
                 with pytest.raises(AssignmentError):
                     assign(joins, persons, households, 0)
     assert min(found.values()) > 100
+
+
+def test_where_others_count_too_a_household_is_not_filled_with_those_who_cannot_be_members() -> None:
+    """Two members are needed, and of the third group nobody is one: the first two groups have two persons or more."""
+    total, group = marginal("total", (3,)), marginal("group", (3,), a0=None)
+    kind = marginal("kind", (1,))
+    limits = np.array([[(0, NO_MOST)], [(0, NO_MOST)], [(0, 0)]])
+    joins = [
+        membership("size", total, kind, np.array([[(2, 2)]]), (0,), others=True),
+        membership("group", group, kind, limits, (0, 1, 2), others=True),
+    ]
+    composition, households = Composition.of(joins), sp.csr_array([[1]])
+    people = np.array([[1, 0, 5], [1, 1, 0], [0, 2, 5], [1, 0, 0]])
+    assert keeping(composition, households, people).tolist() == [False, True, True, False]
