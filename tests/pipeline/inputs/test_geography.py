@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from pydantic import ValidationError
 
 from geography.spine import Spine
 from pipeline.errors import InputError, SpineError
@@ -47,3 +48,19 @@ def test_a_wrong_geography_names_its_file(tmp_path: Path) -> None:
     (tmp_path / "other.csv").write_text("code\nA0101\n")
     with pytest.raises(InputError, match=r"other\.csv: no column 'block'"):
         read("other.csv")
+
+
+def test_a_leaf_may_have_several_rows_where_the_spec_says_so(tmp_path: Path) -> None:
+    (tmp_path / "zones.csv").write_text("county,zone\n1,a\n1,b\n1,a\n2,c\n", encoding="utf-8")
+    section = {"file": tmp_path / "zones.csv", "levels": ["county", "zone"]}
+    with pytest.raises(SpineError, match="given twice"):
+        read_spine(GeographySection.model_validate(section))
+    spine = read_spine(GeographySection.model_validate({**section, "repeated": True}))
+    assert spine.leaf_level.geocodes.tolist() == ["a", "b", "c"]
+    (tmp_path / "zones.csv").write_text("county,zone\n1,a\n2,a\n", encoding="utf-8")
+    with pytest.raises(SpineError, match="a under 1 and 2"):
+        read_spine(GeographySection.model_validate({**section, "repeated": True}))
+    with pytest.raises(ValidationError, match="only for a list of levels"):
+        GeographySection.model_validate(
+            {"file": tmp_path / "zones.csv", "column": "zone", "levels": {"zone": 1}, "repeated": True}
+        )

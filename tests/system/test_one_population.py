@@ -1,0 +1,41 @@
+"""The example of persons and households that agree, as it is: real records, every zone, every household."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from releases.command import spinewise
+
+from pipeline.checker.release import check_release
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.mark.slow
+def test_the_example_runs_as_it_is(shared_data: Path, tmp_path: Path) -> None:
+    del shared_data  # the spec names it
+    shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    run = spinewise("run", EXAMPLES / "one_population.toml", "--out", tmp_path / "out", "--no-prefect", "--i-know")
+    assert run.returncode == 0, run.stderr
+    public = tmp_path / "out" / "one_population" / "public"
+    assert check_release(public.parent) == []
+    persons = pd.read_parquet(public / "microdata.parquet")
+    households = pd.read_parquet(public / "companions" / "households" / "microdata.parquet")
+    assert {"household", "geocode", "size"} <= set(households.columns)
+    outside = persons.household.isna()
+    assert (outside == (persons.residence == "quarters")).all()
+    members = persons[~outside].merge(households, on="household", suffixes=("", "_of_household"), validate="m:1")
+    assert len(members) == (~outside).sum()
+    assert (members.geocode.astype(str) == members.geocode_of_household.astype(str)).all()
+    sizes = members.groupby("household").size().reindex(households.household).to_numpy()
+    assert (sizes == households.members).all()
+    stated = households["size"].astype(str)
+    closed = stated != "7+"
+    assert (stated[closed].astype(int) == sizes[closed]).all()
+    assert ((sizes[~closed] >= 7) & (sizes[~closed] <= 12)).all()
+    heads = members[members.age_band.astype(str) == members.householder_age.astype(str)]
+    assert heads.household.nunique() == len(households)
+    assert households.geocode.nunique() <= 157
