@@ -26,7 +26,7 @@ _VALUES: Mapping[str, tuple[str, ...]] = {
     "people": ("-1", "0", "40", "x", "1.5", "1" + "0" * 21),
     "rows": ("-1", "0", "3", "x", "1" + "0" * 21),
     "workers": ("-1", "0", "1", "x", "1e3"),
-    "key_fd": ("-1", "978", "1000000000000", "x"),
+    "key_fd": ("-1", "700001", "1000000000000", "x"),
     "key_command": ("", "false", "echo", "echo key", "/nothing", "'", "cat /dev/null"),
     "engine": ("local", "dask", "x"),
     "scheduler": ("", "x", "tcp://127.0.0.1:1"),

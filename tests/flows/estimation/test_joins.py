@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +27,11 @@ def released(spec: Path, out: Path) -> Path:
     return run_release(check_request(Request(spec, out, None, 1, i_know=True)), Silent())
 
 
-def broken(root: Path) -> list[str]:
+def broken(root: Path, levels: Sequence[str] = LEVELS) -> list[str]:
     """What does not agree, from the public files alone and in plain arithmetic."""
     sizes = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4": (4, 4), "5+": (5, 9)}
     found = []
-    for level in LEVELS:
+    for level in levels:
         persons = pq.read_table(root / "public" / "histograms" / f"{level}.parquet").to_pylist()
         households = pq.read_table(root / "public/companions/households/histograms" / f"{level}.parquet").to_pylist()
         for code in {row["geocode"] for row in [*persons, *households]}:
@@ -154,3 +155,26 @@ def test_margins_of_households_know_what_the_persons_say(tmp_path: Path) -> None
         table = pq.read_table(root / "public/companions/households/tables/total/block.parquet").to_pandas()
         widths.append((table["total:high90"] - table["total:low90"]).mean())
     assert widths[0] < 0.9 * widths[1], widths
+
+
+@pytest.mark.parametrize(
+    ("place", "more"),
+    [
+        ("[publish]", '[postprocess]\nestimator = "topdown"\n[publish]'),
+        ("[publish]", '[postprocess]\nsolver = "cvxpy"\n[publish]'),
+        ('levels = ["city", "tract", "block"]\n', 'levels = ["tract", "block"]\n'),
+        ('levels = ["city", "tract", "block"]\n', 'levels = ["city", "tract", "block"]\nbypass = true\n'),
+    ],
+    ids=["topdown", "cvxpy", "several tops", "bypass"],
+)
+def test_however_it_is_estimated(tmp_path: Path, place: str, more: str) -> None:
+    spec = write_quarter(tmp_path, tracts=3, blocks=4, rho="1/3")
+    text = spec.read_text().replace("replicates = 4", "replicates = 1").replace(place, more, 1)
+    if "city" not in more and "tract" in more:
+        text = text.replace('city = "1/4", tract = "1/4"', 'tract = "1/2"')
+    if "bypass" in more:  # a tract of one block
+        blocks = (tmp_path / "blocks.csv").read_text()
+        (tmp_path / "blocks.csv").write_text(blocks.replace("c,t2,t2b3", "c,t9,t2b3"))
+    spec.write_text(text)
+    root = released(spec, tmp_path / "out")
+    assert broken(root, [level for level in LEVELS if f'{level} = "1/' in text]) == []
