@@ -114,6 +114,7 @@ def test_a_wrong_spec_is_told_line_by_line(tmp_path: Path) -> None:
     assert "publish.replicas: unknown key" in shown.stderr
 
 
+@pytest.mark.slow
 def test_verify_tells_by_its_status(town: Path, tmp_path: Path) -> None:
     import shutil
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from oracles.command_lines import Places, command_line, commands
-from oracles.how_many import SIZES
+from oracles.how_many import MANY, SIZES
 from oracles.watched import ends_well, for_each_number, spinewise
 from releases.small import QUICK, run, write_town
 
@@ -86,4 +86,5 @@ def test_command_lines(sizes: dict[str, int], places: Places, tmp_path: Path) ->
             shutil.rmtree(places.folder, ignore_errors=True)
 
     for_each_number("command line", sizes["command line"], each)
-    assert {words[0] for words, _ in commands()} <= used
+    if sizes is MANY:
+        assert {words[0] for words, _ in commands()} <= used

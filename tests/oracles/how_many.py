@@ -6,18 +6,18 @@ import pytest
 
 #: Kind -> inputs in the fast tests, and in the slow ones.
 KINDS = {
-    "spec": (150, 10_010),
+    "spec": (150, 10_510),
     "records": (60, 600),
     "areas": (30, 1_100),
     "table": (60, 1_000),
     "summary": (60, 1_200),
-    "release": (150, 220),
+    "release": (60, 220),
     "manifest": (100, 1_500),
-    "nmf": (40, 1_000),
+    "nmf": (20, 500),
     "ledger": (80, 2_500),
     "exported ledger": (100, 310),
     "key": (100, 440),
-    "command line": (120, 120),
+    "command line": (30, 120),
 }
 FEW = {kind: few for kind, (few, _) in KINDS.items()}
 MANY = {kind: many for kind, (_, many) in KINDS.items()}

@@ -16,6 +16,7 @@ _LOADS = re.compile(
 )
 
 
+@pytest.mark.slow
 def test_the_site_builds_and_loads_nothing(tmp_path: Path) -> None:
     pytest.importorskip("mkdocs", reason="the extra docs is not installed")
     pytest.importorskip("mkdocstrings", reason="the extra docs is not installed")

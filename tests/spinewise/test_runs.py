@@ -88,6 +88,7 @@ def _no_noise(sampler: Sampler, stream_key: bytes, start: int, count: int) -> ND
     return np.zeros(count, dtype=np.int64)
 
 
+@pytest.mark.slow
 def test_the_same_call_again_and_other_records(
     tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
 ) -> None:

@@ -11,6 +11,7 @@ from releases.small import public_bytes
 import spinewise as sw
 
 
+@pytest.mark.slow
 def test_whole_and_changed(tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame) -> None:
     release = sw.run(spec, persons, blocks, out=tmp_path, workers=1)
     found = sw.verify(release, workers=1)

@@ -40,6 +40,7 @@ def example(prefect_home: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return root
 
 
+@pytest.mark.slow
 def test_an_example_is_released_whole(example: Path) -> None:
     directory = RunDirectory(example)
     total = None
@@ -53,6 +54,7 @@ def test_an_example_is_released_whole(example: Path) -> None:
     assert read_manifest(directory.manifest).status == "EXAMPLE: made-up data, about nobody"
 
 
+@pytest.mark.slow
 def test_the_example_verifies_with_restricted_out_of_reach(example: Path, tmp_path: Path) -> None:
     shutil.copytree(example / "public", tmp_path / "public")
     shown = spinewise("verify", tmp_path, "--workers", 1)

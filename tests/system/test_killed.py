@@ -37,6 +37,7 @@ def assert_nothing_half_written(root: Path, *, finished: bool = False) -> None:
             assert path.is_dir() or path == directory.manifest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("event", "number"), [("start", 1), ("sync", 70), ("finish", 15), ("advance", 24)])
 def test_a_killed_run_is_gone_on_with(
     town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, event: str, number: int

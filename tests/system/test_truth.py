@@ -38,6 +38,7 @@ def test_the_truth_comes_back(tmp_path: Path, estimator: str, framework: str) ->
     assert_true(run(spec, tmp_path / "out"), spec)
 
 
+@pytest.mark.slow
 def test_the_truth_of_rhode_island_comes_back(shared_data: Path, tmp_path: Path) -> None:
     spec = tmp_path / "ri.toml"
     text = (Path(__file__).resolve().parents[2] / "examples" / "rhode_island.toml").read_text()

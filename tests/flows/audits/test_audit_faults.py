@@ -78,6 +78,7 @@ def faulty(tmp_path: Path, monkeypatch: Patch) -> Path:
     return root
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [True, False])
 def test_noise_that_is_too_small(tmp_path: Path, monkeypatch: Patch, key: bool) -> None:
     """The headers state the right scale. Without the key it is seen by the spread."""
@@ -123,6 +124,7 @@ def test_a_sound_release_with_a_ledger_passes(tmp_path: Path) -> None:
     assert rerun(root).same, "a rerun needs no ledger"
 
 
+@pytest.mark.slow
 def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> None:
     """The ledger is told twice the sigma^2 that is drawn with."""
 
@@ -138,6 +140,7 @@ def test_a_query_that_is_charged_half(tmp_path: Path, monkeypatch: Patch) -> Non
     assert any("was not charged" in finding.detail for finding in audit.failed)
 
 
+@pytest.mark.slow
 def test_a_level_that_is_not_charged(tmp_path: Path, monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         pipeline.privacy.ledger.charge,
@@ -179,6 +182,7 @@ def test_a_key_that_is_reused_over_other_data(tmp_path: Path, monkeypatch: Patch
     assert failed(audited(faulty(tmp_path, monkeypatch))) == {"key", "noise drawn"}
 
 
+@pytest.mark.slow
 def test_streams_that_overlap(tmp_path: Path, monkeypatch: Patch) -> None:
     """All queries draw from one stream. Without the key it is seen by correlation."""
     stream_key = MasterKey.stream_key
@@ -197,6 +201,7 @@ def test_a_stream_that_begins_again_with_every_batch(tmp_path: Path, monkeypatch
     assert failed(audited(root)) >= {"noise drawn", "streams apart"}
 
 
+@pytest.mark.slow
 def test_noise_of_rounded_floats(tmp_path: Path, monkeypatch: Patch) -> None:
     def rounded(sampler: Sampler, stream_key: bytes, start: int, count: int) -> np.ndarray:
         rng = np.random.default_rng([start, *stream_key])
@@ -206,6 +211,7 @@ def test_noise_of_rounded_floats(tmp_path: Path, monkeypatch: Patch) -> None:
     assert "noise drawn" in failed(audited(faulty(tmp_path, monkeypatch)))
 
 
+@pytest.mark.slow
 def test_an_invariant_outside_the_spec(tmp_path: Path, monkeypatch: Patch) -> None:
     """Blocks' totals are published exactly, though the spec does not say so."""
     measure = flows.confidential.measure.measure_level
@@ -228,6 +234,7 @@ def test_a_measurement_without_noise(tmp_path: Path, monkeypatch: Patch) -> None
     assert found >= {"nothing restricted", "noise found", "noise drawn"}
 
 
+@pytest.mark.slow
 def test_a_restricted_value_in_a_public_file(tmp_path: Path, monkeypatch: Patch) -> None:
     """The table of block totals holds the truth; its margins and form are right."""
 
@@ -245,6 +252,7 @@ def test_a_restricted_value_in_a_public_file(tmp_path: Path, monkeypatch: Patch)
     assert any("public/tables/detail/block.parquet is not what its measurements give" in f.detail for f in audit.failed)
 
 
+@pytest.mark.slow
 def test_a_restricted_value_in_the_manifest(tmp_path: Path, monkeypatch: Patch) -> None:
     """A step that sees the records tells something, and it reaches the manifest."""
     estimate = Estimation.estimate_level
@@ -254,6 +262,7 @@ def test_a_restricted_value_in_the_manifest(tmp_path: Path, monkeypatch: Patch) 
     assert "contain more than solvers report" in audit.failed[0].detail
 
 
+@pytest.mark.slow
 def test_the_key_in_a_public_file(tmp_path: Path) -> None:
     root = run(write_town(tmp_path / "in", ('key = "insecure-test:1"', ""), *LIGHT), tmp_path / "out")
     secret = (root / "restricted" / "key").read_text().split()[1]

@@ -73,6 +73,7 @@ def test_run(tmp_path: Path) -> None:
     assert (again.returncode, again.stdout, again.stderr) == (0, f"{root}\n", "")
 
 
+@pytest.mark.slow
 def test_verify(town: Path, spoilt: tuple[Path, str]) -> None:
     result = call("verify", town, "--workers", "1", "--json")
     assert json.loads(result.stdout) == {"release": str(town), "verified": True, "problems": []}

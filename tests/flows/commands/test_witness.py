@@ -38,6 +38,7 @@ def signed_town(town: Path, signing: Path, tmp_path: Path) -> Path:
     return copy
 
 
+@pytest.mark.slow
 def test_a_signed_release_verifies_and_an_unsigned_one_does_not(signed_town: Path, town: Path, signing: Path) -> None:
     public = signing / "agency.sign.pub"
     done = spinewise("verify", signed_town, "--signed-by", public, "--workers", 1)
@@ -83,6 +84,7 @@ def test_a_run_signs_and_a_wrong_key_stops_it_before_it_begins(town_spec: Path, 
     assert signature_problems(release_at(tmp_path / "town"), PublicKey.read(signing / "agency.sign.pub")) == []
 
 
+@pytest.mark.slow
 def test_an_area_is_proved_and_a_forged_number_is_not(signed_town: Path, signing: Path, tmp_path: Path) -> None:
     area = _first_tract(signed_town)
     public = signing / "agency.sign.pub"

@@ -114,6 +114,7 @@ def test_another_round_is_other_noise_from_the_same_key(key: Path) -> None:
         master.at_beacon("")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", ["another key", "another round", "no beacon", "other records"])
 def test_a_second_draw_is_refused_and_the_attempt_is_seen(ledger: str, tmp_path: Path, key: Path, attack: str) -> None:
     """Today's main draws each of these, as often as the budget lasts, and publishes the one that pleases."""

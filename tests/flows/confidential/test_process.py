@@ -180,6 +180,7 @@ def test_the_search_finds_them_where_they_are(spec: Path) -> None:
     assert here["records"] > 0
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
     MasterKey.generate().write(tmp_path / "key")
     here = run(spec, tmp_path / "here", key_file=tmp_path / "key")
@@ -234,6 +235,7 @@ def test_a_key_comes_by_descriptor(tmp_path: Path) -> None:
         os.fstat(descriptor)
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_an_error_that_may_pass(spec: Path, tmp_path: Path) -> None:
     class Killing(Silent):
         def start(self, step: Step) -> None:
@@ -276,6 +278,7 @@ def with_table(checked: CheckedRequest, table: MemoryTable) -> CheckedRequest:
     return replace(checked, universes=(held, *checked.universes[1:]))
 
 
+@pytest.mark.slow
 def test_a_table_in_memory_is_counted_as_its_file_is(spec: Path, tmp_path: Path) -> None:
     """Of many batches and kinds of columns; those that are not needed are not asked for."""
     MasterKey.generate().write(tmp_path / "key")

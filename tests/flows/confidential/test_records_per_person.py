@@ -42,6 +42,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out" / "town"
 
 
+@pytest.mark.slow
 def test_the_noise_on_file_is_for_eight(root: Path) -> None:
     """sigma^2 = D / (2 rho) with D = 2 x 2 x 2, of rho = 1 x 1/2 x 1/2 at block."""
     run = RunDirectory(root).universe("units")
@@ -49,6 +50,7 @@ def test_the_noise_on_file_is_for_eight(root: Path) -> None:
     assert scale == Fraction(8) / (2 * Fraction(1, 4))
 
 
+@pytest.mark.slow
 def test_a_person_is_charged_the_whole_budget_and_promised_the_sum(root: Path) -> None:
     ledger = str(root.parents[1] / "ledger.db")
     shown = json.loads(told("ledger", "show", "--ledger", ledger, "--json"))
@@ -58,6 +60,7 @@ def test_a_person_is_charged_the_whole_budget_and_promised_the_sum(root: Path) -
     assert (joint.budget, joint.losses) == ("3", None)
 
 
+@pytest.mark.slow
 def test_an_audit_finds_noise_and_charge_as_they_should_be(root: Path) -> None:
     ledger = str(root.parents[1] / "ledger.db")
     assert "passed" in told("audit", str(root), "--ledger", ledger)

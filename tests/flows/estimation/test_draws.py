@@ -96,6 +96,7 @@ def test_a_run_that_stops_among_the_draws_resumes(drawn: Release, tmp_path: Path
     assert public_bytes(run(spec, tmp_path / "out")) == public_bytes(drawn.directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("most", "part", "workers", "at_cut"), [(1, 1, 1, 1 << 26), (1, 250, 2, 1)])
 def test_the_cut_and_the_rounds_do_not_show(
     drawn: Release,

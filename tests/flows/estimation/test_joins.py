@@ -64,6 +64,7 @@ def test_every_geounit_agrees_with_every_join(quarter: Path) -> None:
     assert broken(quarter) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", ["1/20", "1/2"])
 def test_whatever_the_noise(tmp_path: Path, rho: str) -> None:
     for key in (1, 2):
@@ -76,6 +77,7 @@ def test_whatever_the_noise(tmp_path: Path, rho: str) -> None:
         assert broken(released(spec, tmp_path / str(key) / "out"))
 
 
+@pytest.mark.slow
 def test_the_population_is_kept_at_the_top(tmp_path: Path) -> None:
     spec = write_quarter(tmp_path, rho="1/50", per_block=3.0)
     text = spec.read_text().replace("replicates = 4", "margins = false\nmicrodata = false")

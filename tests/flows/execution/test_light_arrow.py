@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from releases.small import QUICK, write_town
 
 #: The directory of a package that tells who imports it.
@@ -38,6 +39,7 @@ def environment(*folders: Path) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join([*map(str, folders), *sys.path])}
 
 
+@pytest.mark.slow
 def test_no_process_of_a_run_looks_for_pandas(tmp_path: Path) -> None:
     (tmp_path / "first" / "pandas").mkdir(parents=True)
     (tmp_path / "first" / "pandas" / "__init__.py").write_text(TELLING)

@@ -43,6 +43,7 @@ def gone(processes: list[psutil.Process], path: Path, seconds: float = 10) -> bo
     return False
 
 
+@pytest.mark.slow
 def test_it_ends_with_a_process_that_is_killed(tmp_path: Path) -> None:
     """kill -9 leaves no process and no folder."""
     run = subprocess.Popen(

@@ -111,6 +111,7 @@ def test_tooltips_say_what_the_file_says(shown: Opened, release: Release, table:
     assert len(codes) >= (6 if level == "tract" else 10)
 
 
+@pytest.mark.slow
 def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) -> None:
     names = [one.name for one in release.universe.tables]
     for table, level in (("detail", "tract"), ("detail", "block"), ("sex", "tract")):

@@ -115,6 +115,7 @@ def test_a_level_without_queries_hands_nothing_down() -> None:
     assert NOT_MEASURED == -1
 
 
+@pytest.mark.slow
 def test_verify_check_rerun_and_audit_know(release: Path) -> None:
     directory = RunDirectory(release)
     assert verify_release(directory, 1, Silent()) == []

@@ -178,6 +178,7 @@ def test_refused_records_make_room_for_the_corrected_run(tmp_path: Path) -> None
     assert check_public_files(RunDirectory(root)) == []
 
 
+@pytest.mark.slow
 def test_a_run_draws_a_key_and_keeps_it(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ('key = "insecure-test:1"', ""))
     root = run(spec, tmp_path / "out")

@@ -84,6 +84,7 @@ def test_measurements_in_the_layout_of_2020_say_what_is_published(town: Path, nm
     assert exact["query_name"].unique().tolist() == ["total"]
 
 
+@pytest.mark.slow
 def test_measurements_made_elsewhere_give_the_same_release(
     town: Path, town_spec: Path, nmf: Path, tmp_path: Path
 ) -> None:

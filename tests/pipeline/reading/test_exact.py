@@ -101,6 +101,7 @@ def _tables(release: Release) -> Iterator[tuple[str, str, np.ndarray]]:
             yield table.name, level, table.query.cell_answer
 
 
+@pytest.mark.slow
 def test_undetermined_numbers_have_no_margin(dense: Dense) -> None:
     """A margin is empty just where neither measurements of the area nor exact facts give the number."""
     empty = 0

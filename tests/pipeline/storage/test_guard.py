@@ -142,6 +142,7 @@ def test_two_megabytes_do_not_become_gigabytes(reader: str, tmp_path: Path) -> N
     assert peak < _MEGABYTES, f"{peak} MB to refuse it"
 
 
+@pytest.mark.slow
 def test_a_text_that_every_row_names_is_not_spelled_out(tmp_path: Path) -> None:
     path, n = tmp_path / "spine.parquet", 1 << 18
     plain = pa.array(["a" * 20_000] * (n // 32))
