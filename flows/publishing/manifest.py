@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from typing import cast
@@ -12,6 +12,7 @@ from pydantic import JsonValue
 from flows.execution.job import Job
 from flows.execution.steps import Notes
 from flows.publishing.provenance import provenance_of
+from pipeline.model.join import Join, joined_companions, largest_household
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.privacy.limits import beyond_limits
@@ -21,6 +22,9 @@ from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.receipts import charging
 from pipeline.release.software import software
 from pipeline.witness.rows import release_root, table_leaf
+
+#: Members of a household for which its statement is made where joins allow any number.
+MEMBERS = 7
 
 
 @lru_cache(maxsize=16)
@@ -41,6 +45,21 @@ def joint_of(universes: tuple[Universe, ...]) -> Statement:
     return joint_statement(universes, [account_of(universe) for universe in universes])
 
 
+def households_of(universes: tuple[Universe, ...], joins: Sequence[Join]) -> tuple[Statement, ...]:
+    """What a household costs over all universes, for each joined companion: of the largest size that joins allow.
+
+    Where they allow any size, it is stated for `MEMBERS`. None are stated where invariants let no record change alone.
+    """
+    from pipeline.privacy.accounting.joint import household_statement  # as above
+
+    accounts = [account_of(universe) for universe in universes]
+    stated = (
+        household_statement(universes, accounts, companion, largest_household(joins, companion) or MEMBERS)
+        for companion in joined_companions(joins)
+    )
+    return tuple(statement for statement in stated if statement is not None)
+
+
 def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Manifest:
     """The manifest of the files that are under public/.
 
@@ -59,6 +78,7 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         privacy=tuple(privacy_statement(universe, made_elsewhere=not key.commitment) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         joint=joint_of(job.universes),
+        households=households_of(job.universes, job.spec.joins()),
         beyond_limits=beyond_limits(job.universes),
         provenance=provenance_of(job.spec, job.universes, job.run),
         key_salt=key.salt,

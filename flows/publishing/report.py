@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from flows.estimation.marginals import marginal_of
 from flows.execution.job import Job
 from flows.plan.expectation import Expectation
-from flows.publishing.manifest import account_of, joint_of
+from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.release.privacy_statement import privacy_statement
@@ -49,6 +49,7 @@ def write_report(job: Job) -> None:
         statements=tuple(privacy_statement(universe) for universe in job.universes),
         accounts=tuple(account_of(universe) for universe in job.universes),
         joint=joint_of(job.universes),
+        households=households_of(job.universes, job.spec.joins()),
         notes=job.notes,
         exact=_exact_answers(job),
     )

@@ -13,7 +13,7 @@ from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
-from flows.publishing.manifest import account_of, joint_of, row_roots
+from flows.publishing.manifest import account_of, households_of, joint_of, row_roots
 from flows.publishing.provenance import provenance_of
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
@@ -112,6 +112,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
         "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
         "joint": manifest.joint == joint_of(job.universes),
+        "households": manifest.households == households_of(job.universes, job.spec.joins()),
         "provenance": manifest.provenance == provenance_of(job.spec, job.universes, job.run),
         "input_fingerprints": manifest.input_fingerprints.keys() == fingerprinted,
         "rows": manifest.rows is None or manifest.rows == row_roots(job),

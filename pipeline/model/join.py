@@ -57,3 +57,21 @@ def household_column(companion: str, companions: Sequence[str]) -> str:
         companions: all that are joined.
     """
     return HOUSEHOLD if len(companions) == 1 else f"{HOUSEHOLD}_{companion}"
+
+
+def largest_household(joins: Sequence[Join], companion: str) -> int | None:
+    """The most members that a household of a companion can have; None where no join with all of its members limits it.
+
+    Args:
+        joins: of the release.
+        companion: that is joined.
+    """
+    own = [join for join in joins if join.companion == companion]
+    members = np.logical_or.reduce([join.inside[join.persons.cell_answer] for join in own])
+    most = [
+        int(join.most[join.inside].sum(axis=0).max())
+        for join in own
+        if (join.inside[join.persons.cell_answer] == members).all()
+    ]
+    largest = min(most, default=NO_MOST)
+    return None if largest >= NO_MOST else largest

@@ -85,6 +85,7 @@ class Manifest(Stated):
         accounts: for each universe what its budget means in epsilon, as a whole, for each attribute and each level, by
             the distribution of privacy losses and by zCDP.
         joint: what one person's change costs over all universes together: the epsilon that stands for the release.
+        households: what a household costs over all universes together, for each companion of households that is joined.
         beyond_limits: what of the budget or the invariants is beyond what is usual and was accepted by the operator.
         provenance: where each public input comes from, and its hash.
         key_salt: of this release, hexadecimal, so that no other release with the same key or records has the same
@@ -109,6 +110,7 @@ class Manifest(Stated):
     privacy: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...] = ()
     joint: Statement | None = None
+    households: tuple[Statement, ...] = ()
     beyond_limits: tuple[str, ...] = ()
     provenance: tuple[InputProvenance, ...] = ()
     key_salt: str = ""

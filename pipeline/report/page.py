@@ -61,6 +61,7 @@ def report_page(sources: ReportSources) -> str:
         universes=universes,
         main=universes[0],
         joint=sources.joint,
+        households=sources.households,
         odds=odds(sources.joint.epsilon),
         joint_budget=decimal_text(Fraction(sources.joint.budget)),
         beyond=beyond_limits(sources.universes),

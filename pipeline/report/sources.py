@@ -28,6 +28,7 @@ class ReportSources:
         run: whose public/ holds tables and polygons.
         statements, accounts: of each universe, in their order.
         joint: what one person's change costs over all universes.
+        households: the same of a household, for each joined companion.
         notes: step -> what its solvers report, as the manifest has it.
         receipts: of the run's charges.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
@@ -42,6 +43,7 @@ class ReportSources:
     statements: tuple[PrivacyStatement, ...]
     accounts: tuple[PrivacyAccount, ...]
     joint: Statement
+    households: tuple[Statement, ...]
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]

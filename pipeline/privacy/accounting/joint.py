@@ -20,7 +20,7 @@ from pipeline.privacy.accounting.statements import statement_of
 from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
 from pipeline.privacy.budget import MOVED
 
-__all__ = ["joint_statement"]
+__all__ = ["household_statement", "joint_statement"]
 
 
 def joint_statement(universes: Sequence[UniverseLike], accounts: Sequence[PrivacyAccount]) -> Statement:
@@ -51,6 +51,40 @@ def joint_statement(universes: Sequence[UniverseLike], accounts: Sequence[Privac
     return statement_of(
         ("person", ""), budget, (zcdp, losses), delta, _words(universes, record.records), record.records
     )
+
+
+def household_statement(
+    universes: Sequence[UniverseLike], accounts: Sequence[PrivacyAccount], companion: str, members: int
+) -> Statement | None:
+    """About a household whose members' records and whose own may all be others; None where it cannot change alone.
+
+    Its members are a group: of `members` persons, which the cost of one is multiplied with (`group_budget`: rho by the
+    square) in every universe but that of the households, where the household is one record.
+
+    Args:
+        universes: the release's own first, then its companions.
+        accounts: of each universe.
+        companion: whose records are the households.
+        members: of one household, at most.
+    """
+    main = universes[0]
+    if any(account.record.records != 1 for account in accounts):
+        return None
+    budget = sum(
+        (
+            one.record_budget if one.name == companion else group_budget(one.framework, one.budget, members)
+            for one in universes
+        ),
+        Fraction(0),
+    )
+    zcdp = zcdp_epsilon(budget, main.delta) if main.framework == "zcdp" else None
+    delta = main.delta if main.framework == "zcdp" else Fraction(0)
+    change = "all being others" if main.neighbours == "change-one" else "being there or not"
+    words = (
+        f"the effect of one household of at most {members} members, their records and its own record of {companion} "
+        f"{change}, on everything measured together"
+    )
+    return statement_of(("household", companion), budget, (zcdp, None), delta, words, members)
 
 
 def _two(universe: UniverseLike) -> Fraction:

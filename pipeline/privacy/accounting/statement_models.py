@@ -60,18 +60,20 @@ class Statement(_Model):
     """One promise.
 
     Attributes:
-        about: what is protected; `of` names the attribute, the level within which, or the size of the group.
+        about: what is protected; `of` names the attribute, the level within which, the size of the group, or the
+            companion whose records are the households.
         budget: rho or epsilon, exact.
         epsilon: that holds at the account's delta: the least of the bounds that are sound.
         zcdp: the bound from rho; None in the pure framework.
         losses: the bound from the distribution of the privacy loss, two numbers moved in each query; None where it is
             not computed (pure framework, groups, and what `pld.pld_epsilon` leaves out).
         records: how many records change together: 1, or 2 that swap where the invariants leave nothing less; the size
-            of a group; 0 where the invariants leave nothing to promise, epsilon is "Infinity" then.
+            of a group; the members of a household; 0 where the invariants leave nothing to promise, epsilon is
+            "Infinity" then.
         words: the guarantee as text.
     """
 
-    about: Literal["record", "attribute", "place", "group", "person"]
+    about: Literal["record", "attribute", "place", "group", "person", "household"]
     of: str
     budget: str
     epsilon: str

@@ -286,7 +286,7 @@ class _Account:
 
 
 def statement_of(
-    about_of: tuple[Literal["record", "attribute", "place", "group", "person"], str],
+    about_of: tuple[Literal["record", "attribute", "place", "group", "person", "household"], str],
     budget: Fraction,
     bounds: tuple[float | None, float | None],
     delta: Fraction,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.again import computed_again
 from releases.households import write_quarter
+from releases.mutants import resealed
 from releases.small import public_bytes
 
 from flows.execution.progress import Silent
@@ -19,6 +21,7 @@ from flows.runs.run import run_release
 from flows.runs.verify import verify_release
 from pipeline.errors import RefusedError
 from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
 
 LEVELS = ("city", "tract", "block")
 
@@ -102,6 +105,18 @@ def test_a_cut_spine_gives_the_same_bytes(quarter: Path, tmp_path: Path, workers
 
 def test_the_release_verifies(quarter: Path) -> None:
     assert verify_release(RunDirectory(quarter), 1, Silent()) == []
+
+
+def test_the_manifest_states_what_a_household_costs(quarter: Path, tmp_path: Path) -> None:
+    (statement,) = read_manifest(quarter / "public" / "manifest.json").households
+    assert (statement.of, statement.records, statement.budget) == ("households", 9, str(2 * 81 + 2))
+    assert (
+        "A household: the effect of one household of at most 9 members" in (quarter / "public/report.html").read_text()
+    )
+    changed = shutil.copytree(quarter, tmp_path / "quarter")
+    resealed(changed, lambda manifest: manifest["households"][0].update(epsilon="1.0000"))
+    problems = verify_release(RunDirectory(changed), 1, Silent())
+    assert "public/manifest.json: households is not what the spec gives" in problems
 
 
 @pytest.mark.slow

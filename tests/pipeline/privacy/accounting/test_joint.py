@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from pipeline.model.universe import Universe
-from pipeline.privacy.accounting.joint import joint_statement
+from pipeline.privacy.accounting.joint import household_statement, joint_statement
 from pipeline.privacy.accounting.statement_models import Statement, headline
 from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.budget import budget_of_one, noise_for
@@ -156,3 +156,46 @@ def test_a_selection_in_a_companion_is_paid_for_all_records() -> None:
 
 def test_the_budget_of_one_record() -> None:
     assert budget_of_one("pure", Fraction(1), 3) == Fraction(1, 3)
+
+
+def household(found: tuple[Universe, ...], members: int) -> Statement | None:
+    return household_statement(found, [privacy_statements(one) for one in found], "households", members)
+
+
+def largest_change(members: int, groups: int) -> int:
+    """The largest squared change of counts by group, over all ways in which all members of a household are others."""
+    largest = 0
+    for before, after in itertools.product(itertools.combinations_with_replacement(range(groups), members), repeat=2):
+        counts: Counter[int] = Counter(after)
+        counts.subtract(before)
+        largest = max(largest, sum(n * n for n in counts.values()))
+    return largest
+
+
+@pytest.mark.parametrize("members", [1, 2, 3, 4])
+def test_a_household_costs_its_members_as_a_group_and_one_record(members: int) -> None:
+    """The sensitivity by enumeration: 2 m^2 of the persons' queries, 2 of the households'; of one record each 2."""
+    assert largest_change(members, 3) == 2 * members**2
+    statement = household(universes(more=""), members)
+    assert statement is not None
+    assert Fraction(statement.budget) == Fraction(largest_change(members, 3) + largest_change(1, 4), 2)
+    assert (statement.about, statement.of, statement.records) == ("household", "households", members)
+    assert f"at most {members} members" in statement.words
+
+
+def test_a_household_record_is_protected_better_where_persons_alter_two() -> None:
+    statement = household(universes(), 3)
+    assert statement is not None
+    assert Fraction(statement.budget) == 9 + Fraction(1, 4)
+
+
+def test_pure_budgets_of_a_household_grow_with_its_members() -> None:
+    statement = household(universes('epsilon = "1"', more=""), 3)
+    assert statement is not None
+    assert (statement.budget, statement.epsilon, statement.zcdp) == ("4", "4.0000", None)
+
+
+def test_no_household_is_promised_anything_where_none_of_its_records_can_change_alone() -> None:
+    text = SPEC.replace("privacy = { BUDGET }", 'privacy = { rho = "1" }').replace("BUDGET", 'rho = "1"')
+    found = parse_spec(text.replace("MORE", "") + '[invariants]\ntown = ["sex"]\nblock = ["total"]\n').universes()
+    assert household(found, 3) is None
