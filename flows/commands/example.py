@@ -17,6 +17,9 @@ def example(
     folder: Annotated[Path, typer.Argument(help="A new or empty folder.", metavar="DIR", show_default=False)],
     people: Annotated[int, typer.Option(min=1, max=10**9, help="Number of persons.")] = 1_000_000,
     seed: Annotated[int, typer.Option(min=0, help="Another seed gives another state.")] = 2020,
+    households: Annotated[
+        bool, typer.Option("--households", help="Persons and households, which are released together and agree.")
+    ] = False,
 ) -> None:
     """Write a synthetic state (records, areas and a spec that is ready to run), and print the path of the spec.
 
@@ -28,4 +31,4 @@ def example(
     """
     from pipeline.example.example import write_example
 
-    typer.echo(write_example(folder, people=people, seed=seed))
+    typer.echo(write_example(folder, people=people, seed=seed, households=households))

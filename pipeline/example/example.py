@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
+from pipeline.example.households import AGES, CHILDREN, RESIDENCES, SEXES, SIZES, settle
 from pipeline.example.outlines import example_polygons
 from pipeline.example.population import SCHEMA, populate
 
@@ -31,13 +32,14 @@ _BLOCKS_SPREAD = 0.6
 _FILES = ("persons.parquet", "blocks.parquet", "counties.geojson", "tracts.geojson", "release.toml")
 
 
-def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020) -> Path:
+def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, households: bool = False) -> Path:
     """Write persons.parquet, blocks.parquet, two files of polygons and release.toml to `folder`, made if missing.
 
     Args:
         folder: where to; must not hold one of the files yet.
         people: number of persons, at least 1.
         seed: not negative; equal seeds give equal bytes, with the same versions of numpy and pyarrow.
+        households: persons in households: also households.parquet, and a spec that joins the two.
 
     Returns:
         The path of the spec.
@@ -45,18 +47,24 @@ def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020) ->
     Raises:
         InputError: `people` or `seed` is too small, or the folder cannot be written to or holds one of the files.
     """
-    if there := [name for name in _FILES if (folder / name).exists()]:
+    names = (*_FILES, "households.parquet") if households else _FILES
+    if there := [name for name in names if (folder / name).exists()]:
         raise InputError(f"{folder}: the folder holds {', '.join(there)} already; give one that is new or empty")
     codes_seed, people_seed, order_seed = (int(s) for s in np.random.SeedSequence(_checked(seed)).generate_state(3))
     spine = spine_from_prefixes(block_codes(codes_seed), LEVELS)
-    persons = _persons(spine, people, people_seed, order_seed)
+    if households:
+        records = _joined_records(spine, people, people_seed, order_seed)
+    else:
+        records = {"persons": _persons(spine, people, people_seed, order_seed)}
     county, tract = spine.levels[1], spine.levels[2]
     polygons = example_polygons(county.geocodes.tolist(), tract.geocodes.tolist(), tract.parents, codes_seed)
-    spec = resources.files("pipeline.example.spec").joinpath("release.toml").read_bytes()
+    name = "households.toml" if households else "release.toml"
+    spec = resources.files("pipeline.example.spec").joinpath(name).read_bytes()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         pq.write_table(spine.to_table(), folder / "blocks.parquet", compression="zstd")
-        pq.write_table(persons, folder / "persons.parquet", compression="zstd")
+        for name, table in records.items():
+            pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         for name, text in zip(("counties", "tracts"), polygons, strict=True):
             (folder / f"{name}.geojson").write_text(text, encoding="utf-8")
         (folder / "release.toml").write_bytes(spec)
@@ -108,6 +116,23 @@ def _persons(spine: Spine, people: int, seed: int, order_seed: int) -> pa.Table:
     for number, attribute in enumerate(SCHEMA.attributes):
         columns[attribute.name] = _labelled(codes[:, number], attribute.values)
     return pa.table(columns)
+
+
+def _joined_records(spine: Spine, people: int, seed: int, order_seed: int) -> dict[str, pa.Table]:
+    """Persons and households, one row each, in random order."""
+    leaf_people = np.asarray(populate(spine, people, seed).sum(axis=1), dtype=np.int64)
+    settled = settle(leaf_people, seed)
+    rng = np.random.default_rng(order_seed)
+    codes = spine.leaf_level.geocodes.tolist()
+    found = {}
+    for name, leaf, columns in (
+        ("persons", settled.leaf, {"residence": RESIDENCES, "age": AGES, "sex": SEXES}),
+        ("households", settled.household_leaf, {"size": SIZES, "head": AGES, "children": CHILDREN}),
+    ):
+        order = rng.permutation(len(leaf))
+        labelled = {column: _labelled(getattr(settled, column)[order], labels) for column, labels in columns.items()}
+        found[name] = pa.table({"block": _labelled(leaf[order], codes), **labelled})
+    return found
 
 
 def _labelled(codes: NDArray[np.int64], labels: list[str] | tuple[str, ...]) -> pa.Array:

@@ -35,6 +35,7 @@ def frames_of(folder: Path) -> tuple[dict[str, pd.DataFrame], pd.DataFrame]:
     return {"": persons, "units": units}, blocks
 
 
+@pytest.mark.slow
 def test_frames_give_the_bytes_of_files(tmp_path: Path) -> None:
     """A town with bounds, invariants and a companion: from its files by the flow's function, from frames by the API."""
     path = write_town(tmp_path / "town", *QUICK)
@@ -185,6 +186,7 @@ def test_a_dataset_is_charged_once(
         sw.run(other, persons, blocks, out=tmp_path / "out", workers=1, ledger=str(place))
 
 
+@pytest.mark.slow
 def test_estimating_measurements_made_elsewhere(
     tmp_path: Path, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
 ) -> None:

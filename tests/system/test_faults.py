@@ -135,6 +135,7 @@ def test_a_read_only_file_system_is_told_and_the_run_goes_on_after(
         assert "estimate county" not in progress.steps
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("damage", ["none", "truncated", "flipped", "swapped", "empty"])
 def test_altered_batches_are_computed_again(
@@ -167,6 +168,7 @@ def test_altered_batches_are_computed_again(
     assert not list(directory.restricted.rglob("*.npz"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["truncated", "flipped"])
 @pytest.mark.parametrize("what", ["steps.json", "histograms/tract.parquet"])
 def test_an_altered_checkpoint_or_file_is_made_again(

@@ -152,6 +152,7 @@ def test_in_the_middle_of_a_batch(
     assert not (tmp_path / "out" / "example" / "public" / "manifest.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("seconds", [0.3, 1.5, 4.0])
 def test_at_any_time(

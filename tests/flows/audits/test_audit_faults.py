@@ -161,6 +161,7 @@ def noise_as(monkeypatch: Patch, change: Callable[..., NoiseSpec]) -> None:
         monkeypatch.setattr(module, "noise_for", lambda *arguments: change(noise_for, *arguments))
 
 
+@pytest.mark.slow
 def test_a_sensitivity_that_is_halved(tmp_path: Path, monkeypatch: Patch) -> None:
     def halved(right, *arguments):  # type: ignore[no-untyped-def]
         noise = right(*arguments)
@@ -170,12 +171,14 @@ def test_a_sensitivity_that_is_halved(tmp_path: Path, monkeypatch: Patch) -> Non
     assert failed(audited(faulty(tmp_path, monkeypatch))) >= {"budget", "noise stated", "noise found", "noise drawn"}
 
 
+@pytest.mark.slow
 def test_wrong_neighbours(tmp_path: Path, monkeypatch: Patch) -> None:
     """The spec is for a changed record, the noise is for an added one."""
     noise_as(monkeypatch, lambda right, *arguments: right(*arguments[:-1], "add-remove"))
     assert failed(audited(faulty(tmp_path, monkeypatch))) >= {"budget", "noise stated", "noise found"}
 
 
+@pytest.mark.slow
 def test_a_key_that_is_reused_over_other_data(tmp_path: Path, monkeypatch: Patch) -> None:
     """The noise does not depend on the records any more."""
     monkeypatch.setattr(MasterKey, "keyed_hash", lambda self, label, data: "0" * 64)  # noqa: ARG005
@@ -194,6 +197,7 @@ def test_streams_that_overlap(tmp_path: Path, monkeypatch: Patch) -> None:
     assert "streams apart" in failed(audited(root, key=False))
 
 
+@pytest.mark.slow
 def test_a_stream_that_begins_again_with_every_batch(tmp_path: Path, monkeypatch: Patch) -> None:
     drawn_by(monkeypatch, lambda sampler, stream_key, start, count: sampler.draw(stream_key, 0 * start, count))
     monkeypatch.setattr(flows.confidential.measure, "_AT_ONCE", 200)

@@ -82,6 +82,7 @@ def values(run: RunDirectory) -> list[list[int]]:
     return [list(value) for value in frame["value"]]
 
 
+@pytest.mark.slow
 def test_a_release_is_committed_then_drawn_and_then_repeated(ledger: str, tmp_path: Path, key: Path) -> None:
     spec, out = spec_of(tmp_path / "spec"), tmp_path / "out"
     with pytest.raises(BeaconAwaitedError, match="committed to round 7 of the beacon"):

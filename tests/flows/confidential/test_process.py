@@ -192,6 +192,7 @@ def test_the_bytes_are_the_same(spec: Path, tmp_path: Path) -> None:
     assert (apart / "restricted" / "accuracy.json").read_bytes() == (here / "restricted" / "accuracy.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
     """No process that has seen the records is there when the first estimate begins."""
     working: dict[str, int] = {}

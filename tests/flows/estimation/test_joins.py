@@ -174,6 +174,7 @@ def test_margins_of_households_know_what_the_persons_say(tmp_path: Path) -> None
     assert widths[0] < 0.9 * widths[1], widths
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "more"),
     [

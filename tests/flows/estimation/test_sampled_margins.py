@@ -43,6 +43,7 @@ def computed(town: Path, root: Path, cut: tuple[int, int], workers: int = 1) -> 
     return public_bytes(root)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sampled")
 def test_margins_and_estimates_do_not_show_the_cut(town: Path, tmp_path: Path) -> None:
     whole = computed(town, tmp_path / "whole", WHOLE)
@@ -60,6 +61,7 @@ def test_margins_show_neither_other_cuts_nor_workers_but_another_sample(town: Pa
         assert computed(town, tmp_path / "full", WHOLE)[BLOCKS] != whole[BLOCKS]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("sampled")
 def test_a_killed_simulation_goes_on_with_other_parts_and_the_runs_that_are_whole(
     town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -54,6 +54,7 @@ def test_a_release_verifies_without_anything_restricted(copied: Path) -> None:
     assert verify(copied / "public") == []
 
 
+@pytest.mark.slow
 def test_one_changed_byte_in_any_file_is_found_and_named(copied: Path) -> None:
     files = sorted(path for path in (copied / "public").rglob("*") if path.is_file())
     assert {path.parent.name for path in files} >= {"public", "histograms", "estimates", "constraints", "county"}
