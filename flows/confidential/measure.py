@@ -23,6 +23,7 @@ from flows.estimation.constraints import (
 )
 from flows.estimation.joins import check_top
 from flows.execution.job import Job
+from geography.codes import counted
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.join import Join, joined_companions
 from pipeline.model.query import Query
@@ -31,6 +32,7 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.records.broken_joins import broken_joins
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
+from pipeline.records.units import LeftOut, tabulate_units
 from pipeline.release.histograms import read_histogram, write_histogram
 from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of
 from postprocess.problem import Constraints
@@ -39,13 +41,24 @@ from postprocess.problem import Constraints
 _AT_ONCE = 1 << 22
 
 
-def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> str:
-    """Write the confidential histogram of every level to restricted/; returns the keyed fingerprint of the leaves'.
+def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str, list[str]]:
+    """Write the confidential histogram of every level to restricted/.
+
+    Returns:
+        The keyed fingerprint of the leaves' histogram, and a confidential sentence on records that were not counted,
+        since their units have more than are.
 
     Raises:
         RecordsError: the records cannot be read or counted; the message may show what is in them.
     """
-    leaves = tabulate(universe.require_input(), universe.schema, job.spine)
+    records, left_out = universe.require_input(), LeftOut(0, 0)
+    if records.unit is None:
+        leaves = tabulate(records, universe.schema, job.spine)
+    else:
+        label = f"unit/{universe.name}"
+        leaves, left_out = tabulate_units(
+            records, universe.schema, job.spine, lambda data: key.keyed_hash(label, data).encode()
+        )
     digest = hashlib.sha256()
     update_with_counts(digest, leaves)
     folder = job.folder(universe)
@@ -53,7 +66,13 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> str:
         target = folder.true_histogram(level.name)
         write_histogram(target, job.run.staging, level.name, level.geocodes, universe.schema, counts, private=True)
         job.progress.advance(len(level))
-    return key.keyed_hash(f"input/{universe.name}", digest.digest())
+    remarks = []
+    if left_out.records:
+        remarks.append(
+            f"{universe.key('privacy.unit')}: {counted(left_out.records, 'record')} of "
+            f"{counted(left_out.units, 'unit')} with more than {records.at_most} were left out"
+        )
+    return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
 
 
 def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:

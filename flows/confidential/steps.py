@@ -155,9 +155,9 @@ class ConfidentialSteps(MeasuringSteps):
         """See `MeasuringSteps.end`: there is no such process."""
 
     def _tabulate(self, universe: Universe) -> None:
-        self.fingerprints[universe.name] = shielded(
-            self.job.run, "tabulate", partial(tabulate_universe, self.job, self.key, universe)
-        )
+        tabulated = partial(tabulate_universe, self.job, self.key, universe)
+        self.fingerprints[universe.name], remarks = shielded(self.job.run, "tabulate", tabulated)
+        self.warnings += remarks
 
     def _check(self, universe: Universe) -> None:
         check = partial(check_universe, self.job, universe, self.facilities)

@@ -26,6 +26,7 @@ class RecordSource:
         values: attribute -> value in the file -> value of the schema.
         cells: form wide: `counts` = a column template, and the values of the other attributes.
         separator, encoding, decimal: how a CSV file is written, where it is not as usual.
+        unit, at_most: the column of the unit that a record is of, and how many records of a unit are counted.
         rows: column -> the values with which a row is counted; the other rows are left out. Not of the form wide.
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
     """
@@ -43,6 +44,8 @@ class RecordSource:
     decimal: str | None = None
     repeated: Literal["add"] | None = None
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit: str | None = None
+    at_most: int | None = None
 
     @property
     def text_format(self) -> TextFormat:

@@ -37,6 +37,7 @@ class CellChunk:
         persons: `(n,)` int64, by default one each.
         rows: `(n,)` the row of each key, from 0 in the chunk; by default the chunk's rows one after the other.
         n_persons: of all rows, so that a lost row is noticed.
+        units: `(n_rows,)` text, the unit of each row of the chunk; None where the records have no units.
     """
 
     first_row: int
@@ -45,6 +46,7 @@ class CellChunk:
     persons: NDArray[np.int64] | None
     rows: NDArray[np.int64] | None
     n_persons: int
+    units: pa.Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +92,8 @@ def needed_columns(records: RecordSource, schema: Schema) -> tuple[str, ...]:
     """The columns that records of a row a record, or a cell, need."""
     columns = [records.columns.get(name, name) for name in schema.names]
     count = [records.count or "count"] if records.form == "long" else []
-    return tuple(dict.fromkeys([records.geocode, *columns, *count, *records.rows]))
+    unit = [] if records.unit is None else [records.unit]
+    return tuple(dict.fromkeys([records.geocode, *columns, *count, *records.rows, *unit]))
 
 
 def _open_rows(
@@ -145,6 +148,9 @@ def _open_rows(
                 persons = counter.read(chunk.column(counter.column), first_row, log)
                 usable &= persons >= 0
             usable &= counted
+            units = None if records.unit is None or records.unit in skip else chunk.column(records.unit)
+            if units is not None:
+                usable &= _with_unit(units, str(records.unit), counted, first_row, log)
             if repeats is not None:
                 repeats.note(leaves, places_of_attributes, usable, first_row)
             n_persons = int(counted.sum() if persons is None else persons[counted].sum())
@@ -152,7 +158,7 @@ def _open_rows(
             if not usable.all():
                 rows = np.flatnonzero(usable)
                 keys, persons = keys[rows], None if persons is None else persons[rows]
-            yield CellChunk(first_row, chunk.num_rows, keys, persons, rows, n_persons)
+            yield CellChunk(first_row, chunk.num_rows, keys, persons, rows, n_persons, units)
             first_row += chunk.num_rows
 
     return RecordCells(log, chunks)
@@ -165,6 +171,17 @@ def _chosen(chunk: pa.RecordBatch, chosen: Mapping[str, frozenset[str]]) -> NDAr
         distinct = Distinct.of(chunk.column(name))
         counted &= distinct.spread(np.array([text in values for text in distinct.texts], dtype=np.int64)) == 1
     return counted
+
+
+def _with_unit(
+    units: pa.Array, column: str, counted: NDArray[np.bool_], first_row: int, log: MistakeLog
+) -> NDArray[np.bool_]:
+    """The rows that have a unit, `(n_rows,)`; those without that are counted are noted."""
+    distinct = Distinct.of(units)
+    named = distinct.spread(np.array([text != "" for text in distinct.texts], dtype=np.int64)) == 1
+    missing = np.flatnonzero(counted & ~named)
+    log.add(f"column {column!r}", "a missing unit", first_row + missing + 1, (), "every record is of a unit")
+    return named
 
 
 class _Repeats:

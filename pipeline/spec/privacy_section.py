@@ -44,6 +44,16 @@ class PrivacySection(Section):
     beacon: BeaconSection | None = Field(
         default=None, description="a round of public randomness, named in advance, that the noise depends on"
     )
+    unit: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the records' column of units that are protected as a whole and may have several records, such as "
+        "patients with visits; with at_most",
+    )
+    at_most: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None,
+        description="how many records of a unit are counted; a keyed choice leaves out the others",
+    )
     key: str | None = Field(
         default=None,
         description='only "insecure-test:<number>", for tests; leave it out for a release: a key is drawn then',
@@ -69,6 +79,7 @@ class PrivacySection(Section):
             raise Misfit(("delta", 'framework "pure" has no delta; leave it out'))
         if self.beacon is not None and self.dataset is None:
             raise Misfit(("beacon", "needs a dataset: the draw is committed to in its ledger"))
+        _check_units(self)
         return self
 
 
@@ -77,6 +88,29 @@ class CompanionPrivacySection(Section):
 
     rho: Budget | None = Field(default=None, description="its total budget, with framework zcdp; default: its preset's")
     epsilon: Budget | None = Field(default=None, description="its total budget, with framework pure")
+    unit: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the records' column of units that are protected as a whole and may have several records, such as "
+        "patients with visits; with at_most",
+    )
+    at_most: Annotated[StrictInt, Field(ge=1)] | None = Field(
+        default=None,
+        description="how many records of a unit are counted; a keyed choice leaves out the others",
+    )
     dataset: str | None = Field(
         default=None, description="the ledger's name for what the records are about; the run is charged to it"
     )
+
+    @model_validator(mode="after")
+    def _both_of_units(self) -> CompanionPrivacySection:
+        _check_units(self)
+        return self
+
+
+def _check_units(section: PrivacySection | CompanionPrivacySection) -> None:
+    """Raises Misfit where the column of units or the number of their records is missing."""
+    if section.unit is not None and section.at_most is None:
+        raise Misfit(("at_most", "missing; a unit may have several records: say how many of these are counted"))
+    if section.unit is None and section.at_most is not None:
+        raise Misfit(("unit", "missing; at_most is given: name the column of the units"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypedDict
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
 from pipeline.model.query import Query
+from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Recode, Schema
 from pipeline.model.selection import StatedSelection
 from pipeline.model.strategy import Strategy
@@ -82,6 +83,7 @@ class UniverseResolver:
         )
         budget = self._budget(preset, strategy)
         stated_values = self._stated(schema, strategy, budget)
+        records = self._records()
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
         privacy = context.privacy
@@ -93,12 +95,12 @@ class UniverseResolver:
             budget=budget,
             delta=Fraction(0) if privacy.framework == "pure" else privacy.delta or DEFAULT_DELTA,
             neighbours=privacy.neighbours,
-            input=None if sections.input is None else sections.input.source(),
+            input=records,
             preset=sections.strategy.preset or sections.strategy.derived_from or "",
             dataset=context.own_privacy.dataset or "",
             bypass=context.bypass,
             population=privacy.population,
-            records_per_person=sections.records_per_person,
+            records_per_person=self._records_per_person,
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             **stated_values,
         )
@@ -106,6 +108,28 @@ class UniverseResolver:
             self.problems.add("invariants", f'{reason}; leave them out, or let privacy.neighbours be "change-one"')
             return None
         return universe
+
+    @property
+    def _records_per_person(self) -> int:
+        """Of a unit, where the records have units: as many as are counted of it."""
+        return self.context.own_privacy.at_most or self.sections.records_per_person
+
+    def _records(self) -> RecordSource | None:
+        """The records with their units; what does not fit is noted."""
+        section, own = self.sections.input, self.context.own_privacy
+        if own.unit is not None and self.sections.records_per_person not in (1, own.at_most):
+            self.problems.add(
+                "records_per_person",
+                f"found {self.sections.records_per_person}, and privacy.at_most = {own.at_most}; a unit alters as many "
+                "records as are counted of it: leave this out",
+            )
+        if section is None:
+            return None
+        if own.unit is not None and section.form != "microdata":
+            self.problems.add(
+                "privacy.unit", f'only for records of the form "microdata", a row each; the form is {section.form!r}'
+            )
+        return replace(section.source(), unit=own.unit, at_most=own.at_most)
 
     def _stated(self, schema: Schema, strategy: Strategy | None, budget: Fraction | None) -> _Stated:
         """All that the schema and the levels are enough for; whatever of it does not fit is noted."""
@@ -116,7 +140,7 @@ class UniverseResolver:
             schema,
             level_names,
             privacy.framework,
-            None if budget is None else budget_of_one(privacy.framework, budget, sections.records_per_person),
+            None if budget is None else budget_of_one(privacy.framework, budget, self._records_per_person),
             privacy.neighbours,
             problems.at("select"),
         )

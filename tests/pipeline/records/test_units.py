@@ -1,0 +1,190 @@
+"""Units with several records: at most so many are counted, and one unit's change alters no more than it should."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from geography.build import spine_from_prefixes
+from pipeline.errors import RecordsError, SpecError
+from pipeline.model.schema import Attribute, Schema
+from pipeline.privacy.units import kept_records
+from pipeline.records.units import LeftOut, tabulate_units
+from pipeline.spec.input_section import InputSpec
+from pipeline.spec.release_spec import parse_spec
+
+SPINE = spine_from_prefixes(("11", "12", "21"), {"city": 1, "block": 2})
+SCHEMA = Schema((Attribute("reason", ("fall", "fever", "birth")),))
+BLOCKS, REASONS = ("11", "12", "21"), SCHEMA.attributes[0].values
+
+Visit = tuple[str, str, str]  # patient, block, reason
+
+
+def keyed(secret: str) -> Callable[[bytes], bytes]:
+    return lambda data: hmac.digest(secret.encode(), data, hashlib.sha256)
+
+
+def visits(rng: random.Random, patients: int, most: int) -> list[Visit]:
+    return [
+        (f"p{number}", rng.choice(BLOCKS), rng.choice(REASONS))
+        for number in range(patients)
+        for _ in range(rng.randrange(1, most + 1))
+    ]
+
+
+def counted(path: Path, rows: Sequence[Visit], at_most: int, secret: str = "key") -> tuple[NDArray[np.int64], LeftOut]:
+    patients, blocks, reasons = (list(column) for column in zip(*rows, strict=True))
+    pq.write_table(pa.table({"patient": patients, "block": blocks, "reason": reasons}), path, row_group_size=7)
+    source = InputSpec.model_validate({"file": path, "form": "microdata", "geocode": "block"}).source()
+    source = type(source)(**{**vars(source), "unit": "patient", "at_most": at_most})
+    counts, left_out = tabulate_units(source, SCHEMA, SPINE, keyed(secret), chunk_rows=5)
+    return counts.toarray(), left_out
+
+
+@pytest.mark.parametrize("at_most", [1, 2, 5])
+def test_of_each_unit_at_most_so_many_records_are_counted(tmp_path: Path, at_most: int) -> None:
+    rows = visits(random.Random(at_most), 60, 6)
+    counts, left_out = counted(tmp_path / "visits.parquet", rows, at_most)
+    sizes = Counter(patient for patient, *_ in rows)
+    assert counts.sum() == sum(min(size, at_most) for size in sizes.values())
+    assert left_out.records == sum(max(size - at_most, 0) for size in sizes.values())
+    assert left_out.units == sum(size > at_most for size in sizes.values())
+
+
+def test_units_with_few_records_lose_none(tmp_path: Path) -> None:
+    rows = visits(random.Random(3), 40, 3)
+    counts, left_out = counted(tmp_path / "visits.parquet", rows, 3)
+    assert left_out == LeftOut(0, 0)
+    assert counts.tolist() == [[sum(row[1:] == (b, r) for row in rows) for r in REASONS] for b in BLOCKS]
+
+
+def test_neither_the_order_of_the_file_nor_its_chunks_matter_but_the_key_does(tmp_path: Path) -> None:
+    rows = visits(random.Random(4), 50, 8)
+    first, _ = counted(tmp_path / "visits.parquet", rows, 2)
+    for seed in range(5):
+        shuffled = random.Random(seed).sample(rows, len(rows))
+        assert (counted(tmp_path / "visits.parquet", shuffled, 2)[0] == first).all()
+    assert (counted(tmp_path / "visits.parquet", rows, 2, "another")[0] != first).any()
+
+
+def largest_change(choose: Callable[..., NDArray[np.bool_]], at_most: int, trials: int) -> int:
+    """The largest L1 change of counts over random changes of one unit's records, whatever the others are."""
+    rng, largest = random.Random(1), 0
+    for _ in range(trials):
+        others = [(rng.randrange(1, 5), rng.randrange(9)) for _ in range(rng.randrange(12))]
+        histograms = []
+        for _ in range(2):
+            own = [(0, rng.randrange(9)) for _ in range(rng.randrange(8))]
+            rows = own + others
+            units, cells = (np.array([row[i] for row in rows], dtype=np.int64) for i in (0, 1))
+            kept = choose(units, cells, [f"p{n}" for n in range(5)], at_most, keyed("key"))
+            histograms.append(np.bincount(cells[kept], minlength=9))
+        largest = max(largest, int(np.abs(histograms[0] - histograms[1]).sum()))
+    return largest
+
+
+@pytest.mark.parametrize("at_most", [1, 2, 3])
+def test_one_unit_alters_no_more_records_than_are_counted_of_it(at_most: int) -> None:
+    assert largest_change(kept_records, at_most, 600) == 2 * at_most
+
+
+def test_a_choice_by_the_place_in_the_file_would_be_noticed() -> None:
+    """One unit's further records move the others' places, and so what is counted of them."""
+
+    def by_place(
+        units: NDArray[np.int64],
+        cells: NDArray[np.int64],
+        names: list[str],
+        at_most: int,
+        keyed: Callable[[bytes], bytes],
+    ) -> NDArray[np.bool_]:
+        hashes = [keyed(b"%d" % place) for place in range(len(units))]
+        kept = np.zeros(len(units), dtype=bool)
+        for unit in range(len(names)):
+            own = sorted(np.flatnonzero(units == unit).tolist(), key=hashes.__getitem__)
+            kept[own[:at_most]] = True
+        del cells
+        return kept
+
+    assert largest_change(by_place, 1, 600) > 2
+
+
+def test_each_record_of_a_unit_is_as_likely_to_be_counted() -> None:
+    cells, trials = np.array([0, 0, 0, 4, 7, 8]), 1_500
+    times = np.zeros(6)
+    for secret in range(trials):
+        times += kept_records(np.zeros(6, dtype=np.int64), cells, ["p"], 2, keyed(str(secret)))
+    error = np.sqrt(trials * (1 / 3) * (2 / 3))
+    # The three equal ones are told apart by nothing: only their sum means something.
+    assert abs(times[:3].sum() - trials) < 5 * np.sqrt(3) * error
+    assert (np.abs(times[3:] - trials / 3) < 5 * error).all()
+
+
+def test_a_record_without_a_unit_is_a_mistake(tmp_path: Path) -> None:
+    rows = [("a", "11", "fall"), ("", "12", "fever"), ("b", "21", "birth")]
+    with pytest.raises(RecordsError) as caught:
+        counted(tmp_path / "visits.parquet", rows, 2)
+    assert "column 'patient'" in str(caught.value)
+    assert "a missing unit" in str(caught.value)
+    assert "row 2" in str(caught.value)
+
+
+SPEC = """
+name = "x"
+[privacy]
+rho = "1"
+UNIT
+[geography]
+file = "f.csv"
+column = "b"
+levels = { town = 1, block = 2 }
+[schema.attributes]
+sex = ["f", "m"]
+[strategy]
+queries = { sex = "1" }
+levels = { town = "1/2", block = "1/2" }
+[input]
+file = "r.csv"
+form = "FORM"
+geocode = "b"
+"""
+
+
+def test_the_noise_is_made_for_all_records_of_a_unit() -> None:
+    (universe,) = parse_spec(
+        SPEC.replace("UNIT", 'unit = "patient"\nat_most = 3').replace("FORM", "microdata")
+    ).universes()
+    assert universe.records_per_person == 3
+    assert universe.record_budget * 9 == universe.budget
+    assert universe.require_input().unit == "patient"
+
+
+@pytest.mark.parametrize(
+    ("unit", "form", "message"),
+    [
+        ('unit = "patient"', "microdata", "privacy.at_most: missing"),
+        ("at_most = 2", "microdata", "privacy.unit: missing"),
+        ('unit = "patient"\nat_most = 2', "long", 'privacy.unit: only for records of the form "microdata"'),
+        ('unit = "patient"\nat_most = 0', "microdata", "privacy.at_most"),
+    ],
+)
+def test_what_the_spec_says_of_units_fits_together(unit: str, form: str, message: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        parse_spec(SPEC.replace("UNIT", unit).replace("FORM", form)).universes()
+    assert message in str(caught.value)
+
+
+def test_records_per_person_is_not_said_twice() -> None:
+    text = SPEC.replace("UNIT", 'unit = "patient"\nat_most = 3').replace("FORM", "microdata")
+    with pytest.raises(SpecError, match=r"records_per_person: found 2, and privacy\.at_most = 3"):
+        parse_spec("records_per_person = 2\n" + text).universes()
