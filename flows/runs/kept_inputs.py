@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from pipeline.errors import InputError, ReleaseError
@@ -42,11 +42,18 @@ def kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
     try:
-        return {
-            name: InputSpec.model_validate(_with_place(section, name)).source() for name, section in content.items()
-        }
+        return {name: _source(section, name) for name, section in content.items()}
     except (ValueError, AttributeError):
         raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None
+
+
+def _source(section: dict[str, object], universe: str) -> RecordSource:
+    """How the records are read; their units stand in another section of the spec. Errors as pydantic's."""
+    unit, at_most = section.pop("unit", None), section.pop("at_most", None)
+    if not (unit is at_most is None or (isinstance(unit, str) and isinstance(at_most, int) and at_most > 0)):
+        raise ValueError("units")
+    source = InputSpec.model_validate(_with_place(section, universe)).source()
+    return replace(source, unit=unit, at_most=at_most)
 
 
 def _with_place(section: dict[str, object], universe: str) -> dict[str, object]:

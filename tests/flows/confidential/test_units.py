@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+from releases.command import spinewise
 from releases.small import public_bytes
 
 from flows.execution.progress import Silent
+from flows.runs.kept_inputs import kept_inputs
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from pipeline.release.layout import RunDirectory
@@ -63,3 +65,8 @@ def test_what_is_left_out_is_counted_where_nobody_else_sees_it(tmp_path: Path) -
     # D = 2 for each of three records that move together: sigma^2 = 2 * 9 / (2 * 4.5).
     assert {noise.scale for noise in statement.noise} == {"2"}
     assert public_bytes(one) == public_bytes(other)
+    # A rerun without the spec reads the units as the run kept them.
+    assert kept_inputs(run)[""].unit == "patient"
+    assert kept_inputs(run)[""].at_most == 3
+    again = spinewise("rerun", one)
+    assert again.returncode == 0, again.stderr
