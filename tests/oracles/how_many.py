@@ -11,13 +11,13 @@ KINDS = {
     "areas": (30, 1_100),
     "table": (60, 1_000),
     "summary": (60, 1_200),
-    "release": (60, 220),
-    "manifest": (100, 1_500),
-    "nmf": (20, 500),
+    "release": (20, 220),
+    "manifest": (40, 1_500),
+    "nmf": (8, 500),
     "ledger": (80, 2_500),
     "exported ledger": (100, 310),
     "key": (100, 440),
-    "command line": (30, 120),
+    "command line": (20, 120),
 }
 FEW = {kind: few for kind, (few, _) in KINDS.items()}
 MANY = {kind: many for kind, (_, many) in KINDS.items()}

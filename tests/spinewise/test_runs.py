@@ -48,6 +48,7 @@ def test_frames_give_the_bytes_of_files(tmp_path: Path) -> None:
     assert release.companion("units").tables == ("total", "status")
 
 
+@pytest.mark.slow
 def test_no_record_is_written(
     tmp_path: Path, changed: Changed, persons: pd.DataFrame, blocks: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,7 @@ def full(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return released(shared_data, tmp_path_factory.mktemp("full") / "ri", "full", 1)
 
 
+@pytest.mark.slow
 def test_every_level_is_whole_and_adds_up(full: Path) -> None:
     directory = RunDirectory(full)
     (universe,) = load_spec(EXAMPLE).universes()

@@ -48,6 +48,7 @@ def failed(audit: Audit) -> set[str]:
     return {finding.check for finding in audit.failed if finding.group == "release"}
 
 
+@pytest.mark.slow
 def test_a_sound_release_passes(town: Path) -> None:
     audit = audited(town)
     assert failed(audit) == set(), audit.failed

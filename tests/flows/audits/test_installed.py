@@ -126,6 +126,7 @@ def test_the_command_ends_with_the_verdict(tmp_path: Path, monkeypatch: pytest.M
     assert (tmp_path / "reports" / "audit.html").read_text().startswith("<!doctype html>")
 
 
+@pytest.mark.slow
 def test_the_command_audits_a_release(town: Path, tmp_path: Path) -> None:
     """Its reports are computed from true counts, and stay with them."""
     shutil.copytree(town, tmp_path / "town")

@@ -53,6 +53,7 @@ def test_a_signed_release_verifies_and_an_unsigned_one_does_not(signed_town: Pat
     assert (refused.returncode, "is not a signed note" in refused.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_a_run_again_keeps_or_drops_the_signature(
     town_spec: Path, signed_town: Path, signing: Path, tmp_path: Path
 ) -> None:

@@ -253,6 +253,7 @@ def test_a_process_that_is_killed_is_an_error_that_may_pass(spec: Path, tmp_path
     assert RunDirectory(resumed).manifest.exists()
 
 
+@pytest.mark.slow
 def test_it_ends_with_the_run() -> None:
     program = (
         "import sys, time\nfrom flows.confidential.custody import KeySource\n"

@@ -21,7 +21,7 @@ CUTS = [(1, 1), (1, 250)]
 
 
 @pytest.mark.parametrize(("most", "part"), CUTS)
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_public_files_do_not_show_the_cut(town: Path, tmp_path: Path, most: int, part: int, workers: int) -> None:
     with computed_again(town, tmp_path / "town", most, part, workers) as job:
         estimation = estimation_of(job, job.universes[0])

@@ -95,6 +95,7 @@ def test_the_population_is_kept_at_the_top(tmp_path: Path) -> None:
         assert broken(root) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_cut_spine_gives_the_same_bytes(quarter: Path, tmp_path: Path, workers: int) -> None:
     with computed_again(quarter, tmp_path / "again", 1, 1, workers) as job:

@@ -54,5 +54,6 @@ def test_without_margins_the_tables_have_counts_only(tmp_path: Path) -> None:
     assert not directory.main.estimates("block").exists()
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_does_not_show(town: Path, town_spec: Path, tmp_path: Path) -> None:
     assert public_bytes(run(town_spec, tmp_path, workers=2)) == public_bytes(town)

@@ -98,6 +98,7 @@ def test_progress_grows_to_the_end(tmp_path: Path, pages: Pages, monkeypatch: py
     assert any("geounits, about" in text and "left, memory" in text for _, text in pages.progress)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_away_stops_nothing(tmp_path: Path, pages: Pages, caplog: pytest.LogCaptureFixture) -> None:
     pages.away = True
     spec = write_town(tmp_path / "in", *QUICK)

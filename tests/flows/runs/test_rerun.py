@@ -85,6 +85,7 @@ def test_what_a_killed_rerun_left_is_removed_and_two_do_not_meet(copied: Path) -
     assert list(directory.staging.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_public_files_key_records_and_spec_are_enough(town: Path, town_spec: Path, tmp_path: Path) -> None:
     """On another machine: no restricted/, the records under another path and in another form."""
     shutil.copytree(town / "public", tmp_path / "got" / "public")

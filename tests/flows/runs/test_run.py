@@ -163,6 +163,7 @@ def test_a_file_that_is_not_of_the_run_is_refused(copied: Path, town_spec: Path)
         run(town_spec, copied)
 
 
+@pytest.mark.slow
 def test_refused_records_make_room_for_the_corrected_run(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in")
     good = (tmp_path / "in" / "persons.csv").read_text()

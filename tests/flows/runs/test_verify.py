@@ -134,6 +134,7 @@ def test_a_file_more_than_the_spec_gives_is_named(copied: Path) -> None:
     assert verify(copied) == ["public/extra.parquet does not follow from the spec; no such file is part of the release"]
 
 
+@pytest.mark.slow
 def test_other_versions_are_told_with_what_differs(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     manifest = read_manifest(RunDirectory(copied).manifest)
     assert version_differences(manifest) == []

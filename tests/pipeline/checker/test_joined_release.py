@@ -64,6 +64,7 @@ def test_verify_computes_the_households_of_persons_again(released: Path, tmp_pat
     assert any("microdata.parquet" in problem for problem in verify_release(RunDirectory(copy), 1, Silent()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_spine_that_is_cut_gives_the_same_households(released: Path, tmp_path: Path, workers: int) -> None:
     with computed_again(released, tmp_path / "again", 1, 250, workers) as job:

@@ -59,6 +59,7 @@ def test_a_release_without_joins_cannot_say_who_lives_where(town: Path, tmp_path
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.slow
 def test_names_of_columns_that_clash_are_told(tmp_path: Path) -> None:
     renamed = ('sex = ["f", "m"]', 'PNUM = ["f", "m"]')
     spec = write_one_town(tmp_path / "in", renamed)

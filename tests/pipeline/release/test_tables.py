@@ -152,6 +152,7 @@ def test_the_largest_row_group_that_is_written_is_read(tmp_path: Path, monkeypat
     assert np.array_equal(read_table(tmp_path / "t.parquet", n).counts, counts)
 
 
+@pytest.mark.slow
 def test_a_million_geocodes_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From 16 megabytes of text on Arrow makes chunks of an array, which a row group does not take."""
     monkeypatch.setattr("pipeline.release.tables._VALUES_PER_ROW_GROUP", 1 << 24)

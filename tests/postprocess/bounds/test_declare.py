@@ -308,6 +308,7 @@ def goes_through(
     return True
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_choice_under_the_bounds_is_a_dead_end(seed: int) -> None:

@@ -44,7 +44,7 @@ def estimates(part: Problem, basis: Basis, top: LevelEstimate, terms: np.ndarray
 @pytest.mark.parametrize("complete", [False, True])
 @pytest.mark.parametrize("invariants", [False, True])
 def test_drawn_estimates_are_as_the_linear_theory_says(zeros: bool, complete: bool, invariants: bool) -> None:
-    for seed in range(2):
+    for seed in range(1):
         part, basis, truth = subtree(seed, zeros=zeros, invariants=invariants and not zeros, complete=complete)
         top = upward_pass(part, basis)[0]
         many = replace(top, classes=np.zeros(DRAWS, dtype=np.int64))

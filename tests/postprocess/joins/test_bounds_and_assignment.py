@@ -55,6 +55,7 @@ def keeping(composition: Composition, households: sp.csr_array, people: IntArray
     return kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [False, True])
 def test_bounds_say_exactly_who_can_be_assigned(others: bool) -> None:
     """Also for persons who keep them but for one: added, gone, or of another kind."""
