@@ -225,9 +225,7 @@ class Joined:
     def _bounds(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """The bounds that the released households of a level are on its persons."""
         bounds: list[GroupBounds] = []
-        for companion in joined_companions(self._joins):
-            composition = composition_of(self._joins, companion)
-            assert composition is not None
+        for companion, composition in self._compositions.items():
             bounds += joined_bounds(composition, self._released(companion, level)[rows])
         return tuple(bounds)
 
@@ -238,6 +236,12 @@ class Joined:
             path = self._job.folder(universe).histogram(geounits.name)
             self._histograms[companion, level] = read_histogram(path, geounits.geocodes, universe.schema)
         return self._histograms[companion, level]
+
+    @cached_property
+    def _compositions(self) -> dict[str, Composition]:
+        """Of each joined companion."""
+        composed = {companion: composition_of(self._joins, companion) for companion in joined_companions(self._joins)}
+        return {companion: composition for companion, composition in composed.items() if composition is not None}
 
     @cached_property
     def _histograms(self) -> dict[tuple[str, int], Any]:

@@ -80,7 +80,7 @@ class ReleaseSpec(UniverseSections):
 
     def joins(self) -> tuple[Join, ...]:
         """What households of companions imply for the persons in them, in the spec's order; errors as `universes`."""
-        return self._universes_and_joins()[1]
+        return self._universes_and_joins()[1] if self.join else ()
 
     def _universes_and_joins(self) -> tuple[tuple[Universe, ...], tuple[Join, ...]]:
         problems = Problems(self._source)

@@ -40,7 +40,7 @@ def joined_bounds(composition: Composition, households: sp.csr_array) -> tuple[G
         InfeasibleError: the households limit a set of groups that no query has as its answer.
     """
     kinds = _kinds(composition, households)
-    sets, others = composition.sets, any(m.others for m in composition.memberships)
+    sets, others = composition.sets, composition.others
     bounds = []
     for query, answer, block in stated_sets(composition):
         lower = np.zeros((len(kinds), query.size), dtype=np.int64)

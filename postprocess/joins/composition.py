@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED, SetBounds
-from postprocess.joins.membership import Membership
+from postprocess.joins.membership import NO_MOST, Membership
 from postprocess.marginal import Marginal, join
 
 #: Groups of persons that joins may tell apart; the sets of them are looked at one by one.
@@ -65,7 +65,7 @@ class Composition:
             kind = answer_of(households, m.households)
             for a in np.flatnonzero(m.inside):
                 block = _bits(np.flatnonzero(answer[groups] == a))
-                most = np.where(m.most[a] >= UNBOUNDED >> 12, UNBOUNDED, m.most[a])
+                most = np.where(m.most[a] >= NO_MOST, UNBOUNDED, m.most[a])
                 low, high = blocks.get(block, (np.zeros(kinds, dtype=np.int64), np.full(kinds, UNBOUNDED)))
                 blocks[block] = np.maximum(low, m.least[a][kind]), np.minimum(high, most[kind])
         for block in sorted(blocks, key=lambda bits: bits.bit_count()):
@@ -75,6 +75,11 @@ class Composition:
     def block(self, membership: Membership, answer: int) -> int:
         """The set of groups that an answer of a join's query on persons consists of."""
         return _bits(np.flatnonzero(answer_of(self.persons, membership.persons)[self.groups] == answer))
+
+    @property
+    def others(self) -> bool:
+        """Whether persons outside of households fall in the same answers."""
+        return any(m.others for m in self.memberships)
 
     @cached_property
     def possible(self) -> BoolArray:
@@ -89,7 +94,6 @@ class Composition:
         persons outside of households fall in the same answers, nothing bounds them from above: lower bounds follow from
         those of parts alone.
         """
-        others = any(m.others for m in self.memberships)
         stated = {1 << group for group in range(len(self.groups))} | {
             self.block(m, int(a)) for m in self.memberships for a in np.flatnonzero(m.inside)
         }
@@ -97,8 +101,8 @@ class Composition:
         found = []
         for subset in sorted(set(range(1, every + 1)) - stated, key=lambda bits: bits.bit_count()):
             low, high = self.sets.lower[self.possible, subset], self.sets.upper[self.possible, subset]
-            follows = [False, others]
-            for implied_low, implied_high in self._implied(subset, set() if others else stated):
+            follows = [False, self.others]
+            for implied_low, implied_high in self._implied(subset, set() if self.others else stated):
                 follows[0] = follows[0] or bool((implied_low >= low).all())
                 follows[1] = follows[1] or bool((implied_high <= high).all())
             if not all(follows):

@@ -29,7 +29,7 @@ LEAST_VARIANCE = 0.01
 def counted_of(composition: Composition) -> Counted | None:
     """Of the joins' answers for which members are to be expected; None where there is none."""
     rows, least, excess = [], [], []
-    others = any(m.others for m in composition.memberships)
+    others = composition.others
     for m in composition.memberships:
         persons = answer_of(composition.persons, m.persons)
         kinds = answer_of(composition.households, m.households)

@@ -84,7 +84,7 @@ def fitting_households(
     for bound in persons.bounds:
         limit(None, _sums(bound.marginal, answer_of(groups, bound.marginal)), *_ends(bound, row))
     kinds, sets = composition.households.cell_answer, composition.sets
-    others = any(m.others for m in composition.memberships)
+    others = composition.others
     for query, answer, block in stated_sets(composition):
         inside = (answer_of(groups, query) == answer).astype(np.float64)[None, :]
         lower, upper = sets.lower[kinds, block].astype(np.float64), sets.upper[kinds, block].astype(np.float64)
