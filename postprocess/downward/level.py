@@ -11,6 +11,7 @@ from geography.spine import Spine
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.downward.assembly import Member, Targets, member_of, targets_of, used_then
+from postprocess.downward.completion import completed
 from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import LevelTask, level_tasks
@@ -102,9 +103,9 @@ def _solved(
             member = member_of(task, number, members[i].parent, *given, used=used)
             assert member is not None
             members[i] = member
-        for (i, _), solution in zip(
-            again, solve_families([members[i].family for i, _ in again], task.solver), strict=True
-        ):
+        places = [i for i, _ in again]
+        families, near = [members[i].family for i in places], [solutions[i] for i in places]
+        for i, solution in zip(places, solve_families(families, task.solver, near), strict=True):
             solutions[i] = solution
     return members, solutions
 
@@ -216,7 +217,10 @@ def downward_level(
         passes = passes_of(problem)
     if checked is None:
         checked = checked_parents(problem.spine, problem.seed)[level]
-    tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked)
+    share = None
+    if parents is not None and estimate.info.any_unmeasured:
+        share = completed(problem, basis, level, estimate, parents)
+    tasks = level_tasks(problem, basis, level, estimate, parents, passes, checked, share)
     report = SolverReport()
     parts = []
     for part, part_report in runner(solve_task, tasks):

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.downward.completion import completed
 from postprocess.downward.passes import Pass
 from postprocess.linear.information import inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
@@ -125,15 +124,20 @@ def level_tasks(
     parents: sp.csr_array | None,
     passes: Sequence[Pass],
     checked: BoolArray,
+    share: FloatArray | None,
 ) -> list[LevelTask]:
-    """The batches of one level, in the order of the spine; they do not depend on how many workers there are."""
+    """The batches of one level, in the order of the spine; they do not depend on how many workers there are.
+
+    Args:
+        problem, basis, level, estimate, parents, passes, checked: as in `level.downward_level`.
+        share: `(n, n_cells)` what unmeasured directions are drawn to; None where there is nothing above.
+    """
     spine = problem.spine
     n = len(spine.levels[level].geocodes)
     offsets = spine.child_offsets(level - 1) if level else np.arange(n + 1, dtype=np.int64)
     names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
     upper_name = spine.level_names[max(level - 1, 0)]
     unmeasured = estimate.info.any_unmeasured
-    share = completed(problem, basis, level, estimate, parents) if unmeasured and parents is not None else None
     terms = [
         _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
         for current in passes[:-1]

@@ -25,8 +25,8 @@ from postprocess.families.stack import Shape, Stack
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300
-#: Unknowns up to which a family may change one inequality at a time.
-FEW = 3000
+#: Unknowns up to which a family may change one inequality at a time: at first, and where nothing else has helped.
+FEW, MANY = 600, 3000
 #: Rounds in a row that may end with no fewer inequalities broken than the best before.
 PATIENCE = 8
 #: Sizes that count as zero: of violations (persons), and of multipliers relative to the largest linear term.
@@ -77,19 +77,22 @@ class Exact:
     dual: float
 
 
-def solve_exactly(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Exact | Guess]:
+def solve_exactly(
+    families: Sequence[Family], guesses: Sequence[Guess] | None = None, few: int = FEW
+) -> list[Exact | Guess]:
     """The solutions, in order; for a family that was not solved, the best guess on the way.
 
     Args:
         families: to be solved.
         guesses: where to begin; by default no inequality is active.
+        few: unknowns up to which a family that cycles goes on, one inequality at a time.
     """
     if guesses is None:
         guesses = [Guess.none_active(family) for family in families]
     results: dict[int, Exact | Guess] = {}
     for shape, members in _stacks(families):
         stack = Stack.of([families[i] for i in members], shape)
-        method = _Method(stack, [guesses[i] for i in members])
+        method = _Method(stack, [guesses[i] for i in members], few)
         results |= zip(members, method.run(), strict=True)
     return [results[i] for i in range(len(families))]
 
@@ -108,8 +111,8 @@ def _stacks(families: Sequence[Family]) -> Iterator[tuple[Shape, list[int]]]:
 class _Method:
     """The rounds of one stack; families leave it as they are solved or given up."""
 
-    def __init__(self, stack: Stack, guesses: Sequence[Guess]) -> None:
-        self.stack = stack
+    def __init__(self, stack: Stack, guesses: Sequence[Guess], few: int) -> None:
+        self.stack, self.few = stack, few
         self.active, self.nu, self.multipliers = _begin(stack, guesses)
         self.place = np.arange(len(guesses))
         self.results: list[Exact | Guess] = list(guesses)
@@ -175,7 +178,7 @@ class _Method:
             place = self.place[i]
             key = np.packbits(self.active.free[rows]).tobytes() + self.active.rows[rows].tobytes()
             stuck = key in self.seen[place] or (self.patience[place] < 0 and not self.careful[place])
-            if stuck and not self.careful[place] and family.linear.size <= FEW:
+            if stuck and not self.careful[place] and family.linear.size <= self.few:
                 self.careful[place], stuck = True, False
                 self.seen[place].clear()
             self.seen[place].add(key)

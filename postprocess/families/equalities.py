@@ -111,7 +111,7 @@ class _Equalities:
             matrix = stack.matrix[stack.family] * self.row_mask[:, :, None] * self.mask[:, None, :]
             self.by_row = matrix @ self.inverse
             middle = self.by_row @ np.swapaxes(matrix, 1, 2)
-            self.middle_inverse = _pseudo_solve(middle, np.broadcast_to(np.eye(stack.shape.rows), middle.shape))
+            self.middle_inverse = _pseudo_inverse_on(middle, active.rows != 0)
             self.weights = self.middle_inverse @ self.by_row
         if stack.shape.has_parent:
             total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells))
@@ -170,6 +170,21 @@ def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:
     cut = PIVOT * np.maximum(values[..., -1:], np.finfo(float).tiny)
     inverse = np.where(values > cut, 1.0 / np.where(values > cut, values, 1.0), 0.0)
     return vectors @ (inverse[..., None] * (np.swapaxes(vectors, -1, -2) @ right))
+
+
+def _pseudo_inverse_on(matrices: FloatArray, used: BoolArray) -> FloatArray:
+    """Pseudo-inverses `(N, g, g)` of stacked semidefinite matrices, zero in all rows and columns but those `used`."""
+    count = used.sum(axis=1)
+    sizes = np.unique(np.minimum(used.shape[1], [*range(1, 9), *range(10, 17, 2), *range(20, used.shape[1] + 4, 4)]))
+    size = np.where(count > 0, sizes[np.searchsorted(sizes, count)], 0)
+    out = np.zeros_like(matrices)
+    for n in np.unique(size[size > 0]):
+        (members,) = np.nonzero(size == n)
+        rows = np.argsort(~used[members], axis=1, kind="stable")[:, :n]
+        at = members[:, None, None], rows[:, :, None], rows[:, None, :]
+        part = matrices[at]
+        out[at] = _pseudo_solve(part, np.broadcast_to(np.eye(n), part.shape))
+    return out
 
 
 def _inverse(matrices: FloatArray) -> FloatArray:

@@ -1,8 +1,9 @@
 """The solution of families: many at once by the batched solver, each exactly or not at all; the others by cvxpy.
 
 The active set method (`active_set`) works on families of one shape together; for a family in which it gets stuck, ADMM
-(`admm`) determines which inequalities are active. The shape depends on the family alone, and the solution is exact, so
-the result for a family does not depend on which others are in its batch.
+(`admm`) determines which inequalities are active, or the active set method goes on one inequality at a time. The shape
+depends on the family alone, and the solution is exact, so the result for a family does not depend on which others are
+in its batch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.families.active_set import Exact, Guess, solve_exactly
+from postprocess.families.active_set import MANY, Exact, Guess, solve_exactly
 from postprocess.families.admm import solve_by_admm
 from postprocess.families.cvxpy_reference import solve_with_cvxpy
 from postprocess.families.family import Family, GroupRange, Solution, one_hot
@@ -24,19 +25,21 @@ NEAR = 1e-5
 SAME = 1e-3
 
 
-def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
+def solve_families(families: Sequence[Family], solver: str, near: Sequence[Solution] | None = None) -> list[Solution]:
     """Solutions of the families, in order.
 
     Args:
         families: to be solved.
         solver: "auto", "batched" or "cvxpy".
+        near: solutions of families that differ little from these, from which the batched solver begins.
 
     Raises:
         SolverError: a family was not solved to its tolerance; the message names it.
     """
     if solver == "cvxpy":
         return [solve_with_cvxpy(family) for family in families]
-    solutions = solve_batched(families)
+    guesses = None if near is None else [_reached(*pair) for pair in zip(families, near, strict=True)]
+    solutions = solve_batched(families, guesses)
     if solver == "batched":
         for family, solution in zip(families, solutions, strict=True):
             if solution is None:
@@ -49,27 +52,34 @@ def solve_families(families: Sequence[Family], solver: str) -> list[Solution]:
     ]
 
 
-def solve_batched(families: Sequence[Family]) -> list[Solution | None]:
+def solve_batched(families: Sequence[Family], guesses: Sequence[Guess] | None = None) -> list[Solution | None]:
     """Solutions of all families in their order; None for one that was not found."""
     solutions: list[Solution | None] = []
-    for family, result in zip(families, solve_exactly(families), strict=True):
+    for family, result in zip(families, solve_exactly(families, guesses), strict=True):
         if isinstance(result, Exact):
             solutions.append(_solution(result, "batched", result.rounds))
+        elif (by_admm := solve_by_admm(family, result)) is not None:
+            solutions.append(_solution(by_admm[0], "batched", by_admm[1]))
         else:
-            by_admm = solve_by_admm(family, result)
-            solutions.append(None if by_admm is None else _solution(by_admm[0], "batched", by_admm[1]))
+            (result,) = solve_exactly([family], few=MANY)
+            solutions.append(_solution(result, "batched", result.rounds) if isinstance(result, Exact) else None)
     return solutions
 
 
 def finished(family: Family, solution: Solution) -> Solution:
     """Another solver's solution made exact where it shows which inequalities are active, else as it is."""
-    x = np.where(solution.x < NEAR, 0.0, np.where(solution.x > family.upper - NEAR, family.upper, solution.x))
-    sums = [_at_limits(limits, solution.x) for limits in family.ranges]
-    range_sums = np.hstack(sums) if sums else np.zeros((family.n_children, 0))
-    (exact,) = solve_exactly([family], [Guess(x, np.zeros_like(x), range_sums, np.zeros_like(range_sums))])
+    (exact,) = solve_exactly([family], [_reached(family, solution)])
     if isinstance(exact, Guess) or np.abs(exact.x - solution.x).max(initial=0.0) > SAME:
         return solution
     return _solution(exact, solution.solver, solution.iterations)
+
+
+def _reached(family: Family, solution: Solution) -> Guess:
+    """The guess that those inequalities are active whose limits a solution reaches."""
+    x = np.where(solution.x < NEAR, 0.0, np.where(solution.x > family.upper - NEAR, family.upper, solution.x))
+    sums = [_at_limits(limits, solution.x) for limits in family.ranges]
+    range_sums = np.hstack(sums) if sums else np.zeros((family.n_children, 0))
+    return Guess(x, np.zeros_like(x), range_sums, np.zeros_like(range_sums))
 
 
 def _solution(exact: Exact, solver: str, iterations: int) -> Solution:

@@ -16,7 +16,8 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.family import Family
 from postprocess.families.rounding import COST_UNIT, GroupLevel, snap
 
-#: Parts of a unit of the objective in which swaps are compared, so that the last bits do not matter.
+#: Parts of a unit of the objective in which swaps are compared, to the nearest, so that the last bits do not matter: a
+#: swap that gains nothing but the last bits could be undone and done again without end.
 _PARTS = float(1 << 20)
 #: Swaps for each cell of a family, at most.
 _MOST_SWAPS = 4
@@ -51,7 +52,7 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
         cost = np.where(allowed, gradient[:, None, :] - gradient[:, :, None] + bend, np.inf)
         best = cost.min(axis=0)
         pairs = best + best.T
-        steps = np.where(np.isfinite(pairs), np.floor(pairs * _PARTS), 0.0)
+        steps = _in_parts(pairs)
         at = int(np.argmin(steps))
         if steps.flat[at] >= 0:
             break
@@ -63,6 +64,11 @@ def swapped(family: Family, x: FloatArray, rounded: IntArray, chain: Sequence[Gr
             gradient[child] += sign * (matrices[child, :, more] - matrices[child, :, less])
             _allow(allowed, child, out, floors, movable, together)
     return out
+
+
+def _in_parts(gains: FloatArray) -> FloatArray:
+    """What swaps change the objective by, in whole parts; 0 where there is no swap."""
+    return np.asarray(np.where(np.isfinite(gains), np.rint(gains * _PARTS), 0.0))
 
 
 def _in_one_group(chain: Sequence[GroupLevel], n_cells: int) -> BoolArray:
