@@ -30,21 +30,12 @@ def _unit_of_one(patch: Patch) -> None:
     patch.setattr(UniverseResolver, "_records_per_person", property(lambda self: self.sections.records_per_person))
 
 
-def _alone(universes: Sequence[UniverseLike], accounts: Sequence[Any]) -> Any:
-    return joint_statement(universes[:1], accounts[:1])
-
-
 def _without_visits(universes: Sequence[UniverseLike], accounts: Sequence[Any]) -> Any:
     return joint_statement(universes[:-1], accounts[:-1])
 
 
 def _persons_alone(universes: Sequence[UniverseLike], accounts: Sequence[Any], companion: str, members: int) -> Any:
     kept = [number for number, universe in enumerate(universes) if universe.name != companion]
-    return household_statement([universes[n] for n in kept], [accounts[n] for n in kept], companion, members)
-
-
-def _own_record_alone(universes: Sequence[UniverseLike], accounts: Sequence[Any], companion: str, members: int) -> Any:
-    kept = [number for number, universe in enumerate(universes) if universe.name in ("", companion)]
     return household_statement([universes[n] for n in kept], [accounts[n] for n in kept], companion, members)
 
 
@@ -82,8 +73,6 @@ JOINED: tuple[Mutant, ...] = (
            plant=attribute(pipeline.privacy.ledger.charge, "per_person", lambda _records: "")),
     mutant("a unit of which every record is counted", "i", on="installed",
            plant=attribute(pipeline.records.units, "kept_records", lambda units, *_: np.ones(len(units), dtype=bool))),
-    mutant("one epsilon for the release without any companion", "s", on="joined",
-           plant=attribute(joint, "joint_statement", _alone)),
     mutant("one epsilon for the release without one of its companions", "s", on="joined",
            plant=attribute(joint, "joint_statement", _without_visits)),
     mutant("one epsilon in the manifest a tenth of what it is", "sv", on="joined", edit=_stated_epsilon),
@@ -91,11 +80,7 @@ JOINED: tuple[Mutant, ...] = (
            plant=attribute(joint, "group_budget", lambda _framework, budget, _members: budget)),
     mutant("a household without its own record", "s", on="joined",
            plant=attribute(joint, "household_statement", _persons_alone)),
-    mutant("a household without its members' visits", "s", on="joined",
-           plant=attribute(joint, "household_statement", _own_record_alone)),
     mutant("a household of fewer members than joins allow", "s", on="joined",
            plant=attribute(flows.publishing.manifest, "largest_household", lambda *_: 2)),
-    mutant("no statement about households", "s", on="joined",
-           plant=attribute(joint, "household_statement", lambda *_: None)),
     mutant("a person in another household of the block", "vc", on="joined", edit=_moved),
 )  # fmt: skip
