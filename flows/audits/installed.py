@@ -56,8 +56,8 @@ def audit_installed(
     extent, (measured, released) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
     findings = collected(stream_findings(seed), report) + collected(sampler_findings(extent, seed), report)
     findings += collected(second_findings(quick=quick, seed=seed), report)
-    findings += collected(unit_findings(seed), report)
     findings += collected(more, report)
+    findings += collected(unit_findings(seed), report)
     with Workers(workers) as pool:
         findings += collected(pipeline_findings(measured, released, seed, pool), report)
     about = installed_versions() | {

@@ -16,7 +16,6 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.audits.independent import GROUP
 from geography.build import spine_from_prefixes
 from pipeline.audit.findings import Finding, certain
 from pipeline.model.schema import Attribute, Schema
@@ -43,7 +42,7 @@ def unit_findings(seed: int, trials: int = 24) -> Iterator[Finding]:
         for at_most in (1, 3):
             problems = dict.fromkeys(_problems(Path(folder) / "records.csv", at_most, seed, trials))
             well = f"{trials} changes of a unit, none of which altered more than it may"
-            yield certain(GROUP, "units", f"{at_most} of each unit's records counted", problems, well=well)
+            yield certain("pipeline", "units", f"{at_most} of each unit's records counted", problems, well=well)
 
 
 def _problems(path: Path, at_most: int, seed: int, trials: int) -> Iterator[str]:
