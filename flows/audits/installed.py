@@ -18,6 +18,7 @@ from typing import Final
 from flows.audits.collected import FindingReporter, collected, installed_versions
 from flows.audits.second_opinion import second_findings
 from flows.audits.trials import Case, checked_spec, expected_of, one_run, outcomes_of, residuals_of, scratch, write_pair
+from flows.audits.units import unit_findings
 from flows.execution.workers import Workers
 from pipeline.audit.divergence import claimed_delta
 from pipeline.audit.findings import ALPHA, Audit, Finding, certain
@@ -56,6 +57,7 @@ def audit_installed(
     findings = collected(stream_findings(seed), report) + collected(sampler_findings(extent, seed), report)
     findings += collected(second_findings(quick=quick, seed=seed), report)
     findings += collected(more, report)
+    findings += collected(unit_findings(seed), report)
     with Workers(workers) as pool:
         findings += collected(pipeline_findings(measured, released, seed, pool), report)
     about = installed_versions() | {

@@ -48,13 +48,14 @@ def joint_of(universes: tuple[Universe, ...]) -> Statement:
 def households_of(universes: tuple[Universe, ...], joins: Sequence[Join]) -> tuple[Statement, ...]:
     """What a household costs over all universes, for each joined companion: of the largest size that joins allow.
 
-    Where they allow any size, it is stated for `MEMBERS`. None are stated where invariants let no record change alone.
+    Where they allow any size, it is stated for `MEMBERS` at least. None are stated where invariants let no record
+    change alone.
     """
     from pipeline.privacy.accounting.joint import household_statement  # as above
 
     accounts = [account_of(universe) for universe in universes]
     stated = (
-        household_statement(universes, accounts, companion, largest_household(joins, companion) or MEMBERS)
+        household_statement(universes, accounts, companion, largest_household(joins, companion, MEMBERS))
         for companion in joined_companions(joins)
     )
     return tuple(statement for statement in stated if statement is not None)

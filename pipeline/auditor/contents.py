@@ -17,8 +17,8 @@ from pipeline.auditor.form import FormError
 from pipeline.auditor.release import Release, file_name, sha256
 
 _KNOWN: Final = {
-    "accounts", "files", "format", "input_fingerprints", "key_commitment", "manifest_sha256", "privacy",
-    "public_seed", "release", "software", "solver", "spec", "status",
+    "accounts", "files", "format", "households", "input_fingerprints", "joint", "key_commitment", "manifest_sha256",
+    "privacy", "public_seed", "release", "software", "solver", "spec", "status",
 }  # fmt: skip
 
 

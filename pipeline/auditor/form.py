@@ -16,6 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.auditor.members import most_members
+
 
 class FormError(ValueError):
     """A file of the release cannot be understood."""
@@ -138,10 +140,15 @@ def _choice_content(choice: Choice) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """The spec: names of the levels, top first, and the universes."""
+    """The spec: names of the levels, top first, and the universes.
+
+    Attributes:
+        households: companion that persons are joined with -> members of its largest household.
+    """
 
     levels: tuple[str, ...]
     universes: tuple[Universe, ...]
+    households: Mapping[str, int]
 
 
 def read_form(spec: Mapping[str, Any]) -> Form:
@@ -155,10 +162,12 @@ def read_form(spec: Mapping[str, Any]) -> Form:
             privacy = {**spec["privacy"], **sections["privacy"]}
             if sections["privacy"].keys() & {"rho", "epsilon"}:
                 privacy = {k: v for k, v in privacy.items() if k not in ("rho", "epsilon") or k in sections["privacy"]}
-            universes.append(_universe(name, sections, privacy, bypass=bypass))
+            units = sections["privacy"].get("at_most")
+            universes.append(_universe(name, sections, {**privacy, "at_most": units}, bypass=bypass))
+        households = most_members(spec)
     except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, AttributeError) as error:
         raise FormError(f"public/manifest.json: its spec cannot be understood ({error!r})") from None
-    return Form(levels, tuple(universes))
+    return Form(levels, tuple(universes), households)
 
 
 def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool) -> Universe:
@@ -167,7 +176,8 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
     zcdp = privacy["framework"] == "zcdp"
     budget = Fraction(privacy["rho" if zcdp else "epsilon"])
     moved = {"change-one": 2, "add-remove": 1}[privacy["neighbours"]]
-    together = int(sections.get("records_per_person") or 1)
+    # One unit is "one person" where records have units, and alters all of its records that are counted.
+    together = int(privacy.get("at_most") or sections.get("records_per_person") or 1)
     of_one = _of_one(budget, together, zcdp=zcdp)
     return Universe(
         name=name,

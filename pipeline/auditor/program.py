@@ -23,6 +23,7 @@ from pipeline.auditor.ledger import Read, ledger_findings, read_ledger
 from pipeline.auditor.noise import exceedances, redrawn
 from pipeline.auditor.release import Due, Release, file_name
 from pipeline.auditor.statements import statement_findings
+from pipeline.auditor.together import together_findings
 
 _MADE_ELSEWHERE = "estimated from measurements that were made elsewhere"
 _TEST_STATUS = "NOT FOR RELEASE"
@@ -50,6 +51,7 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
         raise FormError(f"{root}: its measurements were made elsewhere; how they were drawn cannot be audited")
     yield from content_findings(release)
     yield from statement_findings(release)
+    yield from together_findings(release)
     yield holds("truth", "restricted/histograms", _truth_problems(release))
     if secret is not None:
         yield holds("key", "commitment and records", _key_problems(release, secret, insecure=insecure))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from itertools import pairwise
@@ -85,7 +85,7 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
     problems += _epsilon_problems(universe, Decimal(stated["epsilon"]))
     known = {Decimal(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
     doubled = [Decimal(2) * Decimal(stated["budget_decimal"])] if universe.invariants else []
-    return problems + _strange_numbers(stated["words"], {*known, *doubled, Decimal(universe.together)})
+    return problems + strange_numbers(stated["words"], {*known, *doubled, Decimal(universe.together)})
 
 
 def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
@@ -110,7 +110,7 @@ def _near_above(decimal: Decimal, exact: Fraction) -> bool:
     return exact <= Fraction(decimal) <= exact * (1 + Fraction(1, 10**11))
 
 
-def _strange_numbers(words: str, known: set[Decimal]) -> list[str]:
+def strange_numbers(words: str, known: set[Decimal]) -> list[str]:
     """Numbers in a text that are none of those stated as figures."""
     found = []
     for text in _NUMBER.findall(words):
@@ -148,7 +148,7 @@ def account_problems(universe: Universe, account: Mapping[str, Any]) -> list[str
     for statement in account["groups"]:
         size = int(statement["of"])
         budget = universe.record_budget * size ** (2 if universe.zcdp else 1)
-        problems += [f"group of {size}: {p}" for p in _figure_problems(universe, statement, budget, None)]
+        problems += [f"group of {size}: {p}" for p in figure_problems(universe, statement, budget, None, [size])]
     return problems
 
 
@@ -164,22 +164,35 @@ def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: 
     if universe.bypass and statement["about"] != "record":
         # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
         budget = max(budget, Fraction(statement["budget"]))
-        return _figure_problems(universe, statement, budget, None)
-    return _figure_problems(universe, statement, budget, None if universe.bypass or not universe.zcdp else uses)
+        return figure_problems(universe, statement, budget, None)
+    return figure_problems(universe, statement, budget, None if universe.bypass or not universe.zcdp else uses)
 
 
-def _figure_problems(
-    universe: Universe, statement: Mapping[str, Any], budget: Fraction, uses: list[Use] | None
+def figure_problems(
+    universe: Universe,
+    statement: Mapping[str, Any],
+    budget: Fraction,
+    uses: list[Use] | None,
+    numbers: Sequence[int] = (),
 ) -> list[str]:
+    """What is wrong with the figures of a statement, and with the numbers in its words.
+
+    Args:
+        universe: whose framework and delta the statement has.
+        statement: as the manifest has it.
+        budget: rho or epsilon that it has to be about.
+        uses: all that is drawn, if the distribution of their losses may give its epsilon; None where rho alone may.
+        numbers: which its words may hold beside its figures.
+    """
     problems = []
     epsilon = Decimal(statement["epsilon"])
     if Fraction(statement["budget"]) != budget:
         problems.append(f"states the budget {statement['budget']}, it is {budget}")
-    known = {epsilon, Decimal(statement["of"] or 0) if statement["about"] == "group" else epsilon}
+    known = {epsilon, *map(Decimal, numbers)}
     if not universe.zcdp:
         if not budget <= Fraction(epsilon) <= budget + Fraction(1, 9999):
             problems.append(f"states epsilon = {epsilon}, it is {budget}")
-        return problems + _strange_numbers(statement["words"], known)
+        return problems + strange_numbers(statement["words"], known)
     delta = Decimal(universe.delta.numerator) / Decimal(universe.delta.denominator)
     known |= {delta, Decimal(f"{float(universe.delta):g}")}
     best, stated = zcdp_epsilon(budget, universe.delta), Decimal(statement["zcdp"])
@@ -190,8 +203,10 @@ def _figure_problems(
         losses = Decimal(statement["losses"])
         figures.append(losses)
         between = losses_epsilon(uses, universe.delta) if uses else None
-        if between is not None and not between[0] - 1e-3 <= losses <= Decimal(between[1] * (1 + _COARSER) + _COARSER):
+        if between is None and budget:
+            problems.append(f"states {losses} from the losses, from which nothing follows here")
+        elif between is not None and not between[0] - 1e-3 <= losses <= Decimal(between[1] * (1 + _COARSER) + _COARSER):
             problems.append(f"states {losses} from the losses, they give {between[0]:.4f} to {between[1]:.4f}")
     if epsilon != min(figures):
         problems.append(f"states epsilon = {epsilon}, the least of its bounds is {min(figures)}")
-    return problems + _strange_numbers(statement["words"], known)
+    return problems + strange_numbers(statement["words"], known)

@@ -48,9 +48,18 @@ class RecordFile:
 class _Homes:
     """The households by number from 0: leaf, cell (-1 where unknown) and stated members, `(n,)` each."""
 
+    level: PublicLevel
     leaves: NDArray[np.int64]
     cells: NDArray[np.int64]
     members: NDArray[np.int64]
+
+    def name(self, home: int) -> str:
+        """Number and leaf, as sentences show them."""
+        return f"household {home + 1:,} in {_leaf_name(self.level, int(self.leaves[home]))}"
+
+
+def _leaf_name(level: PublicLevel, leaf: int) -> str:
+    return level.label(leaf) if leaf >= 0 else f"no known {level.name}"
 
 
 def key_columns(universe: str, joined: Sequence[str]) -> tuple[str, ...]:
@@ -97,7 +106,7 @@ def check_households(
     found = np.bincount(members.geounits, members.counts, minlength=len(known.leaves)).astype(np.int64)
     findings.check(name, "households with other numbers of members than they state").add(
         found != known.members,
-        lambda home: f"household {home + 1:,} states {known.members[home]:,} members; {found[home]:,} persons have it",
+        lambda home: f"{known.name(home)} states {known.members[home]:,} members; {found[home]:,} persons have it",
     )
     for group, _ in limits:
         _check_group(findings.check(name, f"households that break the join {group.join!r}"), group, known, members)
@@ -127,7 +136,7 @@ def _read_homes(files: PublicFiles, level: PublicLevel, homes: RecordFile, findi
 
         counted.add(~whole | (members < 0), no_count)
         parts.append((leaves, cells, members))
-    return _Homes(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return _Homes(level, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _read_members(
@@ -155,9 +164,9 @@ def _read_members(
         home = np.where(known, numbers - 1, 0)
         elsewhere = known & (leaves != (homes.leaves[home] if len(homes.leaves) else -1))
         usable = cells >= 0
-        place = _Place(file.first_row, part.column(column))
+        place = _Place(file.first_row, part.column(column), level, leaves)
         exists.add(stated & ~known, place.saying("there is no such household"))
-        near.add(elsewhere, place.saying(f"the household is in another {level.name}"))
+        near.add(elsewhere, place.moved(homes))
         outside.add(known & usable & ~lives[cells], place.saying("no join says that such persons live in households"))
         without.add(~stated & usable & must[cells], place.saying("by the joins such persons live in a household"))
         here, many = np.unique((home * persons.cells.size + cells)[known & usable], return_counts=True)
@@ -168,14 +177,30 @@ def _read_members(
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """Rows of a part of the persons' file, and the numbers in them."""
+    """Rows of a part of the persons' file, the numbers in them, and the leaf of each."""
 
     first_row: int
     numbers: pa.ChunkedArray
+    level: PublicLevel
+    leaves: NDArray[np.int64]
 
     def saying(self, what: str) -> Callable[[int], str]:
         """From a row of the part to a sentence about it."""
-        return lambda row: f"row {self.first_row + row:,}, household {value_text(self.numbers, row)}: {what}"
+
+        def sentence(row: int) -> str:
+            number, leaf = value_text(self.numbers, row), _leaf_name(self.level, int(self.leaves[row]))
+            return f"row {self.first_row + row:,} in {leaf}, household {number}: {what}"
+
+        return sentence
+
+    def moved(self, homes: _Homes) -> Callable[[int], str]:
+        """The same of a person whose household is in another leaf."""
+
+        def sentence(row: int) -> str:
+            leaf = _leaf_name(self.level, int(homes.leaves[self.numbers[row].as_py() - 1]))
+            return self.saying(f"the household is in another {self.level.name}, {leaf}")(row)
+
+        return sentence
 
 
 def _residents(cells: Cells, limits: Sequence[Limit]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -195,7 +220,7 @@ def _check_group(broken: Check, group: JoinedGroup, homes: _Homes, members: Coun
 
     def sentence(home: int) -> str:
         wrong = surplus(int(found[home]), int(least[home] if found[home] < least[home] else most[home]))
-        return f"household {home + 1:,}, members in {group.label!r}: {wrong} (the join {group.join!r})"
+        return f"{homes.name(home)}, members in {group.label!r}: {wrong} (the join {group.join!r})"
 
     known = homes.cells >= 0
     broken.add(known & ((found < least) | ((found > most) & (most >= 0))), sentence)

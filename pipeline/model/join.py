@@ -59,19 +59,24 @@ def household_column(companion: str, companions: Sequence[str]) -> str:
     return HOUSEHOLD if len(companions) == 1 else f"{HOUSEHOLD}_{companion}"
 
 
-def largest_household(joins: Sequence[Join], companion: str) -> int | None:
-    """The most members that a household of a companion can have; None where no join with all of its members limits it.
+def largest_household(joins: Sequence[Join], companion: str, otherwise: int) -> int:
+    """The most members that a household of a companion can have.
+
+    A join that all members are counted by limits them, and so do several together that count each of them at least
+    once. Where nothing does, the number is `otherwise`, or the least of the largest kind if that is more.
 
     Args:
         joins: of the release.
         companion: that is joined.
+        otherwise: members where joins allow any number.
     """
     own = [join for join in joins if join.companion == companion]
-    members = np.logical_or.reduce([join.inside[join.persons.cell_answer] for join in own])
-    most = [
-        int(join.most[join.inside].sum(axis=0).max())
-        for join in own
-        if (join.inside[join.persons.cell_answer] == members).all()
-    ]
-    largest = min(most, default=NO_MOST)
-    return None if largest >= NO_MOST else largest
+    counted = [join.inside[join.persons.cell_answer] for join in own]
+    members = np.logical_or.reduce(counted)
+    most = [int(join.most[join.inside].sum(axis=0).max()) for join in own]
+    limits = [limit for limit, some in zip(most, counted, strict=True) if limit < NO_MOST and (some == members).all()]
+    limited = [number for number, limit in enumerate(most) if limit < NO_MOST]
+    if limited and (np.logical_or.reduce([counted[number] for number in limited]) == members).all():
+        limits.append(sum(most[number] for number in limited))
+    least = max(int(join.least[join.inside].sum(axis=0).max()) for join in own)
+    return min(limits) if limits else max(otherwise, least)

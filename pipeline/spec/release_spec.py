@@ -132,7 +132,8 @@ class ReleaseSpec(UniverseSections):
                 universe.name,
                 {
                     **encode_universe(self.companions[universe.name], universe),
-                    "privacy": encode_budget(universe) | ({"dataset": universe.dataset} if universe.dataset else {}),
+                    "privacy": encode(self.companions[universe.name].privacy, without=("rho", "epsilon"))
+                    | encode_budget(universe),
                     "passes": [query.name for query in universe.passes],
                 },
             ]

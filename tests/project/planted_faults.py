@@ -12,7 +12,8 @@ START, END = "<!-- planted faults -->\n\n", "\n\n<!-- end of planted faults -->"
 
 def table() -> str:
     """Each fault, and what catches it."""
-    from releases.mutants import COURTS, PLANTED
+    from releases.mutant import COURTS
+    from releases.mutants import PLANTED
 
     rows = [f"| planted fault | {' | '.join(COURTS)} |", "|---" * (len(COURTS) + 1) + "|"]
     for mutant in PLANTED:

@@ -9,7 +9,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 import flows.confidential.measure
 import pipeline.model.allocation
@@ -39,30 +38,8 @@ from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.privacy.noise.tails import boundaries
-from pipeline.storage.files import ParquetSink
-
-Patch = pytest.MonkeyPatch
-#: A fault in the program, for the time of a run; or one in the files of a finished release.
-Plant = Callable[[Patch], None]
-Edit = Callable[[Path], None]
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """A planted fault.
-
-    Attributes:
-        plant: into the program; `edit`: into a copy of the shared release. One of the two.
-        on: "release" (a run with the fault, or the edited copy, is judged), "ledger" (the same, with a ledger and a
-            secret key), or "installed" (the audit of the installation judges).
-        caught_by: who catches it, in the order of the table's columns.
-    """
-
-    name: str
-    caught_by: tuple[str, ...]
-    plant: Plant | None = None
-    edit: Edit | None = None
-    on: str = "release"
+from releases.joined_mutants import JOINED
+from releases.mutant import Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
 
 
 def _draw(change: Callable[[Sampler, bytes, int, int, Any], Any]) -> Plant:
@@ -117,13 +94,9 @@ def _halved(sound: Any, *arguments: Any) -> NoiseSpec:
     return NoiseSpec(noise.mechanism, noise.scale / 2)
 
 
-def _attribute(owner: object, name: str, value: object) -> Plant:
-    return lambda patch: patch.setattr(owner, name, value)
-
-
 def _stream(change: Callable[..., bytes]) -> Plant:
     sound = MasterKey.stream_key
-    return _attribute(MasterKey, "stream_key", lambda self, *place: change(sound, self, *place))
+    return attribute(MasterKey, "stream_key", lambda self, *place: change(sound, self, *place))
 
 
 def _restarted(patch: Patch) -> None:
@@ -192,20 +165,6 @@ def _more_invariants(patch: Patch) -> None:
     patch.setattr("flows.confidential.steps.measure_level", more)
 
 
-def resealed(root: Path, change: Callable[[dict[str, Any]], object] | None = None) -> None:
-    """Change the manifest, and give it the hashes that it then needs."""
-    path = root / "public" / "manifest.json"
-    content = json.loads(path.read_text())
-    if change is not None:
-        change(content)
-    content.pop("manifest_sha256")
-    for name, entry in content["files"].items():
-        data = (root / "public" / name).read_bytes()
-        entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-    content["manifest_sha256"] = hashlib.sha256(canonical(content)).hexdigest()
-    path.write_bytes(canonical(content))
-
-
 def people(root: Path) -> int:
     """The true number of persons, which is confidential where it is no invariant."""
     return sum(pq.read_table(root / "restricted" / "histograms" / "block.parquet").column("count").to_pylist())
@@ -235,22 +194,12 @@ def _in_version(root: Path) -> None:
     resealed(root, lambda content: content["software"]["packages"].update(numpy=f"2.4.6+{people(root)}"))
 
 
-def _rewritten(root: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Change a Parquet file as the program itself would have written it."""
-    path = root / "public" / name
-    table = change(pq.read_table(path))
-    sink = ParquetSink(path, table.schema, json.loads(table.schema.metadata[b"spinewise"]))
-    sink.write(*(column.combine_chunks() for column in table.columns))
-    sink.close()
-    resealed(root)
-
-
 def _in_header(root: Path) -> None:
     def change(table: Any) -> Any:
         header = json.loads(table.schema.metadata[b"spinewise"])
         return table.replace_schema_metadata({b"spinewise": canonical({**header, "persons": people(root)})})
 
-    _rewritten(root, "measurements/block/total.parquet", change)
+    rewritten(root, "measurements/block/total.parquet", change)
 
 
 def _in_field(root: Path) -> None:
@@ -258,7 +207,7 @@ def _in_field(root: Path) -> None:
         field = table.schema.field("variance").with_metadata({"unit": str(people(root))})
         return table.cast(table.schema.set(table.schema.get_field_index("variance"), field))
 
-    _rewritten(root, "measurements/block/total.parquet", change)
+    rewritten(root, "measurements/block/total.parquet", change)
 
 
 def _in_created_by(root: Path) -> None:
@@ -283,7 +232,7 @@ def _table(root: Path) -> None:
             table = table.set_column(place, table.schema.field(place), pa.array(right, pa.int64()))
         return table
 
-    _rewritten(root, "tables/race/county.parquet", change)
+    rewritten(root, "tables/race/county.parquet", change)
 
 
 def _plain_hash(patch: Patch) -> None:
@@ -320,7 +269,7 @@ def _children_apart(root: Path) -> None:
         place = table.column_names.index("count")
         return table.set_column(place, table.schema.field(place), pa.array(counts, pa.int64()))
 
-    _rewritten(root, "histograms/county.parquet", change)
+    rewritten(root, "histograms/county.parquet", change)
 
 
 def _true_status(root: Path) -> None:
@@ -343,53 +292,44 @@ def _stated_scale(root: Path) -> None:
     resealed(root, change)
 
 
-SECOND, AUDIT, VERIFY, CHECKER, INSTALLED = "second program", "audit", "verify", "checker", "installed"
-#: The columns of the table.
-COURTS = (SECOND, AUDIT, VERIFY, CHECKER, INSTALLED)
-
-
-def _of(name: str, caught: str, *, on: str = "release", plant: Plant | None = None, edit: Edit | None = None) -> Mutant:
-    """A mutant, and who catches it, by the first letters of the columns."""
-    letters = {court[0]: court for court in COURTS}
-    return Mutant(name, tuple(letters[letter] for letter in caught), plant, edit, on)
-
-
 PLANTED: tuple[Mutant, ...] = (
-    _of("a quarter of the variance is drawn", "sa", plant=_draw(_smaller)),
-    _of("a sensitivity of 1 for 2, in every scale and statement", "sa", plant=_noise_for(_halved)),
-    _of("noise of rounded floats", "s", plant=_draw(_floats)),
-    _of("a measurement without noise", "sa", plant=_draw(lambda s, k, a, n, sound: 0 * sound(s, k, a, n))),
-    _of("tails cut at 3 sigma", "i", plant=_cut(3), on="installed"),
-    _of("the upper tail cut at 2^-16", "i", plant=_draw(_cut_at_word), on="installed"),
-    _of("the last boundary of the sampler's table moved by 2^-44", "i", plant=_shifted_boundary, on="installed"),
-    _of("one stream for all queries of a level", "sa", plant=_stream(lambda f, s, c, level, _: f(s, c, level, "all"))),
-    _of("one stream for all levels", "s", plant=_stream(lambda f, s, c, _, query: f(s, c, "all", query))),
-    _of("streams that do not depend on the records", "s", plant=_stream(lambda f, s, c, *at: f(s, c[1:], *at))),
-    _of("a stream that begins again with every batch", "sa", plant=_restarted),
-    _of("fingerprints that do not depend on the records", "sa", plant=_unbound),
-    _of("a plain hash of the records for a keyed one", "s", plant=_plain_hash),
-    _of("a master key of 16 bits", "s", plant=_sixteen_bits, on="ledger"),
-    _of("new keys of 16 bits", "i", plant=_sixteen_bits, on="installed"),
-    _of("a choice charged for a sensitivity of 1", "sa", plant=_doubled_choice),
-    _of("a choice of the best version, without noise", "s",
-        plant=_attribute(Select, "choose", lambda self, _key, people, _start=0: self.losses(people).argmin(axis=1))),
-    _of("the true total among the solvers' notes", "sv", edit=_in_notes),
-    _of("the true total in a figure of the account", "v", edit=_in_account),
-    _of("the true total in the words of a statement", "sv", edit=_in_words),
-    _of("the true total in the version of a package", "sv", edit=_in_version),
-    _of("the true total in the header of a Parquet file", "sav", edit=_in_header),
-    _of("the true total in the metadata of a column", "s", edit=_in_field),
-    _of("the true total in the name of a file's writer", "s", edit=_in_created_by),
-    _of("a true table", "vc", edit=_table),
-    _of("an invariant that the spec does not have", "savc", plant=_more_invariants),
-    _of("a test key under the status official", "sav", edit=_true_status),
-    _of("epsilon of rho 10 % too small", "s", plant=_lower_zcdp),
-    _of("epsilon of the losses 5 % too small", "s", plant=_lower_losses),
-    _of("an attribute that is said to move one answer", "s", plant=_one_move),
-    _of("a scale in the manifest that was not drawn with", "sav", edit=_stated_scale),
-    _of("a county that is not the sum of its blocks", "vc", edit=_children_apart),
-    _of("a charge after drawing", "i", plant=_charge_late, on="installed"),
-    _of("a query charged at half its price", "sa", plant=_cheap, on="ledger"),
-    _of("a level that is not charged", "sa", plant=_free_level, on="ledger"),
-    _of("a ledger that forgets", "sa", edit=_older_ledger, on="ledger"),
+    mutant("a quarter of the variance is drawn", "sa", plant=_draw(_smaller)),
+    mutant("a sensitivity of 1 for 2, in every scale and statement", "sa", plant=_noise_for(_halved)),
+    mutant("noise of rounded floats", "s", plant=_draw(_floats)),
+    mutant("a measurement without noise", "sa", plant=_draw(lambda s, k, a, n, sound: 0 * sound(s, k, a, n))),
+    mutant("tails cut at 3 sigma", "i", plant=_cut(3), on="installed"),
+    mutant("the upper tail cut at 2^-16", "i", plant=_draw(_cut_at_word), on="installed"),
+    mutant("the last boundary of the sampler's table moved by 2^-44", "i", plant=_shifted_boundary, on="installed"),
+    mutant("one stream for all queries of a level", "sa",
+           plant=_stream(lambda f, s, c, level, _: f(s, c, level, "all"))),
+    mutant("one stream for all levels", "s", plant=_stream(lambda f, s, c, _, query: f(s, c, "all", query))),
+    mutant("streams that do not depend on the records", "s", plant=_stream(lambda f, s, c, *at: f(s, c[1:], *at))),
+    mutant("a stream that begins again with every batch", "sa", plant=_restarted),
+    mutant("fingerprints that do not depend on the records", "sa", plant=_unbound),
+    mutant("a plain hash of the records for a keyed one", "s", plant=_plain_hash),
+    mutant("a master key of 16 bits", "s", plant=_sixteen_bits, on="ledger"),
+    mutant("new keys of 16 bits", "i", plant=_sixteen_bits, on="installed"),
+    mutant("a choice charged for a sensitivity of 1", "sa", plant=_doubled_choice),
+    mutant("a choice of the best version, without noise", "s",
+           plant=attribute(Select, "choose", lambda self, _key, people, _start=0: self.losses(people).argmin(axis=1))),
+    mutant("the true total among the solvers' notes", "sv", edit=_in_notes),
+    mutant("the true total in a figure of the account", "v", edit=_in_account),
+    mutant("the true total in the words of a statement", "sv", edit=_in_words),
+    mutant("the true total in the version of a package", "sv", edit=_in_version),
+    mutant("the true total in the header of a Parquet file", "sav", edit=_in_header),
+    mutant("the true total in the metadata of a column", "s", edit=_in_field),
+    mutant("the true total in the name of a file's writer", "s", edit=_in_created_by),
+    mutant("a true table", "vc", edit=_table),
+    mutant("an invariant that the spec does not have", "savc", plant=_more_invariants),
+    mutant("a test key under the status official", "sav", edit=_true_status),
+    mutant("epsilon of rho 10 % too small", "s", plant=_lower_zcdp),
+    mutant("epsilon of the losses 5 % too small", "s", plant=_lower_losses),
+    mutant("an attribute that is said to move one answer", "s", plant=_one_move),
+    mutant("a scale in the manifest that was not drawn with", "sav", edit=_stated_scale),
+    mutant("a county that is not the sum of its blocks", "vc", edit=_children_apart),
+    mutant("a charge after drawing", "i", plant=_charge_late, on="installed"),
+    mutant("a query charged at half its price", "sa", plant=_cheap, on="ledger"),
+    mutant("a level that is not charged", "sa", plant=_free_level, on="ledger"),
+    mutant("a ledger that forgets", "sa", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
+PLANTED += JOINED

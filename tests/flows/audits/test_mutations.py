@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 from project.planted_faults import PAGE, parts, table
-from releases.mutants import AUDIT, CHECKER, COURTS, INSTALLED, PLANTED, SECOND, VERIFY, Mutant
+from releases.mutant import AUDIT, CHECKER, COURTS, INSTALLED, SECOND, VERIFY, Mutant
+from releases.mutants import PLANTED
+from releases.patients import write_patients
 from releases.small import run
 
 from flows.audits.second_opinion import second_findings
+from flows.audits.units import unit_findings
 from flows.audits.whole_trial import QUICK, whole_findings, written
 from flows.confidential.custody import KeySource, key_of_release
 from flows.execution.progress import Silent
@@ -51,18 +54,37 @@ def shared(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(spec, tmp_path_factory.mktemp("sound"))
 
 
-def charged(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def joined_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Persons joined with their households, and patients with several visits each, with a public test key."""
+    return write_patients(tmp_path_factory.mktemp("joined mutants"))
+
+
+@pytest.fixture(scope="module")
+def joined(joined_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound release of it."""
+    return run(joined_spec, tmp_path_factory.mktemp("sound joined"))
+
+
+def charged(folder: Path, *, joined: bool = False) -> Path:
     """A run with a key of its own, charged to a ledger beside it, of which the state before is kept."""
     ledger = folder / "ledger.db"
     with Ledger.open(str(ledger), create=True) as opened:
         opened.open_dataset(
-            "nobody", population="made up", framework="zcdp", budget=Fraction(2), neighbours="change-one"
-        )
+            "nobody", population="made up", framework="zcdp", budget=Fraction(9), neighbours="change-one",
+            exact=["county:total", "zeros"] if joined else (),
+        )  # fmt: skip
     shutil.copy(ledger, folder / "ledger-before.db")
     (folder / "in").mkdir()
+    key, dataset = 'key = "insecure-test:1"', 'dataset = "nobody"'
+    if joined:
+        spec = write_patients(folder / "in", (key, dataset))
+        spec.write_text(spec.read_text("utf-8").replace("privacy = { ", f"privacy = {{ {dataset}, "), "utf-8")
+    else:
+        spec = written(folder / "in", QUICK[0], dataset)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPINEWISE_LEDGER", str(ledger))
-        return run(written(folder / "in", QUICK[0], 'dataset = "nobody"'), folder)
+        return run(spec, folder)
 
 
 def courts_of(root: Path, ledger: Path | None) -> set[str]:
@@ -93,7 +115,7 @@ def courts_of(root: Path, ledger: Path | None) -> set[str]:
 
 
 def installed() -> Iterator[bool]:
-    for findings in (second_findings(quick=True, seed=1), whole_findings(quick=True)):
+    for findings in (unit_findings(1), second_findings(quick=True, seed=1), whole_findings(quick=True)):
         for found in findings:
             yield found.passed
 
@@ -102,20 +124,23 @@ def judged(mutant: Mutant, spec: Path, shared: Path, folder: Path) -> set[str]:
     """Who catches the fault, which is in the program while this runs."""
     if mutant.on == "installed":
         return set() if all(installed()) else {INSTALLED}
-    if mutant.on == "ledger":
-        root = charged(folder)
+    with_ledger = mutant.on.endswith("ledger")
+    if with_ledger:
+        root = charged(folder, joined=mutant.on.startswith("joined"))
     elif mutant.edit is not None:
-        root = Path(shutil.copytree(shared, folder / "tried"))
+        root = Path(shutil.copytree(shared, folder / shared.name))
     else:
         root = run(spec, folder)
     if mutant.edit is not None:
         mutant.edit(root)
-    return courts_of(root, folder / "ledger.db" if mutant.on == "ledger" else None)
+    return courts_of(root, folder / "ledger.db" if with_ledger else None)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
-def test_each_fault_is_caught(mutant: Mutant, spec: Path, shared: Path, tmp_path: Path) -> None:
+def test_each_fault_is_caught(mutant: Mutant, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    names = ("joined_spec", "joined") if mutant.on.startswith("joined") else ("spec", "shared")
+    spec, shared = map(request.getfixturevalue, names)
     sampler_for.cache_clear()
     with pytest.MonkeyPatch.context() as patch:
         if mutant.plant is not None:
@@ -140,9 +165,10 @@ def test_a_quick_audit_of_the_installation_notices_a_sensitivity_of_1(name: str)
 
 
 @pytest.mark.slow
-def test_what_is_sound_passes_everywhere(shared: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_what_is_sound_passes_everywhere(is_joined: bool, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """With a test key and no ledger, and with a secret key and one: nobody finds anything."""
-    assert courts_of(shared, None) == set()
-    assert courts_of(charged(tmp_path), tmp_path / "ledger.db") == set()
+    assert courts_of(request.getfixturevalue("joined" if is_joined else "shared"), None) == set()
+    assert courts_of(charged(tmp_path, joined=is_joined), tmp_path / "ledger.db") == set()
     assert os.environ.get("SPINEWISE_LEDGER") is None
-    assert all(installed())
+    assert is_joined or all(installed())

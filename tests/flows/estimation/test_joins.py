@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from releases.again import computed_again
 from releases.households import write_quarter
-from releases.mutants import resealed
+from releases.mutant import resealed
 from releases.small import public_bytes
 
 from flows.execution.progress import Silent

@@ -118,7 +118,7 @@ def test_one_person_moved_to_the_next_household_is_found(public: Path) -> None:
 
         changed(public / "persons.parquet", move)
         found = problems(public)
-        assert any(f"household {mine:,} states" in problem for problem in found)
+        assert any(f"household {mine:,} in block {homes['geocode'][mine]!r} states" in problem for problem in found)
         assert any("(the join" in problem for problem in found)
 
 
@@ -155,13 +155,21 @@ def _first_dorm(frame: pd.DataFrame) -> pd.DataFrame:
 FAULTS: dict[str, tuple[str, Callable[[pd.DataFrame], pd.DataFrame], str]] = {
     "absent": ("persons", lambda f: _first_home(f, 10**9), "household 1000000000: there is no such household"),
     "zero": ("persons", lambda f: _first_home(f, 0), "household 0: there is no such household"),
-    "elsewhere": ("persons", lambda f: _first_home(f, int(f["household"].max())), "the household is in another block"),
+    "elsewhere": (
+        "persons",
+        lambda f: _first_home(f, int(f["household"].max())),
+        "the household is in another block, block 'A029'",
+    ),
     "homeless": ("persons", lambda f: _first_home(f, None), "such persons live in a household"),
     "dorm": ("persons", _first_dorm, "no join says that such persons live in households"),
     "text": ("persons", lambda f: f.assign(household="1"), "column 'household' holds"),
     "no column": ("persons", lambda f: f.drop(columns="household"), "it lacks 'household'"),
     "renumbered": ("homes", lambda f: f.assign(household=f["household"][::-1].to_numpy()), "it is that of the row"),
-    "members": ("homes", lambda f: f.assign(members=f["members"] + (f.index == 3)), "household 4 states"),
+    "members": (
+        "homes",
+        lambda f: f.assign(members=f["members"] + (f.index == 3)),
+        "household 4 in block 'A000' states",
+    ),
     "negative": ("homes", lambda f: f.assign(members=f["members"] - 50), "whole numbers are required"),
     "size": ("homes", lambda f: f.assign(size="1"), "the join 'size'"),
     "shorter": ("homes", lambda f: f.iloc[:-1], "there is no such household"),

@@ -1,0 +1,86 @@
+"""Faults planted in what is said and done about several records of one person, about units and about households.
+
+The release judged is that of `patients`: a person alters two households, a patient three visits, and persons are joined
+with their households.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import flows.publishing.manifest
+import pipeline.model.universe
+import pipeline.privacy.accounting.joint as joint
+import pipeline.privacy.ledger.charge
+import pipeline.records.units
+from pipeline.privacy.accounting.joint import household_statement, joint_statement
+from pipeline.privacy.accounting.uses import UniverseLike
+from pipeline.spec.resolve import UniverseResolver
+from releases.mutant import Mutant, Patch, attribute, mutant, resealed, rewritten
+
+
+def _unit_of_one(patch: Patch) -> None:
+    """Noise, fingerprints and statements are those of units with one record."""
+    patch.setattr(UniverseResolver, "_records_per_person", property(lambda self: self.sections.records_per_person))
+
+
+def _without_visits(universes: Sequence[UniverseLike], accounts: Sequence[Any]) -> Any:
+    return joint_statement(universes[:-1], accounts[:-1])
+
+
+def _persons_alone(universes: Sequence[UniverseLike], accounts: Sequence[Any], companion: str, members: int) -> Any:
+    kept = [number for number, universe in enumerate(universes) if universe.name != companion]
+    return household_statement([universes[n] for n in kept], [accounts[n] for n in kept], companion, members)
+
+
+def _stated_epsilon(root: Path) -> None:
+    """The release's one epsilon is a tenth of what it is, in figures and words."""
+
+    def change(content: dict[str, Any]) -> None:
+        stated = content["joint"]
+        lower = str(Decimal(stated["epsilon"]) / 10)
+        stated.update(words=stated["words"].replace(stated["epsilon"], lower), epsilon=lower, losses=lower)
+
+    resealed(root, change)
+
+
+def _moved(root: Path) -> None:
+    """A person is said to live in another household of the block."""
+
+    def change(table: pa.Table) -> pa.Table:
+        numbers = table.column("household").to_pylist()
+        codes = table.column("geocode").to_pylist()
+        pairs = ((i, j) for i, a in enumerate(numbers) for j, b in enumerate(numbers) if a and b and a < b)
+        first, other = next((i, j) for i, j in pairs if codes[i] == codes[j])
+        numbers[first] = numbers[other]
+        place = table.column_names.index("household")
+        return table.set_column(place, table.schema.field(place), pa.array(numbers, table.schema.field(place).type))
+
+    rewritten(root, "microdata.parquet", change)
+
+
+JOINED: tuple[Mutant, ...] = (
+    mutant("a companion's record counted once where a person alters two", "sa", on="joined",
+           plant=attribute(pipeline.model.universe, "budget_of_one", lambda _framework, budget, _records: budget)),
+    mutant("a unit with three records counted as one record", "s", on="joined", plant=_unit_of_one),
+    mutant("two records of a person charged as one", "sa", on="joined ledger",
+           plant=attribute(pipeline.privacy.ledger.charge, "per_person", lambda _records: "")),
+    mutant("a unit of which every record is counted", "i", on="installed",
+           plant=attribute(pipeline.records.units, "kept_records", lambda units, *_: np.ones(len(units), dtype=bool))),
+    mutant("one epsilon for the release without one of its companions", "s", on="joined",
+           plant=attribute(joint, "joint_statement", _without_visits)),
+    mutant("one epsilon in the manifest a tenth of what it is", "sv", on="joined", edit=_stated_epsilon),
+    mutant("a household of eight that costs what one person costs", "s", on="joined",
+           plant=attribute(joint, "group_budget", lambda _framework, budget, _members: budget)),
+    mutant("a household without its own record", "s", on="joined",
+           plant=attribute(joint, "household_statement", _persons_alone)),
+    mutant("a household of fewer members than joins allow", "s", on="joined",
+           plant=attribute(flows.publishing.manifest, "largest_household", lambda *_: 2)),
+    mutant("a person in another household of the block", "vc", on="joined", edit=_moved),
+)  # fmt: skip

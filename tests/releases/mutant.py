@@ -1,0 +1,83 @@
+"""A fault that is planted: what it is, who catches it, and how files of a release are changed as the program would."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.auditor.contents import canonical
+from pipeline.storage.files import ParquetSink
+
+Patch = pytest.MonkeyPatch
+#: A fault in the program, for the time of a run; or one in the files of a finished release.
+Plant = Callable[[Patch], None]
+Edit = Callable[[Path], None]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A planted fault.
+
+    Attributes:
+        plant: into the program; `edit`: into a copy of the shared release. One of the two.
+        on: "release" (a run with the fault, or the edited copy, is judged), "ledger" (the same, with a ledger and a
+            secret key), "joined" and "joined ledger" (the same of persons, households and patients), or "installed"
+            (the audit of the installation judges).
+        caught_by: who catches it, in the order of the table's columns.
+    """
+
+    name: str
+    caught_by: tuple[str, ...]
+    plant: Plant | None = None
+    edit: Edit | None = None
+    on: str = "release"
+
+
+SECOND, AUDIT, VERIFY, CHECKER, INSTALLED = "second program", "audit", "verify", "checker", "installed"
+#: The columns of the table.
+COURTS = (SECOND, AUDIT, VERIFY, CHECKER, INSTALLED)
+
+
+def mutant(
+    name: str, caught: str, *, on: str = "release", plant: Plant | None = None, edit: Edit | None = None
+) -> Mutant:
+    """A mutant, and who catches it, by the first letters of the columns."""
+    letters = {court[0]: court for court in COURTS}
+    return Mutant(name, tuple(letters[letter] for letter in caught), plant, edit, on)
+
+
+def attribute(owner: object, name: str, value: object) -> Plant:
+    """An attribute of a module or class that is another."""
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def resealed(root: Path, change: Callable[[dict[str, Any]], object] | None = None) -> None:
+    """Change the manifest, and give it the hashes that it then needs."""
+    path = root / "public" / "manifest.json"
+    content = json.loads(path.read_text())
+    if change is not None:
+        change(content)
+    content.pop("manifest_sha256")
+    for name, entry in content["files"].items():
+        data = (root / "public" / name).read_bytes()
+        entry |= {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    content["manifest_sha256"] = hashlib.sha256(canonical(content)).hexdigest()
+    path.write_bytes(canonical(content))
+
+
+def rewritten(root: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Change a Parquet file as the program itself would have written it."""
+    path = root / "public" / name
+    table = change(pq.read_table(path))
+    sink = ParquetSink(path, table.schema, json.loads(table.schema.metadata[b"spinewise"]))
+    sink.write(*(column.combine_chunks() for column in table.columns))
+    sink.close()
+    resealed(root)
