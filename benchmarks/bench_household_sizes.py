@@ -4,8 +4,8 @@
 
 The example `examples/one_population.toml` is released with several keys. For every level: the share of published
 averages whose interval holds the true average, the median half-width, and the median error. Areas without households in
-the records or in the release have no average. Beside them, what a wrong way to make intervals gives: from the households'
-alone, as if the number of persons were exact.
+the records or in the release have no average. Beside them, what a wrong way to make intervals gives: from those of the
+households alone, as if the number of persons were exact.
 
 Needs the real data in ../shared/data beside the project; without it says so and ends.
 """

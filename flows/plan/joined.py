@@ -23,7 +23,7 @@ from pipeline.model.join import Join, joined_companions
 from pipeline.model.residents import residents_of
 from pipeline.reading.sums import answer_weights
 from pipeline.spec.join_section import JoinSection
-from postprocess.arrays import FloatArray
+from postprocess.arrays import BoolArray, FloatArray
 from postprocess.joins.implied import LEAST_VARIANCE
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.weighted import SumBlocks, Weights, moments, of_level
@@ -170,8 +170,8 @@ def _below(own: FloatArray, above: FloatArray, spine: Spine, level: int) -> Floa
     parents = spine.levels[level].parents
     summed = np.zeros_like(above)
     np.add.at(summed, parents, own)
-    unknown = np.isnan(summed).any(axis=(1, 2)) | np.isnan(above).any(axis=(1, 2))
-    inverse = np.linalg.pinv(np.where(unknown[:, None, None], 0.0, summed), hermitian=True)
+    unknown: BoolArray = np.isnan(summed + above).any(axis=(1, 2))
+    inverse: FloatArray = np.linalg.pinv(np.where(unknown[:, None, None], 0.0, summed), hermitian=True)
     pull = inverse - inverse @ np.where(unknown[:, None, None], 0.0, above) @ inverse
     out: FloatArray = np.where(unknown[parents][:, None, None], own, own - own @ pull[parents] @ own)
     return out

@@ -61,7 +61,7 @@ def _show_joined(plan: Plan, console: Console) -> None:
             table.add_column(title, justify="right")
         for row in plan.joined:
             errors = (row.persons, row.households_apart, row.households)
-            table.add_row(row.level, row.companion, *(_persons(error, sign="±") for error in errors))
+            table.add_row(row.level, row.companion, *(_persons(error, "±", "") for error in errors))
         console.print(table)
         console.print(
             "Standard errors of the two numbers in a geounit. Joined households learn from the persons how many "

@@ -40,13 +40,13 @@ def test_the_example_runs_as_it_is(shared_data: Path, tmp_path: Path) -> None:
     assert households.geocode.nunique() <= 157
     records = pd.read_parquet(shared_data / "semcog_synthetic_persons.parquet")
     for level in ("taz", "maz"):
-        sizes = pd.read_parquet(public / "household_sizes" / "households" / f"{level}.parquet").set_index("geocode")
-        assert sizes["average"].isna().tolist() == (sizes["households"] == 0).tolist()
+        averages = pd.read_parquet(public / "household_sizes" / "households" / f"{level}.parquet").set_index("geocode")
+        assert averages["average"].isna().tolist() == (averages["households"] == 0).tolist()
         places = records[level].astype(str)
-        persons = places[records["hh_type"] == 1].value_counts().reindex(sizes.index)
-        true = persons / places[records["relate"] == 0].value_counts().reindex(sizes.index)
-        known = sizes["average"].notna() & true.notna()
-        held = (sizes["average:low90"] <= true) & (true <= sizes["average:high90"])
+        in_households = places[records["hh_type"] == 1].value_counts().reindex(averages.index)
+        true = in_households / places[records["relate"] == 0].value_counts().reindex(averages.index)
+        known = averages["average"].notna() & true.notna()
+        held = (averages["average:low90"] <= true) & (true <= averages["average:high90"])
         assert known.sum() > 40
         assert held[known].mean() >= 0.88
     table = pd.read_parquet(public / "household_tables" / "age_by_size" / "maz.parquet").set_index("geocode")
