@@ -170,7 +170,7 @@ def _below(own: FloatArray, above: FloatArray, spine: Spine, level: int) -> Floa
     parents = spine.levels[level].parents
     summed = np.zeros_like(above)
     np.add.at(summed, parents, own)
-    unknown: BoolArray = np.isnan(summed + above).any(axis=(1, 2))
+    unknown: BoolArray = np.asarray(np.isnan(summed + above).any(axis=(1, 2)))
     inverse: FloatArray = np.linalg.pinv(np.where(unknown[:, None, None], 0.0, summed), hermitian=True)
     pull = inverse - inverse @ np.where(unknown[:, None, None], 0.0, above) @ inverse
     out: FloatArray = np.where(unknown[parents][:, None, None], own, own - own @ pull[parents] @ own)
