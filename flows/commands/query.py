@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from pipeline.reading.release import Release
 
 
+#: Stands for as many decimals as an average needs.
+_AVERAGE = "average"
+
+
 class Show(StrEnum):
     """What is shown of the numbers of a query."""
 
@@ -55,6 +59,12 @@ def query(
         Path | None, typer.Option(metavar="FILE", help="The areas of a CSV file with the columns area and geocode.")
     ] = None,
     table: Annotated[str | None, typer.Option(help="A published table, unchanged; requires --at.")] = None,
+    household_size: Annotated[
+        bool,
+        typer.Option(
+            "--average-household-size", help="Persons in households for each household; with --at, --area or --areas."
+        ),
+    ] = False,
     show: Annotated[
         Show,
         typer.Option(help="The counts, or what they make: percentages of their sum, a median, ranks, a difference."),
@@ -74,6 +84,8 @@ def query(
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
     --show ranks: 1 for the largest geounit of the level. --show difference: the first of two areas less the second.
     Each with the interval that holds the truth in 90 % of cases; for ranks, all of them at once.
+
+    --average-household-size: of persons who are joined with households, for every geounit or area; with its interval.
 
     Example:
 
@@ -99,12 +111,16 @@ def query(
         area=tuple(area or ()),
         areas=areas,
         table=table,
+        household_size=household_size,
         show=show,
         rows=rows,
         csv=csv,
         json=json,
     )
     _check(options)
+    if household_size:
+        _print(opened, _household_sizes(opened, options), options)
+        return
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))
         return
@@ -125,6 +141,7 @@ class QueryOptions:
     area: tuple[str, ...]
     areas: Path | None
     table: str | None
+    household_size: bool
     show: Show
     rows: int
     csv: bool
@@ -140,6 +157,8 @@ def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.Da
     """The numbers with their margins and, for text, which of them are certain."""
     if options.table is not None:
         level = str(options.at)
+        if options.table in opened.household_tables:
+            return opened.household_table(options.table, level), None
         exact = opened.exact_table(options.table, level) if options.is_text else None
         return opened.table(options.table, level), exact
     selection = opened.query(str(options.question)).where(**_conditions(options.where))
@@ -170,16 +189,27 @@ def _derived(opened: Release, options: QueryOptions) -> pd.DataFrame:
     return selection.difference(*areas.values())
 
 
+def _household_sizes(opened: Release, options: QueryOptions) -> pd.DataFrame:
+    """Average household sizes with their intervals."""
+    if options.at is not None:
+        return opened.household_sizes(options.at)
+    return opened.household_sizes_over(_areas(options.area, options.areas))
+
+
 def _print(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
     """Print derived numbers, each with its interval in parentheses."""
     if not options.is_text:
         _show(opened, numbers, None, options)
         return
-    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+    from pipeline.release.tables import INTERVAL_SUFFIXES
 
-    labels = [name for name in numbers.columns if not name.endswith((LOW_SUFFIX, HIGH_SUFFIX))]
+    labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
     form = "{:.1f} %" if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
-    cells = [[_with_interval(form, row, label) for label in labels] for _, row in numbers.head(options.rows).iterrows()]
+    forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
+    cells = [
+        [_with_interval(forms[label], row, label) for label in labels]
+        for _, row in numbers.head(options.rows).iterrows()
+    ]
     at_once = ", all of a column at once" if options.show is Show.ranks else ""
     legend = f"The interval in parentheses holds the truth in 90 % of cases{at_once}."
     _print_table(opened, numbers, labels, cells, legend)
@@ -211,12 +241,23 @@ def _print_table(
 
 def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
     """A number and its interval as text."""
+    import pandas as pd
+
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 
+    if form == _AVERAGE:
+        from pipeline.release.joined.sizes import decimals_of
+
+        if pd.isna(row[label]):
+            return "no households"
+        ends = [
+            None if pd.isna(end) else float(end) for end in (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX))
+        ]
+        form = f"{{:.{decimals_of(*ends)}f}}"
     if label + LOW_SUFFIX not in row:
         return form.format(row[label])
     value, low, high = (
-        "unknown" if end is None or end != end else form.format(end)
+        "unknown" if pd.isna(end) else form.format(end)
         for end in (row[label], row[label + LOW_SUFFIX], row[label + HIGH_SUFFIX])
     )
     return f"{value} ({low} to {high})"
@@ -231,6 +272,9 @@ def _what_there_is(directory: Path, opened: Release) -> str:
     tables = [table for table in opened.universe.tables if level in table.levels]
     lines += [f"  {begin} --table {shlex.quote(table.name)} --at {level}" for table in tables[:1]]
     lines += [f"  {begin} total --at {level}", f"  {begin} {attribute} --at {level} --csv"]
+    if opened.spec.join and not opened.universe.name:
+        lines += [f"  {begin} --average-household-size --at {level}"]
+        lines += [f"  {begin} --table {shlex.quote(name)} --at {level}" for name in opened.household_tables[:1]]
     return "\n".join(lines)
 
 
@@ -243,6 +287,9 @@ def _check(options: QueryOptions) -> None:
     places = [name for name, value in given if value]
     if options.csv and options.json:
         raise InputError("found --csv and --json; one of the two is allowed")
+    if options.household_size:
+        _check_household_size(options, places)
+        return
     if question is None and options.show is not Show.counts:
         raise InputError(f"--show {options.show}: a query is needed, such as a published attribute's name")
     if table is not None and question is not None:
@@ -253,6 +300,22 @@ def _check(options: QueryOptions) -> None:
         raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
     if question is not None and len(places) != 1:
         raise InputError(f"found {' and '.join(places) or 'no areas'}; one of --at, --area and --areas is needed")
+
+
+def _check_household_size(options: QueryOptions, places: Sequence[str]) -> None:
+    from pipeline.errors import InputError
+
+    others = (
+        ("a query", options.question),
+        ("--table", options.table),
+        ("--where", options.where),
+        ("--show", options.show is not Show.counts),
+    )
+    if given := [name for name, value in others if value]:
+        raise InputError(f"found --average-household-size and {given[0]}; one of the two is allowed")
+    if len(places) != 1:
+        found = " and ".join(places) or "no areas"
+        raise InputError(f"--average-household-size: found {found}; one of --at, --area and --areas is needed")
 
 
 def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
@@ -273,7 +336,9 @@ def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
     from pipeline.errors import InputError
 
     if file is not None:
-        return _areas_of_file(file)
+        from pipeline.reading.areas import areas_of_file
+
+        return areas_of_file(file)
     named: dict[str, list[str]] = {}
     for number, text in enumerate(area):
         name, equals, codes = text.partition("=")
@@ -283,23 +348,6 @@ def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
             raise InputError(f"--area: {name.strip()!r} stands twice; each area needs a name of its own")
         named[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
     return named
-
-
-def _areas_of_file(file: Path) -> dict[str, list[str]]:
-    """Area -> geocodes of a CSV file, in the order of first appearance."""
-    import pandas as pd
-
-    from pipeline.errors import InputError
-
-    try:
-        frame = pd.read_csv(file, dtype=str, keep_default_na=False)
-    except OSError as error:
-        raise InputError(f"--areas {file}: cannot be read ({error.strerror or error})") from None
-    except (ValueError, UnicodeDecodeError):
-        raise InputError(f"--areas {file}: is no CSV file; one with the columns area and geocode is needed") from None
-    if missing := [name for name in ("area", "geocode") if name not in frame.columns]:
-        raise InputError(f"--areas {file}: no column {missing[0]!r}; its columns are {', '.join(frame.columns)}")
-    return {str(name): part["geocode"].tolist() for name, part in frame.groupby("area", sort=False)}
 
 
 def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
@@ -324,6 +372,11 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
         ]
         for (_, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False)
     ]
+    if options.table in opened.household_tables:
+        from pipeline.model.household_table import NO_MARGINS
+
+        _print_table(opened, numbers, labels, cells, NO_MARGINS)
+        return
     legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
     _print_table(opened, numbers, labels, cells, legend)
 

@@ -10,11 +10,14 @@ from typing import Any, Literal
 from flows.execution.memory import memory_for_a_run
 from flows.plan.expectation import Expectation
 from flows.plan.fitting import Fitting, fitting
+from flows.plan.joined import JoinedRow, joined_rows
 from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
+from pipeline.model.join import joined_companions
 from pipeline.model.query import Query
+from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import Statement, promise
 from pipeline.privacy.limits import beyond_limits
@@ -91,6 +94,17 @@ class Plan:
     universes: tuple[UniversePlan, ...]
     fitting: Fitting
     joint: Statement
+    joined: tuple[JoinedRow, ...] = ()
+
+    @property
+    def average_sizes(self) -> dict[str, tuple[str, ...]]:
+        """Joined companion -> the levels at which its average household size is published."""
+        universes, joins = [plan.universe for plan in self.universes], self.spec.joins()
+        found: dict[str, tuple[str, ...]] = dict.fromkeys(joined_companions(joins), ())
+        for level in self.spine.level_names:
+            for source in size_sources(universes, joins, level):
+                found[source.residents.companion] += (level,)
+        return found
 
     @property
     def promise(self) -> str:
@@ -105,11 +119,22 @@ class Plan:
             "beyond_limits": list(beyond_limits([plan.universe for plan in self.universes])),
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
-            **({"joins": [join.words for join in self.spec.join]} if self.spec.join else {}),
+            **(self._joins() if self.spec.join else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,
         }
+
+    def _joins(self) -> dict[str, Any]:
+        return {
+            "joins": [join.words for join in self.spec.join],
+            "joined": [row.data() for row in self.joined],
+            "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
+        }
+
+
+def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow, ...]:
+    return joined_rows(spec.join, spec.joins(), [plan.expectation for plan in plans])
 
 
 def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int) -> Plan:
@@ -136,7 +161,7 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
     from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
-    return Plan(spec, spine, tuple(plans), fit, joint)
+    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans))
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:

@@ -22,6 +22,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_universe(universe_plan, console)
     for join in plan.spec.join:
         console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
+    if plan.spec.join:
+        _show_joined(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
@@ -47,6 +49,31 @@ def _show_universe(plan: UniversePlan, console: Console) -> None:
             "Completed: nothing measures it there; the numbers of the level above are divided in proportion to what is "
             "measured. Nothing says how far that is from the truth, so it has no margin."
         )
+
+
+def _show_joined(plan: Plan, console: Console) -> None:
+    """What the joins do to the errors, and where average household sizes are published."""
+    if plan.joined:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in ("level", "companion"):
+            table.add_column(title, no_wrap=True)
+        for title in ("persons in households", "households, apart", "households, joined"):
+            table.add_column(title, justify="right")
+        for row in plan.joined:
+            errors = (row.persons, row.households_apart, row.households)
+            table.add_row(row.level, row.companion, *(_persons(error, "±", "") for error in errors))
+        console.print(table)
+        console.print(
+            "Standard errors of the two numbers in a geounit. Joined households learn from the persons how many "
+            "members they have; persons hardly change. Sizes such as 7+ are taken to have the members that are "
+            "expected of them: where there are many of these, less is learned."
+        )
+    for companion, levels in plan.average_sizes.items():
+        missing = [level for level in plan.spine.level_names if level not in levels]
+        text = f"Average household size of {companion}: published for {', '.join(levels) or 'no level'}"
+        if missing and any(row.companion == companion for row in plan.joined):
+            text += f"; for {', '.join(missing)} no table has the persons in households, or none the households"
+        console.print(f"{text}.", soft_wrap=True)
 
 
 def _show_expected(plan: UniversePlan, console: Console) -> None:

@@ -14,9 +14,11 @@ from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
+from flows.publishing.household_sizes import publish_household_sizes
 from flows.publishing.report import write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
 from pipeline.model.join import joined_companions
+from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe
 
 
@@ -74,16 +76,36 @@ class Publication:
                 files = tuple(folder.table(table.name, level.name) for table in tables)
                 publish = partial(self._publish_tables, number)
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), files=files))
+        if not universe.name:
+            steps += self._size_steps()
         if job.spec.publish.unbiased and (files := self._unbiased.files()):
             unbiased, geounits = self._unbiased.publish, job.n_geounits
             steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
         if self._draws.count and (files := self._draws.files()):
             draws, geounits = self._draws.publish, job.n_geounits * self._draws.count
             steps.append(Step("draws", draws, universe.name, geounits=geounits, effort=2.0, files=files))
-        if job.spec.publish.microdata and (files := self._microdata_files()):
+        if files := self._record_files():
+            stage = "microdata" if job.spec.publish.microdata else "household tables"
             leaves = job.spine.n_leaves
-            steps.append(Step("microdata", self._publish_microdata, universe.name, geounits=leaves, files=files))
+            steps.append(Step(stage, self._publish_microdata, universe.name, geounits=leaves, files=files))
         return steps
+
+    def _size_steps(self) -> list[Step]:
+        """Average household sizes of joined companions, whose tables are published before the persons' own."""
+        job, steps = self.job, []
+        for number, level in enumerate(job.spine.levels):
+            for source in size_sources(job.universes, self._joins, level.name):
+                companion = source.residents.companion
+                publish = partial(publish_household_sizes, job, source, number)
+                files = (job.run.household_sizes(companion, level.name),)
+                steps.append(Step("household sizes", publish, companion, level.name, len(level), 0.2, files=files))
+        return steps
+
+    def _record_files(self) -> tuple[Path, ...]:
+        """What is written while persons are given their households: microdata, and tables by households."""
+        tables = () if self.universe.name else self.job.spec.tables_of_households()
+        counted = tuple(self.job.run.household_table(table.name, level) for table in tables for level in table.levels)
+        return (*(self._microdata_files() if self.job.spec.publish.microdata else ()), *counted)
 
     def _microdata_files(self) -> tuple[Path, ...]:
         """Those of joined companions are written together with the persons', whom they are released before."""

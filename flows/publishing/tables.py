@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from flows.estimation.joins import membership_of
 from flows.execution.job import Job
+from flows.publishing.household_tables import HouseholdTally, write_household_tables
 from geography.spine import Level
 from pipeline.model.join import Join, household_column, joined_companions
 from pipeline.model.universe import Table, Universe
@@ -90,30 +92,42 @@ def publish_microdata(job: Job, universe: Universe, counts: sp.csr_array) -> Non
 
 
 def publish_joined_microdata(job: Job, universe: Universe, joins: Sequence[Join], counts: sp.csr_array) -> None:
-    """Write the microdata of persons and of the companions that they are joined with, whose histograms are released.
+    """Write what follows from who lives in which household.
+
+    That is the microdata of persons and of the companions that they are joined with, if they are published, and the
+    tables of persons by their households.
 
     Args:
         job: the run.
         universe: of the persons.
         joins: one or more.
-        counts: the released histogram of the leaves, `(n, n_cells)`.
+        counts: the released histogram of the leaves of the persons, `(n, n_cells)`; those of companions are written.
 
     Raises:
         ReleaseError: a released histogram is not there, or a file cannot be written.
         SolverError: the persons of a leaf cannot be assigned to its households; the message names it.
     """
     leaves, companions = job.spine.leaf_level, joined_companions(joins)
-    households = []
+    persons = JoinedRecords(job.folder(universe).microdata, universe.schema, counts)
+    households, tallies = [], []
     for companion in (each for each in job.universes if each.name in companions):
         folder, column = job.folder(companion), household_column(companion.name, companions)
         homes = read_histogram(folder.histogram(leaves.name), leaves.geocodes, companion.schema)
         memberships = [membership_of(join) for join in joins if join.companion == companion.name]
         assigned = assigned_spans(memberships, counts, homes, job.spec.postprocess.seed)
-        households.append(Households(JoinedRecords(folder.microdata, companion.schema, homes), column, assigned))
-    persons = JoinedRecords(job.folder(universe).microdata, universe.schema, counts)
+        records = JoinedRecords(folder.microdata, companion.schema, homes)
+        tables = [table for table in job.spec.tables_of_households() if table.companion == companion.name]
+        tallies.append(HouseholdTally(tables, persons, records))
+        households.append(Households(records, column, tallies[-1].counting(assigned)))
     try:
-        write_joined_microdata(persons, households, job.run.staging, leaves.name, leaves.geocodes)
+        if job.spec.publish.microdata:
+            write_joined_microdata(persons, households, job.run.staging, leaves.name, leaves.geocodes)
+        else:
+            for each in households:
+                deque(each.assigned, maxlen=0)
     except AssignmentError as error:
         place = f"{leaves.name} {leaves.geocodes[error.leaf]}"
         raise SolverError(f"{place}: its persons cannot be assigned to its households: {error.why}") from error
+    for tally in tallies:
+        write_household_tables(job, tally)
     job.progress.advance(len(leaves))

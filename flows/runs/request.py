@@ -150,6 +150,8 @@ def universe_checks(spec: ReleaseSpec, universe: Universe) -> list[Callable[[], 
     name, or the joins limit persons in a way that no bound can state.
     """
     tables = [partial(check_labels, table.name, table.query.answer_labels()) for table in universe.tables]
+    if not universe.name:
+        tables += [partial(check_labels, table.name, table.labels) for table in spec.tables_of_households()]
     if spec.publish.draws:
         tables += [partial(check_drawn_labels, table.name, table.query.answer_labels()) for table in universe.tables]
     checks: list[Callable[[], object]] = [partial(privacy_statement, universe), *tables]

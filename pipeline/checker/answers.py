@@ -44,7 +44,7 @@ def check_table(
     for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
         expected = None if required is None else required.dense(geounits)
         for index, label in enumerate(answers.labels):
-            actual = _read_counts(part.column(label), label, geounits, file, counted)
+            actual = read_counts(part.column(label), label, geounits, file, counted)
             if expected is not None:
                 _compare(equal, "the sum over the histogram's cells", file, geounits, label, actual, expected[:, index])
             if precise is not None:
@@ -77,7 +77,7 @@ def check_invariant(
         exact = _answer_columns(part.column("value"), answers, file)
         dense = released.dense(geounits)
         for index, label in enumerate(answers.labels):
-            required = _read_counts(exact[index], label, geounits, file, counted)
+            required = read_counts(exact[index], label, geounits, file, counted)
             why = f"the invariant {answers.query!r} in {file.name}"
             _compare(equal, why, file, geounits, label, dense[:, index], required)
 
@@ -103,7 +103,7 @@ def check_bound(
     for part, geounits in file.parts(list(bound.columns)):
         dense = released.dense(geounits)
         for label in bound.columns:
-            facilities = _read_counts(part.column(label), label, geounits, file, counted)
+            facilities = read_counts(part.column(label), label, geounits, file, counted)
             persons = dense[:, bound.answers.labels.index(label)]
             _check_facilities(broken, file, bound, label, geounits, persons, facilities)
 
@@ -148,7 +148,7 @@ def _check_facilities(
     broken.add(readable & np.asarray((persons < low) | (persons > high), dtype=np.bool_), sentence)
 
 
-def _read_counts(
+def read_counts(
     column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, counted: Check
 ) -> NDArray[np.int64]:
     """The counts of a column, `(n_rows,)`; -1 where there is none, which is reported."""

@@ -45,7 +45,7 @@ class RecordFile:
 
 
 @dataclass(frozen=True, eq=False)
-class _Homes:
+class Homes:
     """The households by number from 0: leaf, cell (-1 where unknown) and stated members, `(n,)` each."""
 
     level: PublicLevel
@@ -60,6 +60,14 @@ class _Homes:
 
 def _leaf_name(level: PublicLevel, leaf: int) -> str:
     return level.label(leaf) if leaf >= 0 else f"no known {level.name}"
+
+
+@dataclass(frozen=True, eq=False)
+class Housed:
+    """Who lives where: the households, and the persons of each cell in each, by the household's number from 0."""
+
+    homes: Homes
+    members: Counts
 
 
 def key_columns(universe: str, joined: Sequence[str]) -> tuple[str, ...]:
@@ -82,8 +90,8 @@ def check_households(
     column: str,
     limits: Sequence[Limit],
     findings: Findings,
-) -> None:
-    """Check that persons live in households as the joins say.
+) -> Housed:
+    """Check that persons live in households as the joins say; returns who lives where.
 
     Every number of a household is that of one, in the person's own leaf; each household has as many persons as it says,
     and in every group of every join at least and at most what the join says; persons without a number are outside of
@@ -110,9 +118,10 @@ def check_households(
     )
     for group, _ in limits:
         _check_group(findings.check(name, f"households that break the join {group.join!r}"), group, known, members)
+    return Housed(known, members)
 
 
-def _read_homes(files: PublicFiles, level: PublicLevel, homes: RecordFile, findings: Findings) -> _Homes:
+def _read_homes(files: PublicFiles, level: PublicLevel, homes: RecordFile, findings: Findings) -> Homes:
     # Unknown geocodes and values are reported where the records are counted.
     file, valued = LevelFile(files, homes.path, level, Findings(), once=False, most=homes.most), Check("", "")
     numbered = findings.check(file.name, "households that are not numbered by their rows")
@@ -136,7 +145,7 @@ def _read_homes(files: PublicFiles, level: PublicLevel, homes: RecordFile, findi
 
         counted.add(~whole | (members < 0), no_count)
         parts.append((leaves, cells, members))
-    return _Homes(level, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    return Homes(level, *(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _read_members(
@@ -145,7 +154,7 @@ def _read_members(
     persons: RecordFile,
     column: str,
     limits: Sequence[Limit],
-    homes: _Homes,
+    homes: Homes,
     findings: Findings,
 ) -> Counts:
     """Persons of each cell in each household; those who live where they cannot are reported."""
@@ -193,7 +202,7 @@ class _Place:
 
         return sentence
 
-    def moved(self, homes: _Homes) -> Callable[[int], str]:
+    def moved(self, homes: Homes) -> Callable[[int], str]:
         """The same of a person whose household is in another leaf."""
 
         def sentence(row: int) -> str:
@@ -212,7 +221,7 @@ def _residents(cells: Cells, limits: Sequence[Limit]) -> tuple[NDArray[np.bool_]
     return may, must
 
 
-def _check_group(broken: Check, group: JoinedGroup, homes: _Homes, members: Counts) -> None:
+def _check_group(broken: Check, group: JoinedGroup, homes: Homes, members: Counts) -> None:
     inside = group.persons[members.columns]
     found = np.bincount(members.geounits[inside], members.counts[inside], minlength=len(homes.cells)).astype(np.int64)
     cells = np.maximum(homes.cells, 0)

@@ -23,7 +23,7 @@ from pipeline.checker.spine import PublicLevel
 from pipeline.errors import ReleaseError
 
 #: In `JoinedGroup.most`: nothing limits the members.
-_NO_LIMIT = -1
+NO_LIMIT = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ def joined_groups(join: Mapping[str, Any], persons: Cells, households: Cells) ->
         raise ReleaseError(f"public/manifest.json: a join of its spec cannot be understood: {reason}") from error
     if not join["others"]:
         return groups
-    return [JoinedGroup(g.join, g.label, g.persons, g.least, np.full_like(g.most, _NO_LIMIT)) for g in groups]
+    return [JoinedGroup(g.join, g.label, g.persons, g.least, np.full_like(g.most, NO_LIMIT)) for g in groups]
 
 
 #: The label of a group, its cells of persons, and the least and most members for each cell of households.
@@ -77,7 +77,7 @@ def _of_size(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iter
             raise ValueError(f"{label!r} of {join['size']!r} is no size of a household")
         these = households.fitting({join["size"]: [label]})
         least[these] = int(size[1])
-        most[these] = join.get("most", _NO_LIMIT) if size[2] else int(size[1])
+        most[these] = join.get("most", NO_LIMIT) if size[2] else int(size[1])
     yield _in_words(join["where"]), persons.fitting(join["where"]), least, most
 
 
@@ -90,13 +90,13 @@ def _of_householder(join: Mapping[str, Any], persons: Cells, households: Cells) 
         own = {term: [value] for term, value in zip(terms, values, strict=True)}
         one = these.astype(np.int64)
         group = persons.fitting(join["where"]) & persons.fitting(own)
-        yield _in_words({**join["where"], **own}), group, one, one if join["exactly"] else np.full_like(one, _NO_LIMIT)
+        yield _in_words({**join["where"], **own}), group, one, one if join["exactly"] else np.full_like(one, NO_LIMIT)
 
 
 def _of_present(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
     these = households.fitting(join["present"])
     group = persons.fitting(join["where"]) & persons.fitting(join["members"])
-    yield _in_words({**join["where"], **join["members"]}), group, these.astype(np.int64), np.where(these, _NO_LIMIT, 0)
+    yield _in_words({**join["where"], **join["members"]}), group, these.astype(np.int64), np.where(these, NO_LIMIT, 0)
 
 
 def _of_table(join: Mapping[str, Any], persons: Cells, households: Cells) -> Iterator[_Group]:
@@ -104,7 +104,7 @@ def _of_table(join: Mapping[str, Any], persons: Cells, households: Cells) -> Ite
     for label, row in join["table"].items():
         limits = [row[kind] for kind in theirs.labels]
         least = np.array([limit[0] for limit in limits], dtype=np.int64)
-        most = np.array([limit[1] if len(limit) > 1 else _NO_LIMIT for limit in limits], dtype=np.int64)
+        most = np.array([limit[1] if len(limit) > 1 else NO_LIMIT for limit in limits], dtype=np.int64)
         yield label, own.of_cell == own.labels.index(label), least[theirs.of_cell], most[theirs.of_cell]
 
 
@@ -136,7 +136,7 @@ def check_group(
     found = _by_geounit(persons, group.persons.astype(np.int64), n)
     least = _by_geounit(households, group.least, n)
     most = _by_geounit(households, np.maximum(group.most, 0), n)
-    unlimited = _by_geounit(households, (group.most == _NO_LIMIT).astype(np.int64), n) > 0
+    unlimited = _by_geounit(households, (group.most == NO_LIMIT).astype(np.int64), n) > 0
 
     def sentence(at: int) -> str:
         allowed = f"{least[at]:,} or more" if unlimited[at] else f"{least[at]:,} to {most[at]:,}"

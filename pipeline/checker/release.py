@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import numpy as np
+
 from pipeline.checker.answers import check_bound, check_invariant, check_table
 from pipeline.checker.counts import Counts, compare, read_histogram, read_microdata
 from pipeline.checker.files import PublicFiles
 from pipeline.checker.findings import Findings
-from pipeline.checker.households import RecordFile, check_households, key_columns
+from pipeline.checker.household_sizes import Demand, check_household_sizes, number_of, sized
+from pipeline.checker.household_tables import check_household_table
+from pipeline.checker.households import Housed, RecordFile, check_households, key_columns
 from pipeline.checker.joins import check_group, joined_groups
 from pipeline.checker.spec import PublicSpec, PublicUniverse, read_public_spec
 from pipeline.checker.spine import PublicLevel, read_spine
@@ -58,8 +62,14 @@ def examine(root: Path) -> Findings:
             with findings.noting_errors():
                 checked.check()
         _check_joins(universes, spec, levels, findings)
-        if spec.microdata and levels:
-            _check_households(universes, spec, findings)
+        _check_sizes(universes, spec, run, findings)
+        housed = _check_households(universes, spec, findings) if spec.microdata and levels else {}
+        for table in spec.household_tables:
+            with findings.noting_errors():
+                files.seen |= {run.household_table(table.name, level) for level in table.levels}
+                where = housed.get(table.companion)
+                if where is not None or not spec.microdata:
+                    check_household_table(files, run, table, levels, universes[""].counts, where, findings)
         _check_unknown(files, run, spec, findings)
     return findings
 
@@ -196,9 +206,32 @@ def _check_joins(
                         check_group(group, level, own, theirs, names, findings)
 
 
-def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, findings: Findings) -> None:
-    """Compare the households that persons have the number of with the joins, one by one."""
+def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: RunDirectory, findings: Findings) -> None:
+    """Check the average household sizes of every level at which both counts are published."""
     persons = universes[""]
+    for companion in spec.joined:
+        with findings.noting_errors():
+            joins = [join for join in spec.joins if join["companion"] == companion]
+            homes = universes.get(companion)
+            if homes is None or any(join["others"] for join in joins):
+                continue
+            cells = persons.universe.cells, homes.universe.cells
+            size = sized([joined_groups(join, *cells) for join in joins])
+            if size is None:
+                continue
+            for level in persons.levels:
+                own = number_of(persons.universe, size.persons, level.name)
+                theirs = number_of(homes.universe, np.ones(cells[1].size, dtype=np.bool_), level.name)
+                if own is not None and theirs is not None:
+                    persons.files.seen.add(run.household_sizes(companion, level.name))
+                    counts = persons.counts.get(level.name), homes.counts.get(level.name)
+                    demand = Demand(companion, level, size, (own, theirs), counts, spec.margins)
+                    check_household_sizes(persons.files, run, demand, findings)
+
+
+def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, findings: Findings) -> dict[str, Housed]:
+    """Compare the households that persons have the number of with the joins; companion -> who lives where."""
+    persons, housed = universes[""], dict[str, Housed]()
     for companion in spec.joined:
         with findings.noting_errors():
             if (homes := universes.get(companion)) is None:
@@ -211,7 +244,10 @@ def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, find
             ]
             column = persons.key_columns[spec.joined.index(companion)]
             leaves = persons.levels[-1]
-            check_households(persons.files, leaves, persons.records, homes.records, column, limits, findings)
+            housed[companion] = check_households(
+                persons.files, leaves, persons.records, homes.records, column, limits, findings
+            )
+    return housed
 
 
 def _check_unknown(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> None:

@@ -138,6 +138,26 @@ class PublicUniverse:
 
 
 @dataclass(frozen=True, eq=False)
+class Crossed:
+    """A table of persons by what their households are: its companion, its two queries and its levels."""
+
+    name: str
+    companion: str
+    persons: Answers
+    households: Answers
+    levels: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[str]:
+        """Of its columns; a query that counts everybody gives no word to them."""
+        own, theirs = (
+            [""] if answers.query.strip() == "total" else list(answers.labels)
+            for answers in (self.persons, self.households)
+        )
+        return [" * ".join(label for label in (a, b) if label) or "total" for a in own for b in theirs]
+
+
+@dataclass(frozen=True, eq=False)
 class PublicSpec:
     """What is demanded of a release.
 
@@ -146,6 +166,7 @@ class PublicSpec:
         prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
         margins, microdata: whether they are published.
         joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
+        household_tables: of persons by their households.
     """
 
     levels: tuple[str, ...]
@@ -154,6 +175,7 @@ class PublicSpec:
     margins: bool
     microdata: bool
     joins: tuple[Mapping[str, Any], ...] = ()
+    household_tables: tuple[Crossed, ...] = ()
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -190,6 +212,26 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
         margins=bool(spec["publish"]["margins"]),
         microdata=bool(spec["publish"]["microdata"]),
         joins=tuple(_join(entry) for entry in spec.get("join", ())),
+        household_tables=tuple(
+            _crossed(name, section, universes, levels)
+            for name, section in _pairs(spec.get("household_tables", [])).items()
+        ),
+    )
+
+
+def _crossed(
+    name: str, section: Mapping[str, Any], universes: Sequence[PublicUniverse], levels: tuple[str, ...]
+) -> Crossed:
+    companion = str(section["companion"])
+    cells = {universe.name: universe.cells for universe in universes}
+    if companion not in cells or not companion:
+        raise ValueError(f"the table {name!r} is about households of {companion!r}, which is no companion")
+    return Crossed(
+        name,
+        companion,
+        cells[""].answers(section["persons"]),
+        cells[companion].answers(section["households"]),
+        tuple(_level(level, levels) for level in _texts(section["levels"])),
     )
 
 

@@ -18,6 +18,7 @@ from pipeline.export.pl94171_files import SummaryFiles, census_levels
 from pipeline.export.plain import CsvFiles, plain_parts, write_csv, write_plain_parquet
 from pipeline.export.population import write_population
 from pipeline.export.workbook import check_fits, require_openpyxl, write_workbook
+from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.release.layout import file_name
@@ -53,6 +54,7 @@ def export_release(
     if unknown := [level for level in levels if level not in release.spine.level_names]:
         raise InputError(f"--level {unknown[0]}: no such level; the levels are {', '.join(release.spine.level_names)}")
     table_names = list(dict.fromkeys(table.name for universe in release.universes for table in universe.tables))
+    table_names += [table.name for table in release.spec.tables_of_households()]
     if unknown := [table for table in tables if table not in table_names]:
         raise InputError(f"--table {unknown[0]}: no such table; the tables are {', '.join(table_names) or 'none'}")
     chosen = [
@@ -64,11 +66,28 @@ def export_release(
     with new_folder(out) as folder:
         if layout in _PLAIN:
             _PLAIN[layout](release, folder, [choice for choice in chosen if choice[2]])
+            if layout in ("csv", "parquet"):
+                write = write_csv if layout == "csv" else write_plain_parquet
+                for name, path in _of_households(release, tables, levels):
+                    write(folder / f"{name}.{layout}", plain_parts(path))
             if layout == "csv" and release.spec.publish.microdata and not tables and not levels:
                 _microdata(release, folder)
         else:
             FORMATS[layout](release, folder)
     return out
+
+
+def _of_households(
+    release: PublishedRelease, tables: Sequence[str], levels: Sequence[str]
+) -> Iterator[tuple[str, Path]]:
+    """What is published of persons and their households: the path of the export without its suffix, and the file."""
+    for level in (name for name in release.spine.level_names if not levels or name in levels):
+        for source in size_sources(release.universes, release.spec.joins(), level) if not tables else ():
+            companion = source.residents.companion
+            yield f"household_sizes/{companion}/{level}", release.run.household_sizes(companion, level)
+        for table in release.spec.tables_of_households():
+            if level in table.levels and (not tables or table.name in tables):
+                yield f"household_tables/{table.name}/{level}", release.run.household_table(table.name, level)
 
 
 def _folder(folder: Path, universe: Universe) -> Path:

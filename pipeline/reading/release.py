@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.reading.draws import Function, interval_of
+from pipeline.reading.household_sizes import SizesOfHouseholds
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
@@ -152,6 +153,66 @@ class Release:
         names = [tables] if isinstance(tables, str) else list(tables)
         return interval_of(function, [self.draws(name, level) for name in names], share)
 
+    @property
+    def household_tables(self) -> tuple[str, ...]:
+        """The names of the published tables of persons by their households."""
+        return tuple(self.spec.household_tables)
+
+    def household_table(self, name: str, level: str) -> pd.DataFrame:
+        """A published table of persons by what their households are: one row a geounit, without margins.
+
+        Raises:
+            InputError: there is no such table, or it is not published at the level.
+        """
+        number = self.index_of(level)
+        found = next((table for table in self.spec.tables_of_households() if table.name == name), None)
+        if found is None:
+            tables = ", ".join(self.household_tables) or "none"
+            raise InputError(f"{self.name}: no table {name!r} of persons by their households; there are {tables}")
+        if level not in found.levels:
+            raise InputError(
+                f"{self.name}: table {name!r} is published for {', '.join(found.levels)}, not for {level!r}"
+            )
+        published = read_table(self.run.household_table(name, level), len(self.spine.levels[number]))
+        codes = pd.Index(published.geocodes.astype(object), name="geocode")
+        return pd.DataFrame(dict(published.columns()), index=codes)
+
+    def household_sizes(self, level: str, companion: str = "") -> pd.DataFrame:
+        """The average household size of every geounit of a level, as published.
+
+        Columns: persons in households, households, average, and its 90 % interval as `table` has it. The average is
+        missing where there are no households, the interval where nothing is known of it.
+
+        Args:
+            level: of the geounits.
+            companion: whose records are the households; by default the only one that persons are joined with.
+
+        Raises:
+            InputError: there is no such level, or no average household size.
+        """
+        return self._sizes(companion).at(level)
+
+    def household_sizes_over(
+        self, areas: Sequence[str] | Mapping[str, Sequence[str]], companion: str = ""
+    ) -> pd.DataFrame:
+        """The same for areas, as in `Question.over`.
+
+        The interval of an area that is no geounit is that of the linear estimates, which does not know what households
+        have learned from the persons: it is wider than it need be.
+
+        Raises:
+            InputError: as above, or a geocode is not in the release, or counts twice in one area.
+        """
+        sizes = self._sizes(companion)
+        return sizes.over(areas, self._main().companion(sizes.companion))
+
+    def _sizes(self, companion: str) -> SizesOfHouseholds:
+        own = companion or self.universe.name
+        return SizesOfHouseholds(self.run, self._release.universes, self.spec.joins(), self._main(), own)
+
+    def _main(self) -> Release:
+        return Release(self._release, self._release.universes[0]) if self.universe.name else self
+
     def query(self, text: str) -> Question:
         """The numbers of a query ("votingage * race", "total"), measured or not, to be narrowed and had for areas.
 
@@ -275,6 +336,8 @@ class Release:
         facts = [("levels", levels), ("tables", ", ".join(self.tables)), ("attributes", ", ".join(self.schema.names))]
         if self.companions and not self.universe.name:
             facts.append(("companions", ", ".join(self.companions)))
+            if self.household_tables:
+                facts.append(("persons by household", ", ".join(self.household_tables)))
         return [("status", self.manifest.status), *facts, ("promise", self.promise)]
 
     def __repr__(self) -> str:

@@ -26,9 +26,11 @@ _STAGES: Mapping[str, int | None] = {
     "selected": 2,
     "histograms": 1,
     "tables": 2,
+    "household_sizes": 2,
     "estimates": 1,
     "draws": 2,
     "microdata": None,
+    "household_tables": 2,
     "report": None,
 }
 #: Suffixes of files under public/.
@@ -198,6 +200,15 @@ class RunDirectory:
     def polygons(self, level: str) -> Path:
         """Polygons of the geounits of a level, for the maps of the report."""
         return self.public / "polygons" / f"{file_name('level', level)}.geojson"
+
+    def household_sizes(self, companion: str, level: str) -> Path:
+        """Average household sizes of a joined companion, one row a geounit, with their intervals."""
+        folder = self.public / "household_sizes" / file_name("companion", companion)
+        return folder / f"{file_name('level', level)}.parquet"
+
+    def household_table(self, table: str, level: str) -> Path:
+        """Persons by what their households are, in the form of a table without margins of error."""
+        return self.public / "household_tables" / file_name("table", table) / f"{file_name('level', level)}.parquet"
 
     @property
     def report(self) -> Path:

@@ -148,12 +148,12 @@ def write_joined_microdata(
         first = 0
         for parts in zip(*(each.assigned for each in households), strict=True):
             stop = first + parts[0][0]
-            leaves, cells = _rows(persons, first, stop)
+            leaves, cells = rows_of_leaves(persons, first, stop)
             numbers = []
             for each, sink, (n_leaves, assigned) in zip(households, homes, parts, strict=True):
                 if first + n_leaves != stop or len(assigned) != len(leaves):
                     raise ValueError(f"leaves {first} to {stop - 1}: {len(leaves)} persons, {len(assigned)} assigned")
-                home_leaves, home_cells = _rows(each.records, first, stop)
+                home_leaves, home_cells = rows_of_leaves(each.records, first, stop)
                 number = np.where(assigned < 0, -1, np.searchsorted(home_leaves, leaves) + assigned)
                 members = np.bincount(number[number >= 0], minlength=len(home_leaves))
                 numbers.append(np.where(number < 0, 0, number + sink.written + 1))
@@ -167,8 +167,8 @@ def write_joined_microdata(
     return people.written
 
 
-def _rows(records: JoinedRecords, first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
-    """Leaf and cell of each record of some leaves, `(n,)`."""
+def rows_of_leaves(records: JoinedRecords, first: int, stop: int) -> tuple[NDArray[np.int64], NDArray[np.integer]]:
+    """Leaf and cell of each record of the leaves from `first` to before `stop`, `(n,)`, as the file has them."""
     leaves, cells = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for start, batch in geounit_batches(records.counts[first:stop], stop - first, records.schema):
         rows = np.repeat(np.arange(batch.shape[0]), np.diff(batch.indptr))

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Level, Spine
+from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.universe import Table, Universe
-from pipeline.release.tables import ReleasedTable, read_table_parts
+from pipeline.release.tables import ReleasedTable, read_table, read_table_parts
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.polygons import Area, flattening, read_public_areas
 from pipeline.report.sources import ReportSources
@@ -71,6 +73,14 @@ def explorer_of(sources: ReportSources) -> Explorer:
         for universe in sources.universes
         for table in universe.tables
     }
+    by_household = sources.spec.tables_of_households()
+    tables |= {
+        ("", table.name): {
+            "universe": "", "name": table.name, "query": table.query, "labels": list(table.labels), "levels": {},
+            "note": NO_MARGINS,
+        }
+        for table in by_household
+    }  # fmt: skip
     levels = []
     for number, level in enumerate(sources.spine.levels):
         entry = _level(explorer, sources, number)
@@ -81,6 +91,12 @@ def explorer_of(sources: ReportSources) -> Explorer:
                     chunk = _table(explorer, sources, universe, table, level, fits=fits)
                     if chunk is not None:
                         tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
+        for household_table in by_household:
+            if level.name in household_table.levels:
+                path = sources.run.household_table(household_table.name, level.name)
+                chunk = _without_margins(explorer, sources, path, level, household_table.size, fits=fits)
+                if chunk is not None:
+                    tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
         levels.append(entry)
     explorer.content = {"levels": levels, "tables": list(tables.values())}
     return explorer
@@ -175,6 +191,18 @@ def _table(
         if explorer.size + len(counts) + len(below) + len(above) <= LARGEST:
             chunk: dict[str, object] = {"counts": explorer.add(counts), "below": None, "above": None}
             return chunk | {"below": explorer.add(below), "above": explorer.add(above)} if ends else chunk
+    explorer.left_out.append(path.relative_to(sources.run.public).as_posix())
+    return None
+
+
+def _without_margins(
+    explorer: Explorer, sources: ReportSources, path: Path, level: Level, size: int, *, fits: bool
+) -> dict[str, object] | None:
+    """The chunk with the counts of a table that has no margins, if it fits."""
+    if fits and len(level) * size <= _MOST_NUMBERS:
+        counts = packed_numbers(read_table(path, len(level)).counts.T)
+        if explorer.size + len(counts) <= LARGEST:
+            return {"counts": explorer.add(counts), "below": None, "above": None}
     explorer.left_out.append(path.relative_to(sources.run.public).as_posix())
     return None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
+from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
@@ -14,6 +15,7 @@ from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.receipts import NOT_CHARGED
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.report.explorer import Explorer, explorer_of
+from pipeline.report.households import level_sizes
 from pipeline.report.reliability import CLASSES
 from pipeline.report.render import render, script_json
 from pipeline.report.sources import ReportSources
@@ -70,6 +72,9 @@ def report_page(sources: ReportSources) -> str:
         size_labels=SIZE_LABELS,
         solver=_solver(sources),
         left_out=explorer.left_out,
+        household_sizes=level_sizes(sources),
+        household_tables=sources.spec.tables_of_households(),
+        no_margins=NO_MARGINS,
         content=script_json(content),
         chunks=explorer.chunks,
         maps=bool(sources.spec.report.polygons),

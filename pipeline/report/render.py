@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
@@ -51,6 +52,7 @@ def _environment() -> Environment:
     )
     environment.filters |= {"number": number_text, "persons": persons_text, "percent": percent_text}
     environment.filters["rounded_up"] = headline
+    environment.filters |= {"average": average_text, "fine_margin": fine_margin_text}
     return environment
 
 
@@ -66,6 +68,19 @@ def persons_text(value: float | None) -> str:
     if value >= 10 or value == int(value):
         return f"{-int(-value // 1):,}"
     return f"{value:.1f}"
+
+
+def average_text(value: float | None, decimals: int = 2) -> str:
+    """An average, "?" where there is none."""
+    return "?" if value is None else f"{value:.{decimals}f}"
+
+
+def fine_margin_text(value: float | None) -> str:
+    """The margin of an average, rounded up to two decimals, or to the first digits of a smaller one."""
+    if value is None:
+        return "?"
+    decimals = next((places for places in range(2, 9) if value >= 5 * 10.0 ** (-places - 1)), 2)
+    return f"± {math.ceil(value * 10**decimals - 1e-9) / 10**decimals:.{decimals}f}"
 
 
 def percent_text(value: float) -> str:

@@ -142,6 +142,19 @@ class JoinSection(Section):
         return self.name or f"{self.companion} {' and '.join(self.present) if self.present else self.form}"
 
 
+class HouseholdTableSection(Section):
+    """A published table of the persons who live in households of a joined companion, by what these are."""
+
+    persons: str = Field(default="total", description="a query on persons")
+    households: str = Field(description="a query on the companion: what the persons' households are")
+    companion: str | None = Field(
+        default=None, description="the joined companion whose records are the households; default: the only one"
+    )
+    levels: tuple[str, ...] | None = Field(
+        default=None, description="the levels it is published for; default: all of them"
+    )
+
+
 def _in_words(values: Mapping[str, Sequence[str]]) -> str:
     """Terms and their values, for people."""
     return " and ".join(f"{term} {' or '.join(labels)}" for term, labels in values.items())

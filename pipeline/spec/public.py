@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from pipeline.model.household_table import HouseholdTable
 from pipeline.model.memory_table import MemoryTable
 from pipeline.model.universe import Universe
 from pipeline.spec.sections import UniverseSections
@@ -62,6 +63,12 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
         "strategy": strategy,
         "tables": [[t.name, {"query": t.query.name, "levels": list(t.levels)}] for t in universe.tables],
     }
+
+
+def encode_household_table(table: HouseholdTable) -> list[Any]:
+    """A table of persons by their households as it is resolved: its name, and what it says."""
+    queries = {"persons": table.persons.name, "households": table.households.name}
+    return [table.name, {**queries, "companion": table.companion, "levels": list(table.levels)}]
 
 
 def encode_budget(universe: Universe) -> dict[str, str]:

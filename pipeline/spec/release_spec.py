@@ -10,16 +10,17 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
+from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import Join
 from pipeline.model.universe import Universe
-from pipeline.spec.fields import PUBLIC, Name, NamedTable
-from pipeline.spec.join_section import JoinSection
+from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName
+from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.provenance_section import ProvenanceSection
-from pipeline.spec.public import encode, encode_budget, encode_universe
+from pipeline.spec.public import encode, encode_budget, encode_household_table, encode_universe
 from pipeline.spec.resolve import UniverseContext, UniverseResolver
-from pipeline.spec.resolve_joins import resolve_joins
+from pipeline.spec.resolve_joins import resolve_household_tables, resolve_joins, with_size_tables
 from pipeline.spec.sections import (
     CompanionSection,
     GeographySection,
@@ -60,6 +61,9 @@ class ReleaseSpec(UniverseSections):
     join: tuple[JoinSection, ...] = Field(
         default=(), description="what a household of each kind, a companion's record, implies for the persons in it"
     )
+    household_tables: NamedTable[TableName, HouseholdTableSection] = Field(
+        default={}, description="tables of the persons in households by what these are, by name; needs a `[[join]]`"
+    )
     provenance: ProvenanceSection | None = Field(
         default=None, description="where the public inputs come from: public sources, or the records"
     )
@@ -76,13 +80,17 @@ class ReleaseSpec(UniverseSections):
         Raises:
             SpecError: something in the spec does not fit together, its joins included; one line for each problem.
         """
-        return self._universes_and_joins()[0]
+        return self._resolved_parts()[0]
 
     def joins(self) -> tuple[Join, ...]:
         """What households of companions imply for the persons in them, in the spec's order; errors as `universes`."""
-        return self._universes_and_joins()[1] if self.join else ()
+        return self._resolved_parts()[1] if self.join else ()
 
-    def _universes_and_joins(self) -> tuple[tuple[Universe, ...], tuple[Join, ...]]:
+    def tables_of_households(self) -> tuple[HouseholdTable, ...]:
+        """The tables of persons by their households, in the spec's order; errors as `universes`."""
+        return self._resolved_parts()[2] if self.household_tables else ()
+
+    def _resolved_parts(self) -> tuple[tuple[Universe, ...], tuple[Join, ...], tuple[HouseholdTable, ...]]:
         problems = Problems(self._source)
         resolved = [self._resolved(self, "", self.privacy, self.postprocess.passes, problems)]
         folded: dict[str, str] = {}
@@ -99,8 +107,19 @@ class ReleaseSpec(UniverseSections):
                 )
         universes = tuple(universe for universe in resolved if universe is not None)
         joins = resolve_joins(self.join, universes, tuple(self.companions), self.geography.level_names, problems)
+        if joins:
+            unstated = {name for name, part in (("", self), *self.companions.items()) if part.tables is None}
+            levels = self.geography.level_names
+            universes = tuple(
+                with_size_tables(universe, joins, levels) if universe.name in unstated else universe
+                for universe in universes
+            )
+        stated = tuple(dict.fromkeys(section.companion for section in self.join))
+        tables = resolve_household_tables(
+            self.household_tables, universes, stated, self.geography.level_names, problems
+        )
         problems.raise_if_any()
-        return universes, joins
+        return universes, joins, tables
 
     def _resolved(
         self,
@@ -142,6 +161,9 @@ class ReleaseSpec(UniverseSections):
         content = encode_universe(self, main)
         if not self.join:
             del content["join"]
+        del content["household_tables"]
+        if self.household_tables:
+            content["household_tables"] = [encode_household_table(table) for table in self.tables_of_households()]
         return {
             **content,
             "privacy": {**privacy, **encode_budget(main)},

@@ -8,15 +8,20 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from pipeline.model.join import HOUSEHOLD, MEMBERS, Join, household_column
+from pipeline.model.household_table import HouseholdTable
+from pipeline.model.join import HOUSEHOLD, MEMBERS, Join, household_column, joined_companions
 from pipeline.model.join_kinds import JoinKinds, Unfit
-from pipeline.model.universe import Universe
+from pipeline.model.query import Query
+from pipeline.model.residents import answer_with, residents_of
+from pipeline.model.universe import Table, Universe
+from pipeline.release.layout import query_file_name
 from pipeline.spec.join_forms import JoinForms, StatedJoin
-from pipeline.spec.join_section import JoinSection
+from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.problems import Problems, dotted, unknown
 
 #: Groups of persons that the joins with one companion may tell apart: bounds on all 2^10 sets of them are computed.
@@ -62,6 +67,74 @@ def resolve_joins(
             _check_columns(known[name], {HOUSEHOLD, MEMBERS}, problems)
     in_order = sorted((join for joins in stated.values() for join in joins), key=lambda join: titles[join.join.name])
     return tuple(join.join for join in in_order)
+
+
+def with_size_tables(universe: Universe, joins: Sequence[Join], level_names: Sequence[str]) -> Universe:
+    """The universe with tables of what average household sizes are made of, where it has none with these numbers.
+
+    Args:
+        universe: the release's own, or a companion, whose tables the spec does not state.
+        joins: of the release.
+        level_names: of the spine, top first.
+    """
+    tables = list(universe.tables)
+    for companion in joined_companions(joins):
+        residents = residents_of(joins, companion)
+        if residents is None or universe.name not in ("", companion):
+            continue
+        cells = np.ones_like(universe.structural_zeros) if universe.name else residents.cells
+        own = [join.persons for join in joins if join.companion == companion]
+        offered = [Query.parse("total", universe.schema)] if universe.name else own
+        for query in sorted(offered, key=lambda each: each.size):
+            known = any(answer_with(table.query, cells, universe.structural_zeros) is not None for table in tables)
+            name = query_file_name(query.name)
+            if not known and answer_with(query, cells, universe.structural_zeros) is not None:
+                tables += [Table(name, query, tuple(level_names))] if name not in {t.name for t in tables} else []
+    return replace(universe, tables=tuple(tables))
+
+
+def resolve_household_tables(
+    sections: Mapping[str, HouseholdTableSection],
+    universes: Sequence[Universe],
+    joined: Sequence[str],
+    level_names: Sequence[str],
+    problems: Problems,
+) -> tuple[HouseholdTable, ...]:
+    """The tables of persons by their households that the sections state; what does not fit is noted with its key.
+
+    Args:
+        sections: `household_tables` of the spec.
+        universes: those that could be resolved; tables of others are left out, whose problems are noted already.
+        joined: the companions that joins name.
+        level_names: of the spine, top first.
+        problems: of the spec.
+    """
+    known = {universe.name: universe for universe in universes}
+    names = {table.name.casefold(): f"tables.{table.name}" for table in known[""].tables} if "" in known else {}
+    found = []
+    for name, section in sections.items():
+        key = dotted(["household_tables", name])
+        part, before = problems.at(key), len(problems.lines)
+        if (other := names.setdefault(name.casefold(), key)) != key:
+            part.add("", f"{other} has this name, but for capital letters; names of tables must differ by more")
+        if section.companion is None and len(joined) != 1:
+            part.add("companion", f"missing; it needs one of the joined companions, {', '.join(joined) or 'none'}")
+        companion = section.companion or next(iter(joined), "")
+        if section.companion is not None and companion not in joined:
+            part.add("companion", unknown("joined companion", companion, joined, are="those with a [[join]] are"))
+        levels = level_names if section.levels is None else section.levels
+        if not levels:
+            part.add("levels", "no level is named; leave it out for all levels")
+        for level in levels:
+            if level not in level_names:
+                part.add("levels", unknown("level", level, level_names, are="the levels are"))
+        if len(problems.lines) == before and "" in known and companion in known:
+            with problems.noted():
+                persons = Query.parse(section.persons, known[""].schema, where=part.full_key("persons"))
+                homes = Query.parse(section.households, known[companion].schema, where=part.full_key("households"))
+                ordered = tuple(level for level in level_names if level in levels)
+                found.append(HouseholdTable(name, companion, persons, homes, ordered))
+    return tuple(found)
 
 
 def _check_columns(universe: Universe, columns: Collection[str], problems: Problems) -> None:

@@ -41,6 +41,7 @@ ANCHORS = {
     "CompanionSection": "companionsname",
     "CompanionPrivacySection": "companionsnameprivacy",
     "JoinSection": "join",
+    "HouseholdTableSection": "household_tablesname",
 }
 
 

@@ -49,7 +49,8 @@
     fill($("cell"), table.labels.map((label, number) => [number, spoken(label)]), state.cell);
     const measures = [["count", "Number"]];
     if (table.labels.length > 1) measures.push(["share", "Share of the area, in %"]);
-    measures.push(["margin", "Margin of error"]);
+    $("table-note").textContent = table.note ?? "";
+    if (!table.note) measures.push(["margin", "Margin of error"]);
     if (!measures.some(([value]) => value === state.measure)) state.measure = "count";
     fill($("measure"), measures, state.measure);
     $("cell").closest("label").hidden = table.labels.length === 1;

@@ -1,0 +1,1 @@
+"""Files of a release about persons and the households they live in."""

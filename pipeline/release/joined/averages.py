@@ -1,0 +1,86 @@
+"""The average household size and its interval, from the counts of persons and of households and their intervals.
+
+The average is R = P / H. An interval of P - t H with ends of its own on either side (MOVER: Donner and Zou 2012,
+"Closed-form confidence intervals for functions of the normal mean and standard deviation", Statistical Methods in
+Medical Research 21) does not exclude 0 for the t between the roots of
+
+    (P - t H)^2 = (P - P_low)^2 + t^2 (H_high - H)^2,   t <= R,
+    (P - t H)^2 = (P_high - P)^2 + t^2 (H - H_low)^2,   t >= R,
+
+which is Fieller's interval where those of the counts are symmetric. Errors of P and H are taken as independent. They
+are not: released households have learned from the persons, so that both err in the same direction, and the average errs
+less than is said here. A household has at least and at most so many members, and so has the average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """Counts `(n,)` with the ends of their 90 % intervals; NaN where an interval is unknown, None for no intervals."""
+
+    counts: NDArray[np.int64]
+    lows: Floats | None = None
+    highs: Floats | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Counted]) -> Counted:
+        """Those of successive geounits together, one part at least."""
+        lows = [part.lows for part in parts if part.lows is not None]
+        highs = [part.highs for part in parts if part.highs is not None]
+        ends = [np.concatenate(side) if len(side) == len(parts) else None for side in (lows, highs)]
+        return cls(np.concatenate([part.counts for part in parts]), *ends)
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """Average sizes `(n,)`, NaN where there are no households, and the ends of their intervals.
+
+    Ends are NaN where there is no average or an interval of a count is unknown; None where there are no intervals.
+    """
+
+    values: Floats
+    lows: Floats | None
+    highs: Floats | None
+
+
+def average_sizes(persons: Counted, households: Counted, least: int, most: int) -> Averages:
+    """Persons for each household.
+
+    Args:
+        persons: in households.
+        households: all of them.
+        least, most: members that one household can have.
+    """
+    p, h = persons.counts.astype(np.float64), households.counts.astype(np.float64)
+    some = h > 0
+    values = np.divide(p, h, out=np.full(len(h), np.nan), where=some)
+    if persons.lows is None or persons.highs is None or households.lows is None or households.highs is None:
+        return Averages(values, None, None)
+    low = _low_end(p, h, p - persons.lows, households.highs - h)
+    high = _high_end(p, h, persons.highs - p, h - households.lows)
+    known = some & ~np.isnan(low) & ~np.isnan(high)
+    low = np.where(known, np.minimum(np.clip(low, least, most), values), np.nan)
+    return Averages(values, low, np.where(known, np.maximum(np.clip(high, least, most), values), np.nan))
+
+
+def _low_end(p: Floats, h: Floats, below: Floats, above: Floats) -> Floats:
+    """The lower root, in a form that stays finite where H_high is far: P_low is not negative, so below <= p."""
+    root = np.sqrt(np.maximum(above**2 * (p**2 - below**2) + below**2 * h**2, 0.0))
+    denominator = p * h + root
+    return np.divide(p**2 - below**2, denominator, out=np.where(np.isnan(root), np.nan, 0.0), where=denominator > 0)
+
+
+def _high_end(p: Floats, h: Floats, above: Floats, below: Floats) -> Floats:
+    """The upper root; infinite where there may be no households at all."""
+    square = h**2 - below**2
+    root = np.sqrt(np.maximum(p**2 * below**2 + above**2 * square, 0.0))
+    return np.divide(p * h + root, square, out=np.where(np.isnan(root), np.nan, np.inf), where=square > 0)

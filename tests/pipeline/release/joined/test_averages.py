@@ -1,0 +1,142 @@
+"""Average household sizes and their intervals, compared with another derivation, and never a number that is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from numpy.typing import NDArray
+
+from pipeline.errors import ReleaseError
+from pipeline.reading.shares import ratio_interval
+from pipeline.reading.sums import QUANTILE, Moments
+from pipeline.release.joined.averages import Averages, Counted, average_sizes
+from pipeline.release.joined.sizes import HouseholdSizes, read_household_sizes, write_household_sizes
+
+RNG = np.random.default_rng(16)
+N = 4_000
+
+
+def _drawn() -> tuple[Counted, Counted]:
+    """Households from none to thousands, with 1 to 9 members on average, and intervals of any width around both."""
+    households = np.concatenate([np.arange(40), RNG.integers(0, 5_000, N - 40)])
+    persons = (households * RNG.uniform(1, 9, N)).astype(np.int64)
+    counted = []
+    for counts in (persons, households):
+        below, above = RNG.integers(0, 60, (2, N))
+        counted.append(Counted(counts, np.maximum(counts - below, 0).astype(float), (counts + above).astype(float)))
+    return counted[0], counted[1]
+
+
+def _ends(persons: Counted, households: Counted) -> tuple[Averages, NDArray[np.float64], NDArray[np.float64]]:
+    found = average_sizes(persons, households, 1, 12)
+    assert found.lows is not None
+    assert found.highs is not None
+    return found, found.lows, found.highs
+
+
+def test_an_average_is_persons_by_households_and_nothing_where_there_are_none() -> None:
+    persons, households = _drawn()
+    found, low, high = _ends(persons, households)
+    some = households.counts > 0
+    assert (found.values[some] == persons.counts[some] / households.counts[some]).all()
+    assert np.isfinite(np.stack([found.values, low, high])[:, some]).all()
+    assert np.isnan(np.stack([found.values, low, high])[:, ~some]).all()
+    assert ((low <= found.values) & (found.values <= high))[some].all()
+    assert (low[some] >= 1).all()
+    assert (high[some] <= 12).all()
+
+
+def test_symmetric_intervals_give_the_one_of_fieller() -> None:
+    persons, households = (RNG.integers(200, 9_000, N) for _ in range(2))
+    reach = [RNG.integers(0, 150, N).astype(float) for _ in range(2)]
+    counted = [
+        Counted(counts, counts - half, counts + half) for counts, half in zip((persons, households), reach, strict=True)
+    ]
+    found = average_sizes(counted[0], counted[1], 0, 10**9)
+    variances = [(half / QUANTILE) ** 2 for half in reach]
+    moments = Moments(variances[0], variances[1], np.zeros(N))
+    low, high = ratio_interval(persons.astype(float), households.astype(float), moments)
+    assert found.lows == pytest.approx(low, rel=1e-9)
+    assert found.highs == pytest.approx(high, rel=1e-9)
+
+
+def test_ends_are_where_no_difference_begins_to_be_excluded() -> None:
+    """By search: t is in the interval as long as P - t H, with an interval of its own, may be 0."""
+    persons, households = _drawn()
+    _, low, high = _ends(persons, households)
+    assert persons.lows is not None
+    assert persons.highs is not None
+    assert households.lows is not None
+    assert households.highs is not None
+    for row in range(40, 240):
+        p, h = int(persons.counts[row]), int(households.counts[row])
+        t = np.linspace(1, 12, 110_001)
+        toward_low = np.hypot(p - persons.lows[row], t * (households.highs[row] - h))
+        toward_high = np.hypot(persons.highs[row] - p, t * (h - households.lows[row]))
+        inside = np.where(p - t * h > 0, p - t * h <= toward_low, t * h - p <= toward_high)
+        assert inside.any()
+        assert low[row] == pytest.approx(t[inside].min(), abs=2e-4)
+        assert high[row] == pytest.approx(t[inside].max(), abs=2e-4)
+
+
+def test_intervals_cover_independent_errors_of_known_size() -> None:
+    """And those of a tenth less would not: the test can tell."""
+    truth = np.array([600.0, 250.0])
+    spread = np.array([9.0, 5.0])
+    drawn = np.rint(truth + RNG.normal(0, spread, (40_000, 2))).astype(np.int64)
+
+    def covered(factor: float) -> float:
+        counted = [
+            Counted(
+                drawn[:, i], drawn[:, i] - factor * QUANTILE * spread[i], drawn[:, i] + factor * QUANTILE * spread[i]
+            )
+            for i in range(2)
+        ]
+        _, low, high = _ends(counted[0], counted[1])
+        return float(((low <= truth[0] / truth[1]) & (truth[0] / truth[1] <= high)).mean())
+
+    assert abs(covered(1.0) - 0.9) < 0.006
+    assert covered(0.9) < 0.88
+
+
+def test_exact_counts_give_an_exact_average_and_unknown_ones_no_interval() -> None:
+    counts = np.array([7, 50, 0]), np.array([3, 20, 0])
+    exact = [Counted(each, each.astype(float), each.astype(float)) for each in counts]
+    found, low, high = _ends(exact[0], exact[1])
+    assert low[:2] == pytest.approx(found.values[:2], rel=1e-15)
+    assert high[:2] == pytest.approx(found.values[:2], rel=1e-15)
+    unknown = Counted(counts[1], np.full(3, np.nan), np.full(3, np.nan))
+    found, low, high = _ends(exact[0], unknown)
+    assert found.values[:2].tolist() == [7 / 3, 2.5]
+    assert np.isnan(low).all()
+    assert np.isnan(high).all()
+    assert average_sizes(Counted(counts[0]), exact[1], 1, 12).lows is None
+
+
+@pytest.mark.parametrize("with_margins", [True, False])
+def test_a_file_says_nothing_where_there_is_nothing_to_say(tmp_path: Path, with_margins: bool) -> None:
+    persons, households = _drawn()
+    if not with_margins:
+        persons = Counted(persons.counts)
+    codes = np.array([f"{i:05d}" for i in range(N)])
+    averages = average_sizes(persons, households, 1, 12)
+    sizes = HouseholdSizes("homes", "zone", codes, persons.counts, households.counts, averages)
+    path = tmp_path / "public" / "zone.parquet"
+    write_household_sizes(path, tmp_path, sizes)
+    frame = pd.read_parquet(path, dtype_backend="numpy_nullable")
+    assert frame["average"].isna().tolist() == (households.counts == 0).tolist()
+    assert len(frame.columns) == 4 + 3 * with_margins
+    for name in frame.columns[3:]:
+        column = pq.read_table(path).column(name)
+        assert np.isfinite(column.drop_null().to_numpy()).all()
+    read = read_household_sizes(path, N)
+    for own, written in zip(read.columns(), sizes.columns(), strict=True):
+        assert own[0] == written[0]
+        assert np.array_equal(own[1], written[1], equal_nan=own[1].dtype.kind == "f")
+    frame.to_parquet(path)
+    with pytest.raises(ReleaseError):
+        read_household_sizes(path, N)
