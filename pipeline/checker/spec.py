@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -146,6 +146,7 @@ class PublicSpec:
         prefixes: length of each level's codes, of which each begins with its parent's; None where they are any text.
         margins, microdata: whether they are published.
         joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
+        names: level whose areas have names -> their languages, "" for the one that is not stated.
     """
 
     levels: tuple[str, ...]
@@ -154,6 +155,7 @@ class PublicSpec:
     margins: bool
     microdata: bool
     joins: tuple[Mapping[str, Any], ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -190,6 +192,10 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
         margins=bool(spec["publish"]["margins"]),
         microdata=bool(spec["publish"]["microdata"]),
         joins=tuple(_join(entry) for entry in spec.get("join", ())),
+        names={
+            _level(level, levels): tuple(_pairs(section["name"]))
+            for level, section in _pairs(spec["geography"].get("names", [])).items()
+        },
     )
 
 

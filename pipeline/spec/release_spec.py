@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
 from pipeline.model.join import Join
+from pipeline.model.labels import Labels
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable
 from pipeline.spec.join_section import JoinSection
@@ -28,7 +29,9 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
+from pipeline.spec.wording.resolve import labels_of, note_labels, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
+from pipeline.texts.languages import languages
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
@@ -97,7 +100,13 @@ class ReleaseSpec(UniverseSections):
                 problems.add(
                     dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
                 )
+        if self.report.language is not None and self.report.language not in languages():
+            problems.add("report.language", unknown("language of the report", self.report.language, languages()))
+        note_names(self.geography, problems.at("geography"))
         universes = tuple(universe for universe in resolved if universe is not None)
+        for universe in universes:
+            section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
+            note_labels(section, universe, problems.at(key))
         joins = resolve_joins(self.join, universes, tuple(self.companions), self.geography.level_names, problems)
         problems.raise_if_any()
         return universes, joins
@@ -120,6 +129,19 @@ class ReleaseSpec(UniverseSections):
             bypass=bool(self.geography.bypass),
         )
         return UniverseResolver(sections, context, problems).universe()
+
+    def _sections(self, universe: str) -> UniverseSections:
+        return self.companions[universe] if universe else self
+
+    def labels(self, universe: str = "", language: str | None = None) -> Labels:
+        """What levels, attributes, values and tables of a universe are called for people.
+
+        Args:
+            universe: "" for the release's own, else the companion's name.
+            language: a tag; by default the report's.
+        """
+        wanted = (self.report.language or "") if language is None else language
+        return labels_of(self.geography, self._sections(universe).schema_section.labels, wanted)
 
     def public_dict(self) -> dict[str, Any]:
         """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""

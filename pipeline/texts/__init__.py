@@ -1,0 +1,1 @@
+"""The report's texts in several languages."""
