@@ -49,7 +49,10 @@ def query(
     at: Annotated[str | None, typer.Option(metavar="LEVEL", help="Every geounit of this level.")] = None,
     area: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=CODES", help="An area of your own: geocodes separated by commas; repeatable."),
+        typer.Option(
+            metavar="NAME=AREAS",
+            help="An area, or one of your own: geocodes or names, separated by commas; repeatable.",
+        ),
     ] = None,
     areas: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The areas of a CSV file with the columns area and geocode.")
@@ -84,6 +87,8 @@ def query(
         spinewise query releases/example "votingage * race" --where race=black --at county
 
         spinewise query releases/example race --area north=99001,99003
+
+        spinewise query releases/example race --area "Birch County"
 
         spinewise query releases/example race --at county --show shares
     """
@@ -145,7 +150,7 @@ def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.Da
     selection = opened.query(str(options.question)).where(**_conditions(options.where))
     if options.at is not None:
         return selection.at(options.at), selection.exact_at(options.at) if options.is_text else None
-    named = _areas(options.area, options.areas)
+    named = _areas(opened, options.area, options.areas)
     return selection.over(named), selection.exact_over(named) if options.is_text else None
 
 
@@ -161,7 +166,7 @@ def _derived(opened: Release, options: QueryOptions) -> pd.DataFrame:
         }[show](level)  # fmt: skip
     if show is Show.ranks:
         raise InputError("--show ranks: the geounits of a level are ranked; --at LEVEL is needed")
-    areas = {} if level is not None else _areas(options.area, options.areas)
+    areas = {} if level is not None else _areas(opened, options.area, options.areas)
     if show is not Show.difference:
         return selection.shares_over(areas) if show is Show.shares else selection.medians_over(areas)
     if len(areas) != 2:
@@ -182,29 +187,42 @@ def _print(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> Non
     cells = [[_with_interval(form, row, label) for label in labels] for _, row in numbers.head(options.rows).iterrows()]
     at_once = ", all of a column at once" if options.show is Show.ranks else ""
     legend = f"The interval in parentheses holds the truth in 90 % of cases{at_once}."
-    _print_table(opened, numbers, labels, cells, legend)
+    _print_table(opened, numbers, Columns(labels, cells, legend), options)
 
 
-def _print_table(
-    opened: Release, numbers: pd.DataFrame, labels: Sequence[str], cells: Sequence[Sequence[str]], legend: str
-) -> None:
+@dataclass(frozen=True)
+class Columns:
+    """What stands after the areas in a table of text: a cell for each of the first areas and each label."""
+
+    labels: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    legend: str
+
+
+def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, options: QueryOptions) -> None:
     """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status."""
     from rich.console import Console
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column(str(numbers.index.name), no_wrap=True)
-    for label in labels:
-        table.add_column(label, justify="right")
-    for code, line in zip(numbers.index, cells, strict=False):
-        table.add_row(str(code), *line)
+    names: list[str] = []
+    if options.at is not None and options.at in opened.named_levels:
+        names = opened.names(options.at).reindex(numbers.index).tolist()
+    if names:
+        table.add_column("name", no_wrap=True)
+    titles = _titles(opened, options)
+    for label in columns.labels:
+        table.add_column(titles.get(label, label), justify="right")
+    for number, (code, line) in enumerate(zip(numbers.index, columns.cells, strict=False)):
+        table.add_row(str(code), *names[number : number + 1], *line)
     console = Console(highlight=False, markup=False)
     if not console.is_terminal:
         console.width = 1000
     console.print(table)
-    if len(numbers) > len(cells):
-        console.print(f"and {len(numbers) - len(cells):,} more; --csv prints all")
-    console.print(legend)
+    if len(numbers) > len(columns.cells):
+        console.print(f"and {len(numbers) - len(columns.cells):,} more; --csv prints all")
+    console.print(columns.legend)
     if opened.manifest.status != "official":
         console.print(opened.manifest.status)
 
@@ -269,7 +287,8 @@ def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
     return conditions
 
 
-def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
+def _areas(opened: Release, area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
+    """Area -> its geocodes and names; a name may hold the signs that separate others."""
     from pipeline.errors import InputError
 
     if file is not None:
@@ -277,11 +296,15 @@ def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
     named: dict[str, list[str]] = {}
     for number, text in enumerate(area):
         name, equals, codes = text.partition("=")
-        if not equals:
+        if opened.areas.named(text):
+            name, codes = text, text
+        elif not equals:
             name, codes = f"area {number + 1}" if len(area) > 1 else "area", text
         if name.strip() in named:
             raise InputError(f"--area: {name.strip()!r} stands twice; each area needs a name of its own")
-        named[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
+        whole = bool(opened.areas.named(codes))
+        parts = [codes] if whole else codes.split(",")
+        named[name.strip()] = [part.strip() for part in parts if part.strip()]
     return named
 
 
@@ -304,10 +327,11 @@ def _areas_of_file(file: Path) -> dict[str, list[str]]:
 
 def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
     if options.csv:
-        typer.echo(numbers.to_csv(lineterminator="\n"), nl=False)
+        typer.echo(_with_names(opened, numbers, options).to_csv(lineterminator="\n"), nl=False)
         return
     if options.json:
-        typer.echo(numbers.reset_index().to_json(orient="records", indent=2, force_ascii=False))
+        frame = _with_names(opened, numbers, options).reset_index()
+        typer.echo(frame.to_json(orient="records", indent=2, force_ascii=False))
         return
     from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
 
@@ -325,7 +349,29 @@ def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, op
         for (_, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False)
     ]
     legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
-    _print_table(opened, numbers, labels, cells, legend)
+    _print_table(opened, numbers, Columns(labels, cells, legend), options)
+
+
+def _with_names(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
+    """The numbers with the names of their areas, where the level has some."""
+    from pipeline.model.area_names import as_cell
+
+    if options.at is None or options.at not in opened.named_levels:
+        return numbers
+    names = opened.names(options.at).reindex(numbers.index).tolist()
+    column = "name" if "name" not in numbers else "area name"
+    frame = numbers.copy()
+    frame.insert(0, column, [as_cell(name) if options.csv else name for name in names])
+    return frame
+
+
+def _titles(opened: Release, options: QueryOptions) -> dict[str, str]:
+    """Column of the numbers -> its label for people."""
+    if options.table is not None:
+        query = next(table.query for table in opened.universe.tables if table.name == options.table)
+    else:
+        query = opened.query(str(options.question)).query
+    return opened.labels.columns(query)
 
 
 def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from pipeline.checker.files import PublicFiles, numbers_of
-from pipeline.checker.findings import Findings
+from pipeline.checker.findings import Check, Findings
 from pipeline.checker.spec import PublicSpec
 from pipeline.checker.spine import PublicLevel
 from pipeline.release.layout import RunDirectory
@@ -40,10 +41,14 @@ def _named(
         named = findings.check(name, "names that are empty")
         for column in columns:
             texts = np.array([text or "" for text in table.column(column).to_pylist()], dtype=np.str_)
-            named.add(texts == "", lambda row, column=column: f"row {row + 1:,} has no text in column {column!r}")
+            _check_texts(named, texts == "", column)
         first = [""] * len(level.codes)
         for geounit, text in zip(geounits.tolist(), table.column(columns[0]).to_pylist(), strict=True):
             if geounit >= 0:
                 first[geounit] = text or ""
         level = replace(level, names=tuple(first))
     return level
+
+
+def _check_texts(check: Check, empty: NDArray[np.bool_], column: str) -> None:
+    check.add(empty, lambda row: f"row {row + 1:,} has no text in column {column!r}")

@@ -39,3 +39,8 @@ def folded(name: str) -> str:
     """The name as it is compared: without case, marks of direction, and differences of blanks and composition."""
     plain = "".join(one for one in unicodedata.normalize("NFKC", name) if unicodedata.category(one) != "Cf")
     return " ".join(plain.casefold().split())
+
+
+def as_cell(text: str) -> str:
+    """The text for a CSV file: what a spreadsheet would take for a formula begins with an apostrophe."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

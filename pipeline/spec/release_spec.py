@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
+from pipeline.model.about import About
 from pipeline.model.join import Join
 from pipeline.model.labels import Labels
 from pipeline.model.universe import Universe
@@ -142,6 +143,14 @@ class ReleaseSpec(UniverseSections):
         """
         wanted = (self.report.language or "") if language is None else language
         return labels_of(self.geography, self._sections(universe).schema_section.labels, wanted)
+
+    @property
+    def about(self) -> About:
+        """What the release says of itself to people."""
+        stated = self.report
+        texts = {key: getattr(stated, key) or "" for key in ("title", "publisher", "reference_date", "contact")}
+        texts |= {key: getattr(stated, key) or "" for key in ("licence", "citation")}
+        return About(**texts, notes=stated.notes or (), definitions=stated.definitions or {})
 
     def public_dict(self) -> dict[str, Any]:
         """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""
