@@ -86,6 +86,8 @@ class Problem:
         further: queries beside the measured and bounded ones that are told apart: those of joins.
         joined: per level, bounds from released households. The release keeps them; linear estimates do not know them.
         implied: per level, the persons that households are to have; empty for none.
+        completed: queries that children may be fitted to where nothing measures their detail; with none, their parent's
+            numbers are divided evenly.
     """
 
     spine: Spine
@@ -103,6 +105,7 @@ class Problem:
     further: tuple[Marginal, ...] = ()
     joined: tuple[tuple[GroupBounds, ...], ...] = ()
     implied: tuple[Implied, ...] = ()
+    completed: tuple[Marginal, ...] = ()
 
     @property
     def n_cells(self) -> int:

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.spine import Spine
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.completion import completed
 from postprocess.downward.passes import Pass
 from postprocess.linear.information import inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
@@ -110,15 +110,6 @@ def _typical(precision: FloatArray) -> FloatArray:
     return np.where(np.isfinite(typical), typical, 1.0)
 
 
-def _even_shares(spine: Spine, level: int, parents: sp.csr_array | None) -> FloatArray | None:
-    """The parent's histogram divided evenly among its children, `(n, n_cells)`."""
-    if parents is None:
-        return None
-    of = spine.levels[level].parents
-    counts = np.diff(spine.child_offsets(level - 1))
-    return np.asarray(parents[of].toarray() / counts[of][:, None], dtype=np.float64)
-
-
 def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> FloatArray:
     """The largest variance `(r,)` of the least members, from the households' own measurements of a level."""
     covariance = basis.answer_covariances(estimate.info.covariance, implied.counted.households)
@@ -142,7 +133,7 @@ def level_tasks(
     names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
     upper_name = spine.level_names[max(level - 1, 0)]
     unmeasured = estimate.info.any_unmeasured
-    share = _even_shares(spine, level, parents) if unmeasured else None
+    share = completed(problem, basis, level, estimate, parents) if unmeasured and parents is not None else None
     terms = [
         _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
         for current in passes[:-1]
