@@ -102,7 +102,7 @@ def published_tables(
         universe for universe, before in zip(kept, universes, strict=True) if _levels(universe) != _levels(before)
     ]
     for universe in changed:
-        spec = _with_tables(spec, universe)
+        spec = with_tables(spec, universe)
     return spec, tuple(kept), tuple(sentences)
 
 
@@ -138,7 +138,7 @@ def _levels(universe: Universe) -> list[tuple[str, tuple[str, ...]]]:
     return [(table.name, table.levels) for table in universe.tables]
 
 
-def _with_tables(spec: ReleaseSpec, universe: Universe) -> ReleaseSpec:
+def with_tables(spec: ReleaseSpec, universe: Universe) -> ReleaseSpec:
     """The spec with the universe's tables written out."""
     tables = {table.name: TableSection(query=table.query.name, levels=table.levels) for table in universe.tables}
     sections: UniverseSections = spec.companions[universe.name] if universe.name else spec

@@ -30,9 +30,8 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
-from pipeline.spec.wording.resolve import labels_of, note_labels, note_names
+from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
-from pipeline.texts.languages import languages
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
 _TOML_KEYS = re.compile(r"\('([^)]*)',?\)")
@@ -101,8 +100,8 @@ class ReleaseSpec(UniverseSections):
                 problems.add(
                     dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
                 )
-        if self.report.language is not None and self.report.language not in languages():
-            problems.add("report.language", unknown("language of the report", self.report.language, languages()))
+        schemas = [self.schema_section, *(one.schema_section for one in self.companions.values())]
+        note_language(self.report.language, self.geography, [one.labels for one in schemas], problems.at("report"))
         note_names(self.geography, problems.at("geography"))
         universes = tuple(universe for universe in resolved if universe is not None)
         for universe in universes:

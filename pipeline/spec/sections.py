@@ -313,7 +313,7 @@ class ReportSection(Section):
         default=None, min_length=1, description="who publishes the release and answers for it, as shown to readers"
     )
     language: Language | None = Field(
-        default=None, description="the language of the report, of which there is a catalogue; default: en"
+        default=None, description="the language whose names and labels are shown; default: the first that is stated"
     )
     reference_date: Day | None = Field(default=None, description="the day that the counts are of, such as 2030-04-01")
     contact: Line | None = Field(default=None, description="whom readers may ask")

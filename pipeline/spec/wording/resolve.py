@@ -35,6 +35,23 @@ def _note_file(section: NamesSection, problems: Problems) -> None:
                 problems.add(key, "only with a file; the names stand beside the codes in geography.file")
 
 
+def note_language(
+    language: str | None, geography: GeographySection, labels: Sequence[LabelsSection | None], problems: Problems
+) -> None:
+    """Note a language that no name or label is in; `problems` are those of [report]."""
+    if language is None:
+        return
+    texts = [section.name for section in (geography.names or {}).values()] + [*(geography.labels or {}).values()]
+    for section in labels:
+        if section is not None:
+            texts += [*([section.records] if section.records else []), *(section.attributes or {}).values()]
+            texts += [*(section.tables or {}).values()]
+            texts += [text for values in (section.values or {}).values() for text in values.values()]
+    stated = sorted({tag for one in texts for tag in one if tag})
+    if language not in stated and language.partition("-")[0] not in stated:
+        problems.add("language", unknown("language of names or labels", language, stated, are="they are in"))
+
+
 def note_labels(section: LabelsSection | None, universe: Universe, problems: Problems) -> None:
     """Note labels of what the universe does not have; `problems` are those of [schema.labels]."""
     if section is None:

@@ -15,6 +15,7 @@ from releases.small import QUICK, run, write_town
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import examine
+from pipeline.errors import SpecError
 from pipeline.published import open_finished, release_at
 from pipeline.release.manifest import read_manifest
 from pipeline.spec.release_spec import load_spec
@@ -133,3 +134,13 @@ def test_the_public_spec_of_labels_reads_back(tmp_path: Path) -> None:
     assert again.labels("units").value("status", "occupied") == "Lived in"
     assert again.report.reference_date == "2030-04-01"
     assert str(tmp_path) not in json.dumps(content)
+
+
+def test_the_language_of_the_report_decides_which_words_are_shown(tmp_path: Path) -> None:
+    spec = load_spec(write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The')))
+    labels = spec.labels()
+    assert (labels.records, labels.level("county"), labels.table("sex")) == ("habitantes", "Condado", "Sexo y edad")
+    assert spec.labels("", "en").value("sex", "m") == "Men"
+    assert labels.value("grown", "grown") == "Adults <b>", "where a label is in no other language, it is shown as it is"
+    with pytest.raises(SpecError, match=r"report.language: 'fr' is not a language of .*; they are in en, es"):
+        load_spec(write_named_town(tmp_path / "other", ('title = "The', 'language = "fr"\ntitle = "The')))
