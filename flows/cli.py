@@ -22,7 +22,6 @@ from flows.commands import (
     key,
     ledger,
     plan,
-    query,
     rerun,
     run,
     schema,
@@ -30,6 +29,7 @@ from flows.commands import (
     validate,
     verify,
 )
+from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
 from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
 from flows.execution.threads import limit_threads

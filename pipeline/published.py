@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import scipy.sparse as sp
 
 from geography.spine import Level, Spine
 from pipeline.errors import InputError, ReleaseError
+from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Universe
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import Manifest, check_public_files, read_manifest
-from pipeline.release.spine import read_public_spine
+from pipeline.release.spine import read_public_names, read_public_spine
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -30,6 +32,16 @@ class PublishedRelease:
     spec: ReleaseSpec
     universes: tuple[Universe, ...]
     spine: Spine
+
+    @cached_property
+    def names(self) -> AreaNames:
+        """The names of areas, of each level that has some; ReleaseError where a file is damaged."""
+        return {
+            level: read_public_names(
+                self.run.names(level), level, self.spine.level(level).geocodes, tuple(section.name)
+            )
+            for level, section in (self.spec.geography.names or {}).items()
+        }
 
     def histogram(self, universe: Universe, level: Level) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)`."""

@@ -9,6 +9,7 @@ from flows.execution.progress import Progress
 from flows.execution.steps import Notes
 from flows.execution.workers import Workers
 from geography.spine import Spine
+from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 from pipeline.release.receipts import Receipt
@@ -36,6 +37,7 @@ class Job:
         notes: step -> what its solvers reported; public.
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
+        names: of areas, for people, from the files that the spec names; empty once they are published.
     """
 
     run: RunDirectory
@@ -51,6 +53,7 @@ class Job:
     notes: dict[str, Notes] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
+    names: AreaNames = field(default_factory=dict)
 
     @property
     def n_geounits(self) -> int:

@@ -7,7 +7,7 @@ there, unless the spec names the levels of that table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.spec.sections import TableSection, UniverseSections
+from pipeline.spec.sections import SchemaSection, TableSection, UniverseSections
 from postprocess.linear.expected import answer_variances
 
 
@@ -102,7 +102,7 @@ def published_tables(
         universe for universe, before in zip(kept, universes, strict=True) if _levels(universe) != _levels(before)
     ]
     for universe in changed:
-        spec = _with_tables(spec, universe)
+        spec = with_tables(spec, universe)
     return spec, tuple(kept), tuple(sentences)
 
 
@@ -138,10 +138,20 @@ def _levels(universe: Universe) -> list[tuple[str, tuple[str, ...]]]:
     return [(table.name, table.levels) for table in universe.tables]
 
 
-def _with_tables(spec: ReleaseSpec, universe: Universe) -> ReleaseSpec:
+def with_tables(spec: ReleaseSpec, universe: Universe) -> ReleaseSpec:
     """The spec with the universe's tables written out."""
     tables = {table.name: TableSection(query=table.query.name, levels=table.levels) for table in universe.tables}
+    sections: UniverseSections = spec.companions[universe.name] if universe.name else spec
+    update = {"tables": tables, "schema_section": _with_labels_of(sections.schema_section, tables)}
     if not universe.name:
-        return spec.model_copy(update={"tables": tables})
-    companion = spec.companions[universe.name].model_copy(update={"tables": tables})
+        return spec.model_copy(update=update)
+    companion = spec.companions[universe.name].model_copy(update=update)
     return spec.model_copy(update={"companions": {**spec.companions, universe.name: companion}})
+
+
+def _with_labels_of(schema: SchemaSection, tables: Collection[str]) -> SchemaSection:
+    """The schema without the titles of tables that are left out."""
+    if schema.labels is None or not schema.labels.tables:
+        return schema
+    kept = {name: title for name, title in schema.labels.tables.items() if name in tables} or None
+    return schema.model_copy(update={"labels": schema.labels.model_copy(update={"tables": kept})})

@@ -23,11 +23,11 @@ def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
 
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, polygons and facilities of bounds: what a release takes from public files of other sources."""
+    """Spine, names, polygons and facilities of bounds: what a release takes from public files of other sources."""
     constraints = [
         job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
     ]
-    return (job.run.spine, *polygon_files(job), *constraints)
+    return (job.run.spine, *name_files(job), *polygon_files(job), *constraints)
 
 
 def input_files(job: Job) -> tuple[Path, ...]:
@@ -42,6 +42,11 @@ def input_files(job: Job) -> tuple[Path, ...]:
         selected_path(job, universe, selection) for universe in job.universes for selection in universe.selections
     ]
     return (*public_input_files(job), *measured, *selected)
+
+
+def name_files(job: Job) -> tuple[Path, ...]:
+    """The public files of areas' names."""
+    return tuple(job.run.names(level) for level in job.spec.geography.names or {})
 
 
 def polygon_files(job: Job) -> tuple[Path, ...]:

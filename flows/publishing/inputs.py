@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from flows.execution.job import Job
 from pipeline.release.facilities import write_facilities
-from pipeline.release.spine import write_spine
+from pipeline.release.spine import write_names, write_spine
 from pipeline.report.polygons import Area, write_areas
 
 #: Number of facilities in each geounit, for each bound of a universe.
@@ -19,7 +19,7 @@ Polygons = Mapping[str, Sequence[Area]]
 
 
 def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) -> None:
-    """Publish what the release is computed from beside measurements and invariants: spine, polygons and bounds.
+    """Publish what the release is computed from beside measurements and invariants: spine, names, polygons and bounds.
 
     Args:
         job: the run.
@@ -27,6 +27,8 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
         polygons: of each level that has some.
     """
     write_spine(job.run.spine, job.run.staging, job.spine)
+    for name, names in job.names.items():
+        write_names(job.run.names(name), job.run.staging, name, job.spine.level(name).geocodes, names)
     for level, areas in polygons.items():
         write_areas(job.run.polygons(level), job.run.staging, areas)
     for universe in job.universes:

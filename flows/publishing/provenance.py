@@ -9,6 +9,7 @@ from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
 from pipeline.release.provenance import InputProvenance
 from pipeline.spec.provenance import accepted_inputs, input_names, origin_of
+from pipeline.spec.public import encode
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, sha256_file
 
@@ -35,10 +36,15 @@ def _hash(name: str, spec: ReleaseSpec, universes: Sequence[Universe], run: RunD
     kind = name.rsplit(".", 1)[-1]
     if kind in ("geography", "regroup"):  # the spine as it is published, regrouped
         return sha256_file(run.spine)
+    if kind == "names":
+        return _of_files([run.names(level) for level in spec.geography.names or {}])
     if kind == "polygons":
         return _of_files([run.polygons(level) for level in spec.report.polygons])
     of = name.removeprefix("companions.").removesuffix(kind).removesuffix(".")
     universe = next(one for one in universes if one.name == of)
+    if kind == "labels":
+        sections = spec.companions[of] if of else spec
+        return json_sha256(encode(sections.schema_section.labels))
     if kind == "schema":
         return json_sha256([[attribute.name, list(attribute.values)] for attribute in universe.schema.attributes])
     return _of_files([run.universe(of).constraint(number) for number in range(len(universe.bounds))])

@@ -15,6 +15,7 @@ from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.spine import read_public_names
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
@@ -38,7 +39,7 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
 
 
 def write_report(job: Job) -> None:
-    """Write public/report.html from tables, polygons, the spec, and the notes of the previous steps."""
+    """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps."""
     sources = ReportSources(
         run=job.run,
         spec=job.spec,
@@ -52,6 +53,10 @@ def write_report(job: Job) -> None:
         households=households_of(job.universes, job.spec.joins()),
         notes=job.notes,
         exact=_exact_answers(job),
+        names={
+            level: read_public_names(job.run.names(level), level, job.spine.level(level).geocodes, tuple(section.name))
+            for level, section in (job.spec.geography.names or {}).items()
+        },
     )
     write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)
     job.progress.advance(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,10 +18,13 @@ from flows.publishing.report import read_polygons
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
+from pipeline.inputs.names import read_names
+from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.release.facilities import read_public_facilities
 from pipeline.release.layout import RunDirectory
+from pipeline.release.spine import names_fingerprint
 from pipeline.report.polygons import fingerprint, read_public_areas
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, write_bytes
@@ -37,6 +40,7 @@ class PublicSide:
         spine: the geography.
         facilities: of each universe, of each of its bounds.
         polygons: of each level that has some.
+        names: of each level that has some.
         remarks: what the measurements do not determine, a sentence each; public.
     """
 
@@ -46,10 +50,12 @@ class PublicSide:
     facilities: Facilities
     polygons: Polygons
     remarks: tuple[str, ...] = ()
+    names: AreaNames = field(default_factory=dict)
 
     def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
         """What the steps of a run have in common."""
-        return Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
+        job = Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
+        return replace(job, names=self.names)
 
     def keep_remarks(self, run: RunDirectory) -> None:
         """Keep the remarks for the end of the run, in place of those of a run before."""
@@ -69,6 +75,8 @@ class PublicSide:
             ]
         )
         identity["the polygons"] = json_sha256({level: fingerprint(areas) for level, areas in self.polygons.items()})
+        if self.names:
+            identity["the names"] = json_sha256({name: names_fingerprint(names) for name, names in self.names.items()})
         return identity
 
 
@@ -82,8 +90,9 @@ def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
     spine = read_spine(spec.geography)
     facilities = {universe.name: [read_facilities(bound, spine) for bound in universe.bounds] for universe in universes}
     polygons = read_polygons(spec.report, spine)
+    names = read_names(spec.geography, spine)
     spec, kept, remarks = published_tables(spec, universes, spine, facilities)
-    return PublicSide(spec, kept, spine, facilities, polygons, remarks)
+    return PublicSide(spec, kept, spine, facilities, polygons, remarks, names)
 
 
 def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> PublicSide:
@@ -108,4 +117,4 @@ def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> 
         for universe in universes
     }
     polygons = {level: read_public_areas(run.polygons(level)) for level in release.spec.report.polygons}
-    return PublicSide(release.spec, tuple(universes), spine, facilities, polygons)
+    return PublicSide(release.spec, tuple(universes), spine, facilities, polygons, names=release.names)

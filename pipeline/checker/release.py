@@ -19,6 +19,7 @@ from pipeline.checker.household_sizes import Demand, check_household_sizes, numb
 from pipeline.checker.household_tables import check_household_table
 from pipeline.checker.households import Housed, RecordFile, check_households, key_columns
 from pipeline.checker.joins import check_group, joined_groups
+from pipeline.checker.names import with_names
 from pipeline.checker.spec import PublicSpec, PublicUniverse, read_public_spec
 from pipeline.checker.spine import PublicLevel, read_spine
 from pipeline.errors import InputError, ReleaseError
@@ -43,8 +44,9 @@ def check_release(root: Path) -> list[str]:
 def examine(root: Path) -> Findings:
     """All checks of a release: `check_release` with the number of checks.
 
-    The spine is a tree; counts are whole numbers from 0; every parent is the sum of its children in every cell; tables
-    and microdata agree with the histograms; invariants, structural zeros, bounds and joins are kept exactly.
+    The spine is a tree, and each area of it that has a name has one; counts are whole numbers from 0; every parent is
+    the sum of its children in every cell; tables and microdata agree with the histograms; invariants, structural zeros,
+    bounds and joins are kept exactly.
 
     Raises:
         InputError: there is no finished release.
@@ -53,7 +55,7 @@ def examine(root: Path) -> Findings:
     files, findings = PublicFiles(run.public), Findings()
     with findings.noting_errors():
         spec = read_public_spec(run.manifest)
-        levels = read_spine(files, run, spec, findings)
+        levels = with_names(files, run, spec, read_spine(files, run, spec, findings), findings)
         universes = {
             universe.name: _Universe(files, run.universe(universe.name), spec, universe, levels, findings)
             for universe in spec.universes

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -167,6 +167,7 @@ class PublicSpec:
         margins, microdata: whether they are published.
         joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
         household_tables: of persons by their households.
+        names: level whose areas have names -> their languages, "" for the one that is not stated.
     """
 
     levels: tuple[str, ...]
@@ -176,6 +177,7 @@ class PublicSpec:
     microdata: bool
     joins: tuple[Mapping[str, Any], ...] = ()
     household_tables: tuple[Crossed, ...] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -216,6 +218,10 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
             _crossed(name, section, universes, levels)
             for name, section in _pairs(spec.get("household_tables", [])).items()
         ),
+        names={
+            _level(level, levels): tuple(_pairs(section["name"]))
+            for level, section in _pairs(spec["geography"].get("names", [])).items()
+        },
     )
 
 

@@ -22,15 +22,18 @@ class PublicLevel:
     Attributes:
         codes: `(n,)` of text.
         parents: `(n,)` the number of each one's parent in the level above; -1 at the top.
+        names: `(n,)` of text for people; empty where the level has none.
     """
 
     name: str
     codes: pa.Array
     parents: NDArray[np.int64]
+    names: tuple[str, ...] = ()
 
     def label(self, geounit: int) -> str:
         """The geounit as sentences name it."""
-        return f"{self.name} {self.codes[geounit].as_py()!r}"
+        named = f" ({self.names[geounit]})" if self.names and self.names[geounit] else ""
+        return f"{self.name} {self.codes[geounit].as_py()!r}{named}"
 
 
 def read_spine(files: PublicFiles, run: RunDirectory, spec: PublicSpec, findings: Findings) -> tuple[PublicLevel, ...]:

@@ -14,6 +14,7 @@ from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.example.households import AGES, CHILDREN, RESIDENCES, SEXES, SIZES, settle
+from pipeline.example.names import names_csv
 from pipeline.example.outlines import example_polygons
 from pipeline.example.population import SCHEMA, populate
 
@@ -29,11 +30,13 @@ _MOST_IN_TRACT = 9
 #: Standard deviation of the logarithm of a block group's number of blocks.
 _BLOCKS_SPREAD = 0.6
 
-_FILES = ("persons.parquet", "blocks.parquet", "counties.geojson", "tracts.geojson", "release.toml")
+_FILES = ("persons.parquet", "blocks.parquet", "counties.geojson", "tracts.geojson", "names.csv", "release.toml")
 
 
 def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, households: bool = False) -> Path:
-    """Write persons.parquet, blocks.parquet, two files of polygons and release.toml to `folder`, made if missing.
+    """Write persons.parquet, blocks.parquet, names.csv, two files of polygons and release.toml to `folder`.
+
+    The folder is made if it is missing.
 
     Args:
         folder: where to; must not hold one of the files yet.
@@ -58,6 +61,7 @@ def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, ho
         records = {"persons": _persons(spine, people, people_seed, order_seed)}
     county, tract = spine.levels[1], spine.levels[2]
     polygons = example_polygons(county.geocodes.tolist(), tract.geocodes.tolist(), tract.parents, codes_seed)
+    words = names_csv(*(level.geocodes.tolist() for level in spine.levels[:3]))
     name = "households.toml" if households else "release.toml"
     spec = resources.files("pipeline.example.spec").joinpath(name).read_bytes()
     try:
@@ -67,6 +71,7 @@ def write_example(folder: Path, *, people: int = 1_000_000, seed: int = 2020, ho
             pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
         for name, text in zip(("counties", "tracts"), polygons, strict=True):
             (folder / f"{name}.geojson").write_text(text, encoding="utf-8")
+        (folder / "names.csv").write_text(words, encoding="utf-8")
         (folder / "release.toml").write_bytes(spec)
     except OSError as error:
         raise InputError(f"{folder}: the example cannot be written there: {error.strerror or error}") from error

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.example.names import county_name
+
 _COLUMNS, _ROWS = 132, 104
 #: Degrees of a cell, and where the island lies: in the open Atlantic.
 _CELL, _WEST, _SOUTH = 0.012, -41.3, 31.2
@@ -20,7 +22,6 @@ _CELL, _WEST, _SOUTH = 0.012, -41.3, 31.2
 _SHAKEN = 0.34
 #: Standard deviation of the logarithm of the land of a tract.
 _LAND_SPREAD = 0.45
-COUNTY_NAMES = ("Alder", "Birch", "Cedar", "Elm", "Hazel")
 
 
 def example_polygons(
@@ -44,7 +45,7 @@ def example_polygons(
     corners += rng.uniform(-_SHAKEN, _SHAKEN, corners.shape)
     points = np.round(corners * (_CELL, _CELL * 0.86) + (_WEST, _SOUTH), 5)
     in_county = np.where(owner >= 0, county_of[owner], -1)
-    names = [COUNTY_NAMES[number % len(COUNTY_NAMES)] for number in range(len(counties))]
+    names = [county_name(number) for number in range(len(counties))]
     return _geojson("county", counties, names, in_county, points), _geojson("tract", tracts, None, owner, points)
 
 

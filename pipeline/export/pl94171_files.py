@@ -1,14 +1,15 @@
 """The P.L. 94-171 legacy-format summary files of a state: a geographic header and three segments, delimited by bars.
 
 They have the layout of the 2020 files, so programs that read those read these. What a release does not know about an
-area (names, land area, coordinates, other geographies) is left empty. Source: 2020 Census State Redistricting Data
-(Public Law 94-171) Summary File, technical documentation, chapter 2.
+area (land area, coordinates, other geographies, names if it has none) is left empty. Source: 2020 Census State
+Redistricting Data (Public Law 94-171) Summary File, technical documentation, chapter 2.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -31,6 +32,8 @@ _GEO_FIELDS: Final = (
 GEO_FIELDS: Final = tuple(_GEO_FIELDS.split(" "))
 #: Length of a geocode -> summary level.
 SUMMARY_LEVELS: Final = {2: "040", 5: "050", 11: "140", 12: "150", 15: "750"}
+#: Characters of the field NAME.
+_LONGEST_NAME: Final = 125
 _SEGMENTS: Final = (("P1", "P2"), ("P3", "P4", "H1"), ("P5",))
 _STATE_CODES: Final = (
     "01AL02AK04AZ05AR06CA08CO09CT10DE11DC12FL13GA15HI16ID17IL18IN19IA20KS21KY22LA23ME24MD25MA26MI27MN28MS29MO"
@@ -56,6 +59,19 @@ def census_levels(spine: Spine) -> dict[str, str]:
     return codes
 
 
+@dataclass(frozen=True, eq=False)
+class Areas:
+    """Geounits of one state, `(n,)` each, and their names as the file can hold them."""
+
+    geocodes: NDArray[np.str_]
+    names: Sequence[str]
+
+
+def _name(name: str) -> str:
+    """A name in the file's encoding, without the sign that separates fields, as long as the layout allows."""
+    return name.replace("|", "/").encode("latin-1", "replace").decode("latin-1")[:_LONGEST_NAME]
+
+
 class SummaryFiles:
     """The files of every state, written level by level from the top; open it in a `with` block.
 
@@ -78,8 +94,14 @@ class SummaryFiles:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def write(self, summary_level: str, geocodes: NDArray[np.str_], tables: Mapping[str, NDArray[np.int64]]) -> None:
-        """Append geounits of one summary level, with each table's counts `(n, columns)`."""
+    def write(
+        self,
+        summary_level: str,
+        geocodes: NDArray[np.str_],
+        tables: Mapping[str, NDArray[np.int64]],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        """Append geounits of one summary level, with each table's counts `(n, columns)` and the areas' names."""
         states = geocodes.astype("<U2")
         for state in np.unique(states):
             rows = np.flatnonzero(states == state)
@@ -87,10 +109,13 @@ class SummaryFiles:
             first = self._written[str(state)]
             self._written[str(state)] += len(rows)
             numbers = [f"{first + number:07d}" for number in range(1, len(rows) + 1)]
-            self._write_geo(files[0], summary_level, geocodes[rows], numbers, {k: v[rows] for k, v in tables.items()})
-            for segment, (names, file) in enumerate(zip(self._segments, files[1:], strict=True), start=1):
+            areas = Areas(
+                geocodes[rows], [""] * len(rows) if names is None else [_name(names[row]) for row in rows.tolist()]
+            )
+            self._write_geo(files[0], summary_level, areas, numbers, {k: v[rows] for k, v in tables.items()})
+            for segment, (part, file) in enumerate(zip(self._segments, files[1:], strict=True), start=1):
                 begin = f"PLST|{_STATES[str(state)]}|000|{segment:02d}|"
-                for number, line in zip(numbers, self._lines(names, tables, rows), strict=True):
+                for number, line in zip(numbers, self._lines(part, tables, rows), strict=True):
                     file.write(f"{begin}{number}|{line}\n")
 
     def _lines(
@@ -121,14 +146,15 @@ class SummaryFiles:
         self,
         file: TextIO,
         summary_level: str,
-        geocodes: NDArray[np.str_],
+        areas: Areas,
         numbers: Sequence[str],
         tables: Mapping[str, NDArray[np.int64]],
     ) -> None:
         persons = tables["P1"][:, 0].tolist()
-        units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(geocodes)
+        units = tables["H1"][:, 0].tolist() if "H1" in tables else [""] * len(areas.geocodes)
         place = {name: number for number, name in enumerate(GEO_FIELDS)}
-        for code, number, count, housing in zip(geocodes.tolist(), numbers, persons, units, strict=True):
+        rows = zip(areas.geocodes.tolist(), areas.names, numbers, persons, units, strict=True)
+        for code, name, number, count, housing in rows:
             line = [""] * len(GEO_FIELDS)
             values = {
                 "FILEID": "PLST",
@@ -146,9 +172,10 @@ class SummaryFiles:
                 "TRACT": code[5:11],
                 "BLKGRP": code[11:12],
                 "BLOCK": code[11:15] if len(code) == 15 else "",
+                "NAME": name,
                 "POP100": str(count),
                 "HU100": str(housing),
             }
-            for name, value in values.items():
-                line[place[name]] = value
+            for field, value in values.items():
+                line[place[field]] = value
             file.write("|".join(line) + "\n")

@@ -17,7 +17,9 @@ from pipeline.export.pl94171 import CensusTables, column_names
 from pipeline.export.pl94171_files import SummaryFiles, census_levels
 from pipeline.export.plain import CsvFiles, plain_parts, write_csv, write_plain_parquet
 from pipeline.export.population import write_population
-from pipeline.export.workbook import check_fits, require_openpyxl, write_workbook
+from pipeline.export.words import ABOUT_COLUMNS, LABEL_COLUMNS, area_names, label_rows, with_names, write_words
+from pipeline.export.workbook import SheetWords, check_fits, require_openpyxl, write_workbook
+from pipeline.model.query import Query
 from pipeline.model.residents import size_sources
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
@@ -98,31 +100,50 @@ _Chosen = Sequence[tuple[Universe, str, list[str]]]
 
 
 def _csv(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
+    names = _names(release)
     for universe, table, levels in chosen:
         for level in levels:
             path = release.run.universe(universe.name).table(table, level)
-            write_csv(_folder(folder, universe) / table / f"{level}.csv", plain_parts(path))
+            parts = with_names(plain_parts(path), names[level], cells=True)
+            write_csv(_folder(folder, universe) / table / f"{level}.csv", parts)
+    write_words(release, folder)
 
 
 def _parquet(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
+    names = _names(release)
     for universe, table, levels in chosen:
         for level in levels:
             path = release.run.universe(universe.name).table(table, level)
-            write_plain_parquet(_folder(folder, universe) / table / f"{level}.parquet", plain_parts(path))
+            parts = with_names(plain_parts(path), names[level], cells=False)
+            write_plain_parquet(_folder(folder, universe) / table / f"{level}.parquet", parts)
+
+
+def _query(universe: Universe, table: str) -> Query:
+    return next(candidate.query for candidate in universe.tables if candidate.name == table)
+
+
+def _names(release: PublishedRelease) -> dict[str, list[str] | None]:
+    return {level: area_names(release, level) for level in release.spine.level_names}
 
 
 def _xlsx(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
     require_openpyxl()
     by_level = {level.name: len(level) for level in release.spine.levels}
+    names = _names(release)
+    lists: list[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = [
+        ("labels", LABEL_COLUMNS, label_rows(release)),
+        ("about", ABOUT_COLUMNS, release.spec.about.rows()),
+    ]
     for universe, table, levels in chosen:  # before anything is written
-        size = next(candidate.query.size for candidate in universe.tables if candidate.name == table)
+        size = _query(universe, table).size
         columns = n_columns(size, with_margins=release.spec.publish.margins)
         for level in levels:
-            check_fits(table, level, by_level[level], columns)
+            check_fits(table, level, by_level[level], columns + (names[level] is not None))
     for universe, table, levels in chosen:
         files = release.run.universe(universe.name)
         sheets = [read_table(files.table(table, level), by_level[level]) for level in levels]
-        write_workbook(_folder(folder, universe) / f"{table}.xlsx", sheets)
+        words = SheetWords(names, release.spec.labels(universe.name).columns(_query(universe, table)), lists)
+        write_workbook(_folder(folder, universe) / f"{table}.xlsx", sheets, words)
 
 
 def _microdata(release: PublishedRelease, folder: Path) -> None:
@@ -160,12 +181,14 @@ def _pl94171(release: PublishedRelease, folder: Path) -> None:
     summary = census_levels(release.spine)
     with CsvFiles(folder / "tables") as csv, SummaryFiles(folder, tables.names) as files:
         for level in release.spine.levels:
+            names = area_names(release, level.name)
             for start, counts in _census_counts(release, tables, level):
                 geocodes = level.geocodes[start : start + len(counts["P1"])]
                 for name in tables.names:
                     csv.write(name.lower(), _census_part(level.name, summary, geocodes, name, counts[name]))
                 if level.name in summary:
-                    files.write(summary[level.name], geocodes, counts)
+                    own = None if names is None else names[start : start + len(geocodes)]
+                    files.write(summary[level.name], geocodes, counts, own)
 
 
 def _census_counts(

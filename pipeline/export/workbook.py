@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pipeline.errors import InputError
-from pipeline.release.tables import ReleasedTable, n_columns
+from pipeline.export.words import name_column
+from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, n_columns
 
 #: Of a sheet, by the format.
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
@@ -39,33 +41,65 @@ def check_fits(table: str, level: str, rows: int, columns: int) -> None:
         )
 
 
-def write_workbook(target: Path, tables: Sequence[ReleasedTable]) -> None:
-    """Write a table's levels as the sheets of one workbook, whose bytes depend on its content alone."""
-    openpyxl = require_openpyxl()
-    from openpyxl.cell import WriteOnlyCell
+@dataclass(frozen=True)
+class SheetWords:
+    """Words of a workbook for people.
 
+    Attributes:
+        names: level -> names of its geounits, None where it has none.
+        labels: column -> label of its answer.
+        lists: further sheets after the levels' own: title, columns, rows; those without rows are left out.
+    """
+
+    names: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    lists: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = ()
+
+    def header(self, column: str) -> str:
+        """The title of a column: its label, with what the column holds of the answer."""
+        answer = next((column.removesuffix(end) for end in INTERVAL_SUFFIXES if column.endswith(end)), column)
+        return self.labels.get(answer, answer) + column[len(answer) :]
+
+
+def write_workbook(target: Path, tables: Sequence[ReleasedTable], words: SheetWords | None = None) -> None:
+    """Write a table's levels as the sheets of one workbook, whose bytes depend on its content alone."""
+    words = words or SheetWords()
+    openpyxl = require_openpyxl()
     book = openpyxl.Workbook(write_only=True)
     titles: set[str] = set()
     for table in tables:
         check_fits(table.name, table.level, len(table.geocodes), _width(table))
         sheet = book.create_sheet(_title(table.level, titles))
-        sheet.freeze_panes = "B2"
+        sheet.freeze_panes = "B2" if words.names.get(table.level) is None else "C2"
 
-        def text(value: str, sheet: Any = sheet) -> Any:
-            cell = WriteOnlyCell(sheet, value=value)
-            cell.data_type = "s"  # a code that begins with "=" is not a formula
-            return cell
-
+        names = words.names.get(table.level)
         columns = dict(table.columns())
-        sheet.append([text(name) for name in ["geocode", *columns]])
+        heads = ["geocode", *([name_column(columns)] if names is not None else []), *map(words.header, columns)]
+        sheet.append([_text(sheet, head) for head in heads])
         values = [column.tolist() for column in columns.values()]
-        for code, *row in zip(table.geocodes.tolist(), *values, strict=True):
-            sheet.append([text(code), *(None if value != value else value for value in row)])
+        for number, (code, *row) in enumerate(zip(table.geocodes.tolist(), *values, strict=True)):
+            place = [code] if names is None else [code, names[number]]
+            texts = [_text(sheet, one) for one in place]
+            sheet.append([*texts, *(None if value != value else value for value in row)])
+    for title, columns_of_list, rows in words.lists:
+        if rows:
+            sheet = book.create_sheet(_title(title, titles))
+            for line in (columns_of_list, *rows):
+                sheet.append([_text(sheet, one) for one in line])
     target.parent.mkdir(parents=True, exist_ok=True)
     loose = target.with_suffix(".loose")
     book.save(loose)
     _settle(loose, target)
     loose.unlink()
+
+
+def _text(sheet: Any, value: str) -> Any:
+    """A cell of text: what begins with "=" is not a formula."""
+    from openpyxl.cell import WriteOnlyCell
+
+    cell = WriteOnlyCell(sheet, value=value)
+    cell.data_type = "s"
+    return cell
 
 
 def _width(table: ReleasedTable) -> int:

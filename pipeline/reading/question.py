@@ -82,7 +82,7 @@ class Question:
         return _frame(release.spine.levels[number].geocodes, "geocode", labels, numbers)
 
     def over(self, areas: Sequence[str] | Mapping[str, Sequence[str]]) -> pd.DataFrame:
-        """The same for areas of one's own, each a list of geocodes: leaves, or geounits of any level.
+        """The same for areas of one's own, each a list of geocodes or names: leaves, or geounits of any level.
 
         An area that is just one geounit has its numbers and margins, those of its highest level.
 
@@ -90,7 +90,7 @@ class Question:
             areas: name -> geocodes, or the geocodes of one area.
 
         Raises:
-            InputError: a geocode is not in the release, or counts twice in one area.
+            InputError: a geocode is not in the release, counts twice in one area, or a name is of several areas.
         """
         release = self.release
         named = dict(areas) if isinstance(areas, Mapping) else {"area": areas}

@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 
 from geography.codes import counted, first_few
 from pipeline.errors import InputError
+from pipeline.model.about import About
+from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
 from pipeline.published import PublishedRelease, open_finished
+from pipeline.reading.areas import AreaIndex
 from pipeline.reading.draws import Function, interval_of
 from pipeline.reading.household_sizes import SizesOfHouseholds
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
@@ -222,6 +225,41 @@ class Release:
         everybody = tuple(np.ones(n, dtype=bool) for n in self.schema.shape)
         return Question(self, Query.parse(text, self.schema), everybody)
 
+    @cached_property
+    def areas(self) -> AreaIndex:
+        """The areas by their names."""
+        return AreaIndex(self.name, self.spine, self._release.names)
+
+    @cached_property
+    def labels(self) -> Labels:
+        """What levels, attributes, values and tables are called, in the language of the report."""
+        return self.spec.labels(self.universe.name)
+
+    @property
+    def about(self) -> About:
+        """Title, publisher, reference date, notes and whatever else the release says of itself."""
+        return self.spec.about
+
+    @property
+    def named_levels(self) -> tuple[str, ...]:
+        """The levels whose areas have names."""
+        return tuple(level for level in self.levels if level in self._release.names)
+
+    def names(self, level: str, language: str | None = None) -> pd.Series[str]:
+        """The names of a level's geounits, by geocode; where the level has none, the geocodes themselves.
+
+        Args:
+            level: of the geounits.
+            language: a tag such as "es"; by default the report's.
+
+        Raises:
+            InputError: there is no such level.
+        """
+        codes = self.spine.levels[self.index_of(level)].geocodes.tolist()
+        names = self._release.names.get(level)
+        wanted = (self.spec.report.language or "") if language is None else language
+        return pd.Series(codes if names is None else names.in_language(wanted), index=codes, name="name")
+
     def index_of(self, level: str) -> int:
         """The number of a level, 0 at the top; InputError where there is none."""
         if level not in self.levels:
@@ -288,10 +326,10 @@ class Release:
         return None
 
     def leaves_of(self, codes: Sequence[str], area: str) -> NDArray[np.bool_]:
-        """`(n_leaves,)` which leaves are in an area, given as geocodes of leaves or of geounits of any level.
+        """`(n_leaves,)` which leaves are in an area, given as geocodes of leaves or of geounits of any level, or names.
 
         Raises:
-            InputError: a code is not in the release, or a leaf is in the area twice.
+            InputError: a code or name is not in the release, a name is of several areas, or a leaf is in it twice.
         """
         if isinstance(codes, str):
             raise InputError(f"over: area {area!r}: found the text {codes!r}; a list of geocodes is needed")
@@ -307,9 +345,18 @@ class Release:
             chosen = np.bincount(near[matches], minlength=len(geocodes))
             times += chosen[self.spine.leaf_ancestors(number)]
             wanted = wanted[~matches]
-        if wanted.size:
+        strange = []
+        for text in wanted.tolist():
+            if (named := self.areas.one(text)) is None:
+                strange.append(text)
+            else:
+                first, end = self.areas.span(named.level, named.number)
+                times[first:end] += 1
+        if strange:
+            what = counted(len(strange), "geocode or name", "geocodes or names") if self._release.names else ""
             raise InputError(
-                f"over: area {area!r}: {counted(len(wanted), 'geocode')} not in {self.name}: {first_few(wanted)}"
+                f"over: area {area!r}: {what or counted(len(strange), 'geocode')} not in {self.name}: "
+                f"{first_few(strange)}{self.areas.advice(strange[0])}"
             )
         if (times > 1).any():
             twice = self.spine.leaf_level.geocodes[times > 1]

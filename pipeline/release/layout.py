@@ -19,6 +19,7 @@ _SAFE_NAME = re.compile(r"[\w][\w.+-]*", re.UNICODE)
 #: What is in public/, in the order in which a run writes it, and which part of its path below names the level, if any.
 _STAGES: Mapping[str, int | None] = {
     "spine": None,
+    "names": 1,
     "polygons": 1,
     "constraints": None,
     "invariants": 1,
@@ -196,6 +197,10 @@ class RunDirectory:
     def spine(self) -> Path:
         """The spine, one row a leaf, one column a level."""
         return self.public / "spine.parquet"
+
+    def names(self, level: str) -> Path:
+        """Names of the geounits of a level, in each language."""
+        return self.public / "names" / f"{file_name('level', level)}.parquet"
 
     def polygons(self, level: str) -> Path:
         """Polygons of the geounits of a level, for the maps of the report."""

@@ -1,14 +1,26 @@
-"""The spine as a release publishes it: one row a leaf, one column a level."""
+"""The areas as a release publishes them: the spine, one row a leaf and one column a level; and the areas' names.
+
+Names have a file for each level that has some: geocode and a column for each language.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
 from geography.build import spine_from_table
 from geography.spine import Spine
 from pipeline.errors import ReleaseError, SpineError
-from pipeline.storage.files import open_parquet, read_header, reading, write_parquet
+from pipeline.model.area_names import LevelNames
+from pipeline.storage.files import open_parquet, read_header, reading, strings, write_parquet
+
+#: Column of the names whose language is not stated.
+NAME = "name"
 
 
 def write_spine(target: Path, staging: Path, spine: Spine) -> None:
@@ -26,3 +38,42 @@ def read_public_spine(path: Path, level_names: Sequence[str]) -> Spine:
         return spine_from_table(table, level_names)
     except SpineError as error:
         raise ReleaseError(f"{path} is damaged: {error}") from None
+
+
+def name_column(language: str) -> str:
+    """The column of the names in a language: "name", or "name:es"."""
+    return f"{NAME}:{language}" if language else NAME
+
+
+def write_names(target: Path, staging: Path, level: str, geocodes: NDArray[np.str_], names: LevelNames) -> None:
+    """Write the names of a level's areas `(n,)`, in the order of the spine."""
+    columns = {name_column(language): column for language, column in names.by_language.items()}
+    table = pa.table({"geocode": strings(geocodes), **columns})
+    write_parquet(target, table, staging, _names_header(level))
+
+
+def read_public_names(path: Path, level: str, geocodes: NDArray[np.str_], languages: Sequence[str]) -> LevelNames:
+    """The names written by `write_names`; ReleaseError where they are not those of the level's areas."""
+    with open_parquet(path, len(geocodes)) as file, reading(path):
+        if read_header(file, path) != _names_header(level):
+            raise ReleaseError(f"{path} does not hold the names of level {level!r}")
+        table = file.read()
+    columns = ["geocode", *map(name_column, languages)]
+    if table.column_names != columns or any(not pa.types.is_string(field.type) for field in table.schema):
+        raise ReleaseError(f"{path} is damaged: its columns are not {', '.join(columns)}, all text")
+    if any(column.null_count for column in table.columns) or table["geocode"].to_pylist() != geocodes.tolist():
+        raise ReleaseError(f"{path} is damaged: it does not name the areas of level {level!r} in the spine's order")
+    return LevelNames({one: table[name_column(one)].combine_chunks() for one in languages})
+
+
+def names_fingerprint(names: LevelNames) -> str:
+    """SHA-256 of languages and names, in hexadecimal."""
+    digest = hashlib.sha256()
+    for language, column in names.by_language.items():
+        for text in (language, *column.to_pylist()):
+            digest.update(text.encode() + b"\0")
+    return digest.hexdigest()
+
+
+def _names_header(level: str) -> dict[str, str]:
+    return {"kind": "names", "level": level}

@@ -67,7 +67,9 @@ def explorer_of(sources: ReportSources) -> Explorer:
             "universe": universe.name,
             "name": table.name,
             "query": table.query.name,
+            "title": sources.words(universe.name).table(table.name),
             "labels": list(table.query.answer_labels()),
+            "shown": sources.words(universe.name).answers(table.query),
             "levels": {},
         }
         for universe in sources.universes
@@ -105,7 +107,9 @@ def explorer_of(sources: ReportSources) -> Explorer:
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:
     """A level's geocodes and parents in the page, and its polygons; "codes" is None where they do not fit."""
     level = sources.spine.levels[number]
-    entry: dict[str, object] = {"name": level.name, "n": len(level), "codes": None, "prefixed": False, "map": None}
+    label = sources.words("").level(level.name)
+    entry: dict[str, object] = {"name": level.name, "label": label, "n": len(level)}
+    entry |= {"codes": None, "prefixed": False, "map": None}
     if len(level) > _MOST_NUMBERS:
         return entry
     codes, prefixed = _suffixes(sources.spine, number)
@@ -114,6 +118,10 @@ def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str,
     if explorer.size + len(lines) + len(parents) > LARGEST:
         return entry
     entry |= {"codes": explorer.add(lines), "children": explorer.add(parents), "prefixed": prefixed}
+    if level.name in sources.names:
+        names = packed_lines(sources.names[level.name].in_language(sources.spec.report.language or ""))
+        if explorer.size + len(names) <= LARGEST:
+            entry["names"] = explorer.add(names)
     if level.name in sources.spec.report.polygons:
         _add_map(explorer, entry, level, read_public_areas(sources.polygons_file(level.name)))
     return entry
@@ -138,7 +146,7 @@ def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: 
     names = [""] * len(level)
     for area in areas:
         names[place[area.geocode]] = area.name
-    if any(names):
+    if any(names) and "names" not in entry:
         entry["names"] = explorer.add(packed_lines([name.replace("\n", " ") for name in names]))
     if explorer.size + len(packed) <= LARGEST:
         entry["map"] = {"shapes": explorer.add(packed), "flattening": flattening(areas), "areas": len(areas)}

@@ -20,6 +20,7 @@ from pipeline.report.reliability import CLASSES
 from pipeline.report.render import render, script_json
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SIZE_LABELS, SizeSummary
+from pipeline.report.words import Words
 from pipeline.spec.provenance import input_names, origin_of
 from pipeline.spec.release_spec import ReleaseSpec
 
@@ -31,7 +32,7 @@ def report_page(sources: ReportSources) -> str:
     """The page; all text is escaped. A function of the sources alone."""
     explorer = explorer_of(sources)
     universes = [
-        _universe(explorer, universe, statement, account)
+        _universe(explorer, sources.words(universe.name), universe, statement, account)
         for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
     ]
     levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
@@ -57,7 +58,7 @@ def report_page(sources: ReportSources) -> str:
         not_charged=NOT_CHARGED,
         banner=_banner(sources.status),
         origins=_origins(sources.spec),
-        undetermined=_undetermined(explorer, universes),
+        undetermined=_undetermined(sources, explorer, universes),
         levels=levels,
         n_areas=sum(len(level) for level in sources.spine.levels),
         universes=universes,
@@ -78,6 +79,11 @@ def report_page(sources: ReportSources) -> str:
         content=script_json(content),
         chunks=explorer.chunks,
         maps=bool(sources.spec.report.polygons),
+        named=bool(sources.names),
+        about=sources.spec.about,
+        stated=len(sources.spec.about.rows()) > bool(sources.spec.about.title) + bool(sources.spec.about.publisher),
+        level_title=sources.words("").level,
+        table_title=lambda row: sources.words(row.universe).table(row.table),
     )
 
 
@@ -109,11 +115,12 @@ def _origins(spec: ReleaseSpec) -> list[dict[str, str]]:
     ]
 
 
-def _undetermined(explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
+def _undetermined(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
     """A sentence for each table and level with numbers that have no margin, and why."""
     what = {view.name: f" of {view.what}" if view.name else "" for view in universes}
+    of = {view.name: sources.words(view.name) for view in universes}
     return [
-        f"Table “{table.replace('_', ' ')}”{what[universe]} at level {level.replace('_', ' ')}: nothing that was "
+        f"Table “{of[universe].table(table)}”{what[universe]} at level {of[''].level(level)}: nothing that was "
         f"measured determines {summary.unknown:,} of its numbers. They have no margin; do not use them."
         for (universe, table, level), summary in explorer.summaries.items()
         if summary.unknown
@@ -167,6 +174,7 @@ class UniverseView:
 
 def _universe(
     explorer: Explorer,
+    words: Words,
     universe: Universe,
     statement: PrivacyStatement,
     account: PrivacyAccount,
@@ -190,12 +198,14 @@ def _universe(
     )
     return UniverseView(
         name=universe.name,
-        what=universe.name or "people",
+        what=words.labels.records or universe.name or "people",
         total=explorer.totals.get(universe.name),
         universe=universe,
         statement=statement,
         account=account,
-        attributes=tuple((attribute.name, len(attribute.values)) for attribute in universe.schema.attributes),
+        attributes=tuple(
+            (words.labels.attribute(attribute.name), len(attribute.values)) for attribute in universe.schema.attributes
+        ),
         n_zeros=int(universe.structural_zeros.sum()),
         queries=tuple(dict.fromkeys(noise.query for noise in statement.noise)),
         budget=tuple(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.model.area_names import AreaNames
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
@@ -17,6 +18,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
+from pipeline.report.words import Words
 from pipeline.spec.release_spec import ReleaseSpec
 
 
@@ -31,6 +33,7 @@ class ReportSources:
         households: the same of a household, for each joined companion.
         notes: step -> what its solvers report, as the manifest has it.
         receipts: of the run's charges.
+        names: of areas, of each level that has some.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
     """
@@ -47,6 +50,11 @@ class ReportSources:
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
+    names: AreaNames = field(default_factory=dict)
+
+    def words(self, universe: str) -> Words:
+        """What its levels and tables are called in the page."""
+        return Words(self.spec.labels(universe))
 
     def table_file(self, universe: Universe, table: Table, level: str) -> Path:
         """The file of a table at a level."""

@@ -15,8 +15,10 @@ from pipeline.spec.release_spec import ReleaseSpec
 def input_names(spec: ReleaseSpec) -> tuple[str, ...]:
     """The public inputs that a spec has, by the names that its provenance calls them."""
     names = ["geography", *(["regroup"] if spec.geography.regroup is not None else [])]
+    names += ["names"] if spec.geography.names else []
     for prefix, sections in (("", spec), *((f"companions.{name}.", one) for name, one in spec.companions.items())):
-        names += [f"{prefix}schema", *([f"{prefix}bounds"] if sections.bounds else [])]
+        names += [f"{prefix}schema", *([f"{prefix}labels"] if sections.schema_section.labels is not None else [])]
+        names += [f"{prefix}bounds"] if sections.bounds else []
     return (*names, *(["polygons"] if spec.report.polygons else []))
 
 

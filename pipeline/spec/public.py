@@ -57,9 +57,14 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
         [recode.name, {"attribute": recode.attribute, "groups": encode(dict(recode.groups))}]
         for recode in universe.schema.recodes
     ]
+    labels = sections.schema_section.labels
     return {
         **encode(sections, without=_RESOLVED),
-        "schema": {"attributes": [[a.name, list(a.values)] for a in universe.schema.attributes], "recodes": recodes},
+        "schema": {
+            "attributes": [[a.name, list(a.values)] for a in universe.schema.attributes],
+            "recodes": recodes,
+            **({} if labels is None else {"labels": encode(labels)}),
+        },
         "strategy": strategy,
         "tables": [[t.name, {"query": t.query.name, "levels": list(t.levels)}] for t in universe.tables],
     }

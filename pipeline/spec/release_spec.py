@@ -10,8 +10,10 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr, ValidationError
 
 from pipeline.errors import SpecError
+from pipeline.model.about import About
 from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import Join
+from pipeline.model.labels import Labels
 from pipeline.model.universe import Universe
 from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
@@ -29,6 +31,7 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
+from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
 _TOML_PLACE = re.compile(r"(?P<what>.*) \((?P<place>at .*)\)", re.DOTALL)
@@ -105,7 +108,13 @@ class ReleaseSpec(UniverseSections):
                 problems.add(
                     dotted(["report", "polygons", level]), unknown("level", level, allowed, are="the levels are")
                 )
+        schemas = [self.schema_section, *(one.schema_section for one in self.companions.values())]
+        note_language(self.report.language, self.geography, [one.labels for one in schemas], problems.at("report"))
+        note_names(self.geography, problems.at("geography"))
         universes = tuple(universe for universe in resolved if universe is not None)
+        for universe in universes:
+            section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
+            note_labels(section, universe, problems.at(key))
         joins = resolve_joins(self.join, universes, tuple(self.companions), self.geography.level_names, problems)
         if joins:
             unstated = {name for name, part in (("", self), *self.companions.items()) if part.tables is None}
@@ -139,6 +148,27 @@ class ReleaseSpec(UniverseSections):
             bypass=bool(self.geography.bypass),
         )
         return UniverseResolver(sections, context, problems).universe()
+
+    def _sections(self, universe: str) -> UniverseSections:
+        return self.companions[universe] if universe else self
+
+    def labels(self, universe: str = "", language: str | None = None) -> Labels:
+        """What levels, attributes, values and tables of a universe are called for people.
+
+        Args:
+            universe: "" for the release's own, else the companion's name.
+            language: a tag; by default the report's.
+        """
+        wanted = (self.report.language or "") if language is None else language
+        return labels_of(self.geography, self._sections(universe).schema_section.labels, wanted)
+
+    @property
+    def about(self) -> About:
+        """What the release says of itself to people."""
+        stated = self.report
+        texts = {key: getattr(stated, key) or "" for key in ("title", "publisher", "reference_date", "contact")}
+        texts |= {key: getattr(stated, key) or "" for key in ("licence", "citation")}
+        return About(**texts, notes=stated.notes or (), definitions=stated.definitions or {})
 
     def public_dict(self) -> dict[str, Any]:
         """The spec as JSON-able public data, see `pipeline.spec.public`; `from_public_dict` reads it back."""

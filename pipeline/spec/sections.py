@@ -28,6 +28,8 @@ from pipeline.spec.fields import (
 )
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
+from pipeline.spec.wording.fields import Day, Language, Line, Paragraph, Texts
+from pipeline.spec.wording.sections import LabelsSection, Names
 
 _TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
@@ -80,6 +82,12 @@ class GeographySection(Section):
     )
     regroup: RegroupSection | None = Field(
         default=None, description="rebuild the level above the leaves for areas off the spine"
+    )
+    names: Table[Names] | None = Field(
+        default=None, description="level -> its areas' names: a column beside the codes, or a file; they are published"
+    )
+    labels: Table[Texts] | None = Field(
+        default=None, description='level -> what it is called for people, such as "County"; or { en = ..., es = ... }'
     )
 
     @property
@@ -150,6 +158,9 @@ class SchemaSection(Section):
         description="a table of attributes, each with the list of its values in the histogram's order"
     )
     recodes: Table[RecodeSection] = Field(default={}, description="recodes by name, for use in queries")
+    labels: LabelsSection | None = Field(
+        default=None, description="what attributes, values and tables are called for people"
+    )
 
 
 def _as_share(value: object) -> object:
@@ -301,6 +312,15 @@ class ReportSection(Section):
     publisher: str | None = Field(
         default=None, min_length=1, description="who publishes the release and answers for it, as shown to readers"
     )
+    language: Language | None = Field(
+        default=None, description="the language whose names and labels are shown; default: the first that is stated"
+    )
+    reference_date: Day | None = Field(default=None, description="the day that the counts are of, such as 2030-04-01")
+    contact: Line | None = Field(default=None, description="whom readers may ask")
+    licence: Line | None = Field(default=None, description="the terms of use, such as CC-BY-4.0")
+    citation: Paragraph | None = Field(default=None, description="how the release is to be cited")
+    notes: tuple[Paragraph, ...] | None = Field(default=None, description="what readers must know, a text each")
+    definitions: Table[Paragraph] | None = Field(default=None, description="term -> what it means")
     polygons: Table[PolygonSection] = Field(
         default={}, description="level -> its polygons, for maps; levels without are shown as ranked dot plots"
     )

@@ -158,6 +158,10 @@ def release(installed: Installed, example: Path) -> Path:
         path = example / "example" / f"{name}.parquet"
         table = pq.read_table(path)
         pq.write_table(table.filter(pc.starts_with(table["block"], COUNTY)), path)
+    names = example / "example" / "names.csv"
+    lines = names.read_text("utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if line.startswith(("geocode,", f"{COUNTY[:2]},", COUNTY))]
+    names.write_text("".join(kept), "utf-8")
     spec = example / "example" / "release.toml"
     spec.write_text(spec.read_text("utf-8").replace("replicates = 20", "replicates = 2"), "utf-8")
     printed = installed.run("spinewise", "run", "example/release.toml", "--out", "releases", cwd=example)

@@ -24,6 +24,8 @@ ANCHORS = {
     "BeaconSection": "privacybeacon",
     "GeographySection": "geography",
     "RegroupSection": "geographyregroup",
+    "NamesSection": "geographynameslevel",
+    "LabelsSection": "schemalabels",
     "SchemaSection": "schema",
     "RecodeSection": "schemarecodesname",
     "StrategySection": "strategy",

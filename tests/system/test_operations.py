@@ -167,6 +167,10 @@ def make_small(folder: Path) -> None:
     for name in ("blocks", "persons"):
         table = pq.read_table(folder / f"{name}.parquet")
         pq.write_table(table.filter(pc.starts_with(table["block"], COUNTY)), folder / f"{name}.parquet")
+    names = folder / "names.csv"
+    lines = names.read_text("utf-8").splitlines(keepends=True)
+    kept = [line for line in lines if line.startswith(("geocode,", f"{COUNTY[:2]},", COUNTY))]
+    names.write_text("".join(kept), "utf-8")
     spec = folder / "release.toml"
     text = spec.read_text("utf-8")
     assert "replicates = 20" in text

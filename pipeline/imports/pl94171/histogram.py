@@ -8,8 +8,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.exchange.pl94171_tables import race_lines
-from pipeline.imports.pl94171.layout import BLOCK
+from pipeline.imports.pl94171.layout import BLOCK, GEO_LEVELS, SPINE_LEVELS
 from pipeline.imports.pl94171.read import SummaryFile
+from pipeline.spec.wording.fields import unfit
 
 #: Lines (from 0) of the types in P5, and of occupied and vacant in H1.
 _QUARTERS_LINES = (2, 3, 4, 5, 7, 8, 9)
@@ -71,6 +72,25 @@ def long_table(geocodes: NDArray[np.str_], counts: NDArray[np.int64], names: tup
     columns.update({name: pa.array(codes.astype(np.int8)) for name, codes in zip(names, places[1:], strict=True)})
     columns["count"] = pa.array(counts[places])
     return pa.table(columns)
+
+
+def names(summary: SummaryFile) -> tuple[tuple[str, ...], pa.Table]:
+    """Names of states, counties and tracts: the levels whose every area has one, and a table of geocode and name.
+
+    Block groups and blocks are called by their numbers alone, which their codes end in.
+    """
+    blocks = block_geocodes(summary)
+    levels: list[str] = []
+    rows: dict[str, list[str]] = {"geocode": [], "name": []}
+    for summary_level in ("040", "050", "140"):
+        level = GEO_LEVELS[summary_level].name
+        found = {str(summary.geocode[row]): str(summary.name[row]).strip() for row in summary.rows(summary_level)}
+        codes = np.unique(blocks.astype(f"<U{SPINE_LEVELS[level]}")).tolist()
+        if all(not unfit(found.get(code, "")) for code in codes):
+            levels.append(level)
+            rows["geocode"] += codes
+            rows["name"] += [found[code] for code in codes]
+    return tuple(levels), pa.table({name: pa.array(texts, pa.string()) for name, texts in rows.items()})
 
 
 def off_spine(summary: SummaryFile) -> pa.Table:

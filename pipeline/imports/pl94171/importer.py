@@ -77,6 +77,9 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
         if with_quarters:
             table = histogram.long_table(geocodes, histogram.quarters(summary), ("quarters",))
             folder.parquet("quarters.parquet", table, private=True)
+        named, names = histogram.names(summary)
+        if named:
+            folder.parquet("names.parquet", names)
         areas = histogram.off_spine(summary)
         folder.parquet("off_spine.parquet", areas)
         _write_mismatches(folder, summary, mismatches)
@@ -86,6 +89,7 @@ def import_pl94171(path: Path, out: Path, *, strict: bool = False) -> Imported:
             year=files.year,
             n_blocks=geocodes.size,
             with_quarters=with_quarters,
+            named=named,
         )
         folder.text("release.toml", text)
     listed = Counter(kind for kind, _ in set(zip(areas["kind"].to_pylist(), areas["code"].to_pylist(), strict=True)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pipeline.exchange.pl94171_tables import QUARTERS, RACES
 from pipeline.imports.pl94171.layout import SPINE_LEVELS
 from pipeline.imports.pl94171.strategy import Shares, divide, preset_name
@@ -27,8 +29,13 @@ Housing units (H1), with the strategy of the production. Their number in each bl
 """
 
 
-def spec_text(*, state: str, state_code: str, year: str, n_blocks: int, with_quarters: bool) -> str:
-    """The text of release.toml, which is written beside blocks, persons, units and quarters, all .parquet."""
+def spec_text(
+    *, state: str, state_code: str, year: str, n_blocks: int, with_quarters: bool, named: Sequence[str] = ()
+) -> str:
+    """The text of release.toml, which is written beside blocks, persons, units and quarters, all .parquet.
+
+    `named` are the levels whose names are in names.parquet.
+    """
     preset = preset_name(state_code)
     persons, quarters = divide(preset, tuple(SPINE_LEVELS))
     others = (
@@ -57,7 +64,9 @@ def spec_text(*, state: str, state_code: str, year: str, n_blocks: int, with_qua
             "off_spine.parquet lists the blocks of each place and American Indian area, for [geography.regroup]."
         ),
         "",
+        *(_names_lines(named) if named else []),
         "[provenance.inputs]",
+        *(['names = { source = "public", from = "the geographic header of the summary file" }'] if named else []),
         'geography = { source = "public", from = "the geographic header of the summary file" }',
         'schema = { source = "public", from = "the tables of the summary file" }',
         "",
@@ -85,6 +94,12 @@ def spec_text(*, state: str, state_code: str, year: str, n_blocks: int, with_qua
         lines += _quarters_lines(quarters)
     lines += _units_lines(preset)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _names_lines(named: Sequence[str]) -> list[str]:
+    source = '{ file = "names.parquet", code = "geocode", name = "name" }'
+    head = "[geography.names]                           # as the header has them"
+    return [head, *(f"{level} = {source}" for level in named), ""]
 
 
 _TABLES = {

@@ -5,7 +5,6 @@ window.charts = (() => {
   // Okabe and Ito's palette: told apart with every kind of colour vision.
   const QUERIES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#5b4b8a"];
   const OTHER = "#9a9a9a";
-  const spoken = (name) => name.replaceAll("_", " ");
   const RAMPS = {
     light: ["#e3eff0", "#b9dbdd", "#86c1c6", "#4ca0a7", "#1d7982", "#08505a"],
     dark: ["#1c3538", "#21535a", "#2a747c", "#45999f", "#79c0c4", "#bfe8e8"],
@@ -38,7 +37,7 @@ window.charts = (() => {
     return { width, height: Math.max(1, rows) * step, autosize: { type: "fit-x", contains: "padding" } };
   }
 
-  function budget(place, parts, levels) {
+  function budget(place, parts, levels, labels) {
     const total = new Map();
     for (const part of parts) total.set(part.query, (total.get(part.query) || 0) + part.share);
     const queries = [...total.keys()].sort((a, b) => total.get(b) - total.get(a));
@@ -47,7 +46,7 @@ window.charts = (() => {
     for (const part of parts) {
       const query = shown.includes(part.query) ? part.query : "other queries";
       const key = part.level + "\n" + query;
-      const before = values.get(key) || { level: spoken(part.level), query, rank: queries.indexOf(part.query), share: 0 };
+      const before = values.get(key) || { level: labels.get(part.level), query, rank: queries.indexOf(part.query), share: 0 };
       values.set(key, { ...before, share: before.share + part.share });
     }
     const domain = [...shown, ...(shown.length < queries.length ? ["other queries"] : [])];
@@ -57,7 +56,7 @@ window.charts = (() => {
       data: { values: [...values.values()] },
       mark: { type: "bar", cornerRadius: 2, height: { band: 0.72 } },
       encoding: {
-        y: { field: "level", type: "nominal", sort: levels.map(spoken), title: null },
+        y: { field: "level", type: "nominal", sort: levels.map((level) => labels.get(level)), title: null },
         x: { field: "share", type: "quantitative", stack: "zero", axis: { format: "%", title: "share of the whole budget", tickCount: 5 } },
         color: { field: "query", type: "nominal", scale: { domain, range },
                  legend: { title: "query", orient: "bottom", columns: 4, labelLimit: 240 } },
@@ -66,9 +65,9 @@ window.charts = (() => {
     });
   }
 
-  function margins(place, rows, sizes, levels) {
+  function margins(place, rows, sizes, levels, labels) {
     const values = rows.flatMap((row) => row.sizes.filter((one) => one[2] !== null).map(
-      ([size, areas, low, median, high]) => ({ level: row.level, size: sizes[size], order: size, areas, low, median, high })));
+      ([size, areas, low, median, high]) => ({ level: row.level, label: labels.get(row.level), size: sizes[size], order: size, areas, low, median, high })));
     const wide = values.some((value) => value.high > 40);
     const x = { type: "quantitative", scale: wide ? { type: "symlog", constant: 2 } : { type: "linear", zero: true } };
     return draw(place, {
@@ -78,7 +77,7 @@ window.charts = (() => {
         y: { field: "key", type: "nominal", sort: { field: "rank" }, title: null, axis: { labelLimit: 280 } },
       },
       transform: [
-        { calculate: "replace(datum.level, /_/g, ' ') + ', ' + datum.size", as: "key" },
+        { calculate: "datum.label + ', ' + datum.size", as: "key" },
         { calculate: JSON.stringify(levels) + ".length ? indexof(" + JSON.stringify(levels) + ", datum.level) * 100 + datum.order : 0", as: "rank" },
       ],
       layer: [

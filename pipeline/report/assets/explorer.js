@@ -4,12 +4,12 @@
   const content = JSON.parse(document.getElementById("content").textContent);
   const {
     levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, whole, tenth, csvOf,
   } = figures(content);
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, FOUND = 12;
   const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
-  const tableTitle = (table) => spoken(table.name) + (table.universe ? ` (${spoken(table.universe)})` : "");
+  const tableTitle = (table) => table.title + (table.universe ? ` (${spoken(table.universe)})` : "");
 
   function element(tag, properties = {}, ...children) {
     const made = document.createElement(tag);
@@ -45,8 +45,8 @@
   function controls() {
     const table = content.tables[state.table];
     fill($("table"), content.tables.map((one, number) => [number, tableTitle(one)]).filter(([number]) => shownLevels(number).length), state.table);
-    fill($("level"), shownLevels(state.table).map((number) => [number, `${spoken(content.levels[number].name)} (${whole.format(content.levels[number].n)})`]), state.level);
-    fill($("cell"), table.labels.map((label, number) => [number, spoken(label)]), state.cell);
+    fill($("level"), shownLevels(state.table).map((number) => [number, `${content.levels[number].label} (${whole.format(content.levels[number].n)})`]), state.level);
+    fill($("cell"), table.shown.map((label, number) => [number, label]), state.cell);
     const measures = [["count", "Number"]];
     if (table.labels.length > 1) measures.push(["share", "Share of the area, in %"]);
     $("table-note").textContent = table.note ?? "";
@@ -123,11 +123,11 @@
       const row = said === undefined || said === null || said === "" ? undefined : item?.datum?.row;
       if (!Number.isInteger(row)) { tip.hidden = true; return; }
       const kind = kindOf(numbers, row, state.cell);
-      const label = content.tables[state.table].labels[state.cell];
+      const label = content.tables[state.table].shown[state.cell];
       const part = numbers.width > 1 ? share(numbers, row, state.cell) : null;
       tip.replaceChildren(
         element("strong", { textContent: titleOf(level, row) }),
-        element("span", { textContent: `${spoken(label)}: ${whole.format(count(numbers, row, state.cell))} ${intervalText(numbers, row, state.cell)}`.trim() }),
+        element("span", { textContent: `${label}: ${whole.format(count(numbers, row, state.cell))} ${intervalText(numbers, row, state.cell)}`.trim() }),
         ...(part ? [element("span", { textContent: `${shareText(part)} of ${whole.format(rowTotal(numbers, row))}` })] : []),
         ...(numbers.below === null ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
       tip.hidden = false;
@@ -139,7 +139,7 @@
 
   async function picture(level, numbers, rows) {
     const table = content.tables[state.table];
-    const what = `${spoken(table.labels[state.cell])}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
+    const what = `${table.shown[state.cell]}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
     const stated = content.levels[state.level];
     const weak = (row) => $("fade").checked && isWeak(numbers, row);
     let view;
@@ -151,7 +151,7 @@
       const breaks = charts.breaks(features.map((one) => one.value).filter((value) => value !== null));
       view = await charts.map("#picture", features.sort((a, b) => a.chosen - b.chosen), { breaks, tooltip: tooltip(level, numbers) });
       legend(breaks, features);
-      $("picture-title").textContent = `${what}, by ${spoken(level.name)}`;
+      $("picture-title").textContent = `${what}, by ${level.label}`;
     } else {
       const shown = rows.map((row) => ({ row, ...shownOf(numbers, row) })).filter((one) => one.rank !== undefined);
       const best = shown.sort((a, b) => b.rank - a.rank || a.row - b.row).slice(0, RANKED);
@@ -162,7 +162,7 @@
       const none = shown.length ? "" : "Nothing that was measured determines these numbers. ";
       const note = withInterval ? "Dot: the number. Bar: its 90 % interval." : "Dot: the number.";
       $("legend").replaceChildren(element("li", { textContent: none || note + order }));
-      $("picture-title").textContent = `${what}, by ${spoken(level.name)}` +
+      $("picture-title").textContent = `${what}, by ${level.label}` +
         (shown.length > best.length ? ` (the ${best.length} largest of ${whole.format(shown.length)})` : "");
     }
     $("picture").setAttribute("aria-label", `${$("picture-title").textContent}. The same numbers are in the table below.`);
@@ -219,8 +219,8 @@
     const pages = Math.max(1, Math.ceil(sortedRows.length / ROWS));
     state.page = Math.min(state.page, pages - 1);
     const part = sortedRows.slice(state.page * ROWS, (state.page + 1) * ROWS);
-    $("counts-head").replaceChildren(element("tr", {}, element("th", { scope: "col", textContent: spoken(level.name) }),
-      ...table.labels.map((label) => element("th", { scope: "col", textContent: spoken(label) }))));
+    $("counts-head").replaceChildren(element("tr", {}, element("th", { scope: "col", textContent: level.label }),
+      ...table.shown.map((label) => element("th", { scope: "col", textContent: label }))));
     $("counts-body").replaceChildren(...part.map((row) => {
       const chosen = state.area !== null && state.area.level === state.level && state.area.row === row;
       const button = element("button", { type: "button", className: "link", textContent: nameOf(level, row), onclick: () => choose(state.level, row) });
@@ -228,7 +228,7 @@
         ...table.labels.map((_, column) => number(numbers, row, column)));
     }));
     const inside = state.inside === null ? "" : ` in ${titleOf(await levelOf(state.inside.level), state.inside.row)}`;
-    $("counts-caption").textContent = `Table ${tableTitle(table)}: ${whole.format(rows.length)} areas of level ${spoken(level.name)}${inside}`;
+    $("counts-caption").textContent = `Table ${tableTitle(table)}: ${whole.format(rows.length)} areas of level ${level.label}${inside}`;
     $("page").textContent = `page ${whole.format(state.page + 1)} of ${whole.format(pages)}`;
     $("previous").disabled = state.page === 0;
     $("next").disabled = state.page >= pages - 1;
@@ -258,16 +258,16 @@
     for (let number = 0; number < state.area.level; number++) {
       const above = await levelOf(number);
       const row = await ancestor(level, state.area.row, number);
-      path.push(element("button", { type: "button", className: "link", textContent: above.names[row] || titleOf(above, row), onclick: () => choose(number, row) }), " \u203a ");
+      path.push(element("button", { type: "button", className: "link", textContent: above.names[row] ? nameOf(above, row) : titleOf(above, row), onclick: () => choose(number, row) }), " \u203a ");
     }
     const table = content.tables[state.table];
     const parts = [element("p", { className: "path" }, ...path), element("h3", { textContent: titleOf(level, state.area.row) })];
     if (shownLevels(state.table).includes(state.area.level)) {
       const numbers = await numbersOf(state.table, state.area.level);
-      const rows = table.labels.map((label, column) => {
+      const rows = table.shown.map((label, column) => {
         const place = [numbers, state.area.row, column];
         const kind = kindOf(...place);
-        return element("tr", {}, element("th", { scope: "row", textContent: spoken(label) }),
+        return element("tr", {}, element("th", { scope: "row", textContent: label }),
           element("td", { textContent: whole.format(count(...place)) }),
           element("td", { textContent: intervalText(...place) }),
           element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
@@ -281,7 +281,7 @@
     }
     const below = shownLevels(state.table).filter((number) => number > state.area.level);
     parts.push(element("p", { className: "actions" }, ...below.slice(0, 3).map((number) => element("button", {
-      type: "button", textContent: `Show each ${spoken(content.levels[number].name)} in it`,
+      type: "button", textContent: `Show each ${content.levels[number].label} in it`,
       onclick: () => { Object.assign(state, { inside: { ...state.area }, level: number, page: 0 }); show(); } }))));
     place.replaceChildren(...parts);
   }
@@ -303,7 +303,7 @@
         const level = await levelOf(number);
         if (level === null) break;
         for (let row = 0; row < level.n && mine.length < FOUND; row++) {
-          if (!test(level.codes[row].toLowerCase()) && !test((level.names[row] || "").toLowerCase())) continue;
+          if (!test(level.codes[row].toLowerCase()) && !test(level.keys[row] || "")) continue;
           if (!mine.some((one) => one.number === number && one.row === row)) mine.push({ number, row, text: titleOf(level, row) });
         }
       }
@@ -312,7 +312,7 @@
   }
   async function find() {
     const turn = ++searching;
-    const wanted = search.value.trim().toLowerCase();
+    const wanted = folded(search.value.trim());
     const mine = wanted ? await matching(wanted) : [];
     if (turn !== searching) return;
     found = mine;
@@ -371,18 +371,19 @@
 
   // ---------------------------------------------------------------- the other pictures
   const names = content.levels.map((level) => level.name);
+  const levelLabels = new Map(content.levels.map((level) => [level.name, level.label]));
   function still() {
     for (const place of document.querySelectorAll("[data-budget]")) {
-      charts.budget(place, content.budget.filter((part) => part.universe === place.dataset.budget), names);
+      charts.budget(place, content.budget.filter((part) => part.universe === place.dataset.budget), names, levelLabels);
     }
     if (content.margins.length) {
       const chosen = content.margins.filter((row) => `${row.universe}/${row.table}` === $("margins-table").value);
-      charts.margins("#margins-picture", chosen, content.sizes, names);
+      charts.margins("#margins-picture", chosen, content.sizes, names, levelLabels);
     }
   }
   if (content.margins.length) {
     const keys = [...new Set(content.margins.map((row) => `${row.universe}/${row.table}`))];
-    fill($("margins-table"), keys.map((key) => [key, spoken(key.replace(/^\//, ""))]), keys[0]);
+    fill($("margins-table"), keys.map((key) => [key, tableTitle(content.tables.find((one) => `${one.universe}/${one.name}` === key))]), keys[0]);
     $("margins-table").addEventListener("change", still);
   }
 

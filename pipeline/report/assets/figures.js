@@ -4,6 +4,10 @@ window.figures = (content) => {
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
   const tenth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
   const spoken = (name) => name.replaceAll("_", " ");
+  // A name whose letters run from right to left, so that what stands beside it stays where it is.
+  const apart = (name) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
+  // As names are compared in a search: without case, accents and marks of direction.
+  const folded = (text) => text.normalize("NFKD").replace(/[\p{M}\p{Cf}]/gu, "").toLowerCase();
 
   const once = (read) => { const kept = new Map(); return (...key) => {
     const name = key.join("/");
@@ -25,7 +29,8 @@ window.figures = (content) => {
       const above = await levelOf(number - 1);
       codes.forEach((code, i) => { codes[i] = above.codes[parents[i]] + code; });
     }
-    return { number, name: stated.name, n: stated.n, codes, parents, names };
+    const keys = names.map(folded);
+    return { number, name: stated.name, label: stated.label, n: stated.n, codes, parents, names, keys };
   });
 
   const numbersOf = once(async (table, level) => {
@@ -86,17 +91,19 @@ window.figures = (content) => {
   }
   const shareText = (found) => `${tenth.format(found.value)} %` +
     (found.low === null ? "" : ` (${tenth.format(found.low)} to ${tenth.format(found.high)} %)`);
-  const nameOf = (level, row) => level.names[row] || level.codes[row];
-  const titleOf = (level, row) => level.names[row] ? `${level.names[row]} (${spoken(level.name)} ${level.codes[row]})`
-    : `${spoken(level.name)} ${level.codes[row]}`;
-  const quoted = (text) => /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
+  const titleOf = (level, row) => level.names[row] ? `${apart(level.names[row])} (${level.label} ${level.codes[row]})`
+    : `${level.label} ${level.codes[row]}`;
+  // What a spreadsheet would take for a formula begins with an apostrophe.
+  const cellOf = (name) => /^[=+\-@]/.test(name) ? `'${name}` : name;
+  const quoted = (text) => /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   // A view as CSV: the rows in their order, each count with its interval in persons, which is empty where not known.
   function csvOf(table, level, numbers, rows) {
     const named = level.names.length > 0;
     const head = ["geocode", ...(named ? ["name"] : [])];
     for (const label of table.labels) head.push(label, ...(numbers.below === null ? [] : [":moe90", ":low90", ":high90"].map((end) => label + end)));
     const lines = rows.map((row) => {
-      const cells = [level.codes[row], ...(named ? [level.names[row]] : [])];
+      const cells = [level.codes[row], ...(named ? [cellOf(level.names[row])] : [])];
       table.labels.forEach((_, column) => {
         cells.push(String(count(numbers, row, column)));
         if (numbers.below !== null) {
@@ -111,6 +118,6 @@ window.figures = (content) => {
 
   return {
     levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, csvOf, whole, tenth,
+    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth,
   };
 };

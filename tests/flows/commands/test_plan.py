@@ -225,8 +225,11 @@ levels = { county = "1/2", block = "1/2" }, queries = { total = "1/2", use = "1/
 
 
 def test_every_file_name_moves(tmp_path: Path) -> None:
-    """Areas to regroup for and polygons are found from the folder of the copy, too."""
-    more = """[geography.regroup]
+    """Areas to regroup for, names and polygons are found from the folder of the copy, too."""
+    more = """[geography.names]
+county = { file = "names.csv", code = "code", name = "name" }
+
+[geography.regroup]
 file = "areas.csv"
 
 [report.polygons.tract]
@@ -252,6 +255,7 @@ code = "tract"
     assert after.geography.regroup is not None
     assert after.geography.regroup.file == before.geography.regroup.file == tmp_path / "town" / "areas.csv"  # type: ignore[union-attr]
     assert after.report.polygons["tract"].file == tmp_path / "town" / "tracts.geojson"
+    assert (after.geography.names or {})["county"].file == tmp_path / "town" / "names.csv"
 
 
 def test_a_preset_is_written_out(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from releases.small import write_town
 from rich.console import Console
 
+from flows.plan.determined import with_tables
 from flows.plan.release_plan import plan_release
 from flows.plan.show import show_plan
 from flows.runs.open_public import PublicSide, open_listed
@@ -61,6 +63,17 @@ def test_the_estimator_decides_what_is_used(tmp_path: Path, estimator: str, expe
     )
     side = opened(tmp_path, detail_below, *([_TOPDOWN] if estimator == "topdown" else []))
     assert levels(side)["detail"] == expected
+
+
+def test_the_title_of_a_table_that_is_left_out_goes_with_it(tmp_path: Path) -> None:
+    """Otherwise the published spec would have a label of no table, and could not be read again."""
+    titles = '[schema.labels]\ntables = { detail = "Everything", sex = "Sex" }\n\n[schema.recodes.grown]'
+    spec = load_spec(write_town(tmp_path, ("[schema.recodes.grown]", titles)))
+    main = spec.universes()[0]
+    less = with_tables(spec, replace(main, tables=tuple(table for table in main.tables if table.name != "detail")))
+    again = ReleaseSpec.from_public_dict(less.public_dict())
+    assert dict(again.labels().tables) == {"sex": "Sex"}
+    assert [table.name for table in again.universes()[0].tables] == ["total", "sex"]
 
 
 @pytest.mark.parametrize(("complete", "below"), [("proportional", "completion"), ("even", "nothing")])

@@ -12,6 +12,8 @@ from geography.build import spine_from_prefixes
 from pipeline.errors import InputError
 from pipeline.example.example import LEVELS, block_codes, write_example
 from pipeline.example.population import SCHEMA
+from pipeline.inputs.geography import read_spine
+from pipeline.inputs.names import read_names
 from pipeline.records.tabulate import roll_up, tabulate
 from pipeline.spec.release_spec import load_spec
 
@@ -27,6 +29,7 @@ def test_files(example: Path) -> None:
     assert sorted(path.name for path in example.parent.iterdir()) == [
         "blocks.parquet",
         "counties.geojson",
+        "names.csv",
         "persons.parquet",
         "release.toml",
         "tracts.geojson",
@@ -127,3 +130,12 @@ def test_wrong_numbers(tmp_path: Path, people: int, seed: int) -> None:
     with pytest.raises(InputError, match=r"found (0|-1); "):
         write_example(tmp_path / "state", people=people, seed=seed)
     assert not (tmp_path / "state").exists()
+
+
+def test_areas_have_names(example: Path) -> None:
+    """Names of states, counties and tracts, no two of one level alike; made up, and taken from no record."""
+    spec = load_spec(example)
+    names = read_names(spec.geography, read_spine(spec.geography))
+    found = {level: of.in_language() for level, of in names.items()}
+    assert {level: len(set(texts)) for level, texts in found.items()} == {"state": 1, "county": 5, "tract": 250}
+    assert found["county"][1] == "Birch County"

@@ -21,7 +21,10 @@ from pipeline.imports.pl94171.importer import import_pl94171
 from pipeline.imports.pl94171.layout import GEO_LEVELS
 from pipeline.imports.pl94171.read import read_summary
 from pipeline.imports.pl94171.strategy import divide
+from pipeline.inputs.geography import read_spine
+from pipeline.inputs.names import read_names
 from pipeline.spec.preset import load_preset
+from pipeline.spec.provenance import origin_of
 from pipeline.spec.release_spec import load_spec
 
 
@@ -72,6 +75,20 @@ def test_areas_off_the_spine(state: State, files_2020: Path, tmp_path: Path) -> 
         assert set(of_kind["code"]) == {f"99{code}"}
         assert set(of_kind["name"]) == {state.names[code]}
         assert sorted(of_kind["geocode"]) == sorted(b.code for b in state.blocks if getattr(b, attribute) == code)
+
+
+def test_names_of_the_header_are_kept(state: State, files_2020: Path, tmp_path: Path) -> None:
+    """Of every state, county and tract, as areas of the spec; a level with an area without a name has none."""
+    spec = load_spec(import_pl94171(files_2020, tmp_path / "out").spec)
+    found = read_names(spec.geography, read_spine(spec.geography))
+    codes = sorted({block.code[:5] for block in state.blocks})
+    assert found["county"].in_language() == [f"Area {code}" for code in codes]
+    assert list(found) == ["state", "county", "tract"]
+    assert origin_of(spec, "names").origin == "the geographic header of the summary file"
+    geo = next(files_2020.glob("*geo*"))
+    geo.write_text(geo.read_text("latin-1").replace(f"Area {codes[0]}|", "|"), "latin-1")
+    spec = load_spec(import_pl94171(files_2020, tmp_path / "again").spec)
+    assert "county" not in (spec.geography.names or {})
 
 
 def test_a_zip_is_read_as_a_folder(files_2020: Path, tmp_path: Path) -> None:

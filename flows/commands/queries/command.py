@@ -4,31 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from flows.commands.queries.options import QueryOptions, Show, check
+from flows.commands.queries.shown import show_counts, show_derived
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from pipeline.reading.release import Release
-
-
-#: Stands for as many decimals as an average needs.
-_AVERAGE = "average"
-
-
-class Show(StrEnum):
-    """What is shown of the numbers of a query."""
-
-    counts = "counts"
-    shares = "shares"
-    median = "median"
-    ranks = "ranks"
-    difference = "difference"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -53,7 +40,10 @@ def query(
     at: Annotated[str | None, typer.Option(metavar="LEVEL", help="Every geounit of this level.")] = None,
     area: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=CODES", help="An area of your own: geocodes separated by commas; repeatable."),
+        typer.Option(
+            metavar="NAME=AREAS",
+            help="An area, or one of your own: geocodes or names, separated by commas; repeatable.",
+        ),
     ] = None,
     areas: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The areas of a CSV file with the columns area and geocode.")
@@ -97,6 +87,8 @@ def query(
 
         spinewise query releases/example race --area north=99001,99003
 
+        spinewise query releases/example race --area "Birch County"
+
         spinewise query releases/example race --at county --show shares
     """
     from pipeline.reading.release import open_release
@@ -117,40 +109,18 @@ def query(
         csv=csv,
         json=json,
     )
-    _check(options)
+    check(options)
     if household_size:
-        _print(opened, _household_sizes(opened, options), options)
+        show_derived(opened, _household_sizes(opened, options), options)
         return
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))
         return
     if show is not Show.counts:
-        _print(opened, _derived(opened, options), options)
+        show_derived(opened, _derived(opened, options), options)
         return
     numbers, exact = _answer(opened, options)
-    _show(opened, numbers, exact, options)
-
-
-@dataclass(frozen=True)
-class QueryOptions:
-    """What to query, and how to print it; see the options of the command."""
-
-    question: str | None
-    where: tuple[str, ...]
-    at: str | None
-    area: tuple[str, ...]
-    areas: Path | None
-    table: str | None
-    household_size: bool
-    show: Show
-    rows: int
-    csv: bool
-    json: bool
-
-    @property
-    def is_text(self) -> bool:
-        """Whether the output is for people; then numbers that are certain are marked."""
-        return not self.csv and not self.json
+    show_counts(opened, numbers, exact, options)
 
 
 def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.DataFrame | None]:
@@ -164,7 +134,7 @@ def _answer(opened: Release, options: QueryOptions) -> tuple[pd.DataFrame, pd.Da
     selection = opened.query(str(options.question)).where(**_conditions(options.where))
     if options.at is not None:
         return selection.at(options.at), selection.exact_at(options.at) if options.is_text else None
-    named = _areas(options.area, options.areas)
+    named = _areas(opened, options.area, options.areas)
     return selection.over(named), selection.exact_over(named) if options.is_text else None
 
 
@@ -180,7 +150,7 @@ def _derived(opened: Release, options: QueryOptions) -> pd.DataFrame:
         }[show](level)  # fmt: skip
     if show is Show.ranks:
         raise InputError("--show ranks: the geounits of a level are ranked; --at LEVEL is needed")
-    areas = {} if level is not None else _areas(options.area, options.areas)
+    areas = {} if level is not None else _areas(opened, options.area, options.areas)
     if show is not Show.difference:
         return selection.shares_over(areas) if show is Show.shares else selection.medians_over(areas)
     if len(areas) != 2:
@@ -194,73 +164,6 @@ def _household_sizes(opened: Release, options: QueryOptions) -> pd.DataFrame:
     if options.at is not None:
         return opened.household_sizes(options.at)
     return opened.household_sizes_over(_areas(options.area, options.areas))
-
-
-def _print(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
-    """Print derived numbers, each with its interval in parentheses."""
-    if not options.is_text:
-        _show(opened, numbers, None, options)
-        return
-    from pipeline.release.tables import INTERVAL_SUFFIXES
-
-    labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
-    form = "{:.1f} %" if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
-    forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
-    cells = [
-        [_with_interval(forms[label], row, label) for label in labels]
-        for _, row in numbers.head(options.rows).iterrows()
-    ]
-    at_once = ", all of a column at once" if options.show is Show.ranks else ""
-    legend = f"The interval in parentheses holds the truth in 90 % of cases{at_once}."
-    _print_table(opened, numbers, labels, cells, legend)
-
-
-def _print_table(
-    opened: Release, numbers: pd.DataFrame, labels: Sequence[str], cells: Sequence[Sequence[str]], legend: str
-) -> None:
-    """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column(str(numbers.index.name), no_wrap=True)
-    for label in labels:
-        table.add_column(label, justify="right")
-    for code, line in zip(numbers.index, cells, strict=False):
-        table.add_row(str(code), *line)
-    console = Console(highlight=False, markup=False)
-    if not console.is_terminal:
-        console.width = 1000
-    console.print(table)
-    if len(numbers) > len(cells):
-        console.print(f"and {len(numbers) - len(cells):,} more; --csv prints all")
-    console.print(legend)
-    if opened.manifest.status != "official":
-        console.print(opened.manifest.status)
-
-
-def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
-    """A number and its interval as text."""
-    import pandas as pd
-
-    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
-
-    if form == _AVERAGE:
-        from pipeline.release.joined.sizes import decimals_of
-
-        if pd.isna(row[label]):
-            return "no households"
-        ends = [
-            None if pd.isna(end) else float(end) for end in (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX))
-        ]
-        form = f"{{:.{decimals_of(*ends)}f}}"
-    if label + LOW_SUFFIX not in row:
-        return form.format(row[label])
-    value, low, high = (
-        "unknown" if pd.isna(end) else form.format(end)
-        for end in (row[label], row[label + LOW_SUFFIX], row[label + HIGH_SUFFIX])
-    )
-    return f"{value} ({low} to {high})"
 
 
 def _what_there_is(directory: Path, opened: Release) -> str:
@@ -278,46 +181,6 @@ def _what_there_is(directory: Path, opened: Release) -> str:
     return "\n".join(lines)
 
 
-def _check(options: QueryOptions) -> None:
-    """Refuse options that contradict each other."""
-    from pipeline.errors import InputError
-
-    question, table = options.question, options.table
-    given = (("--at", options.at), ("--area", options.area), ("--areas", options.areas))
-    places = [name for name, value in given if value]
-    if options.csv and options.json:
-        raise InputError("found --csv and --json; one of the two is allowed")
-    if options.household_size:
-        _check_household_size(options, places)
-        return
-    if question is None and options.show is not Show.counts:
-        raise InputError(f"--show {options.show}: a query is needed, such as a published attribute's name")
-    if table is not None and question is not None:
-        raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
-    if table is not None and (options.at is None or options.where or options.area or options.areas):
-        raise InputError("--table shows a table as it was published: it requires --at LEVEL, and no other choice")
-    if question is None and table is None and (places or options.where):
-        raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
-    if question is not None and len(places) != 1:
-        raise InputError(f"found {' and '.join(places) or 'no areas'}; one of --at, --area and --areas is needed")
-
-
-def _check_household_size(options: QueryOptions, places: Sequence[str]) -> None:
-    from pipeline.errors import InputError
-
-    others = (
-        ("a query", options.question),
-        ("--table", options.table),
-        ("--where", options.where),
-        ("--show", options.show is not Show.counts),
-    )
-    if given := [name for name, value in others if value]:
-        raise InputError(f"found --average-household-size and {given[0]}; one of the two is allowed")
-    if len(places) != 1:
-        found = " and ".join(places) or "no areas"
-        raise InputError(f"--average-household-size: found {found}; one of --at, --area and --areas is needed")
-
-
 def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
     from pipeline.errors import InputError
 
@@ -332,59 +195,24 @@ def _conditions(where: Sequence[str]) -> dict[str, list[str]]:
     return conditions
 
 
-def _areas(area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
+def _areas(opened: Release, area: Sequence[str], file: Path | None) -> dict[str, list[str]]:
+    """Area -> its geocodes and names; a name may hold the signs that separate others."""
     from pipeline.errors import InputError
 
     if file is not None:
-        from pipeline.reading.areas import areas_of_file
+        from pipeline.reading.area_files import areas_of_file
 
         return areas_of_file(file)
     named: dict[str, list[str]] = {}
     for number, text in enumerate(area):
         name, equals, codes = text.partition("=")
-        if not equals:
+        if opened.areas.named(text):
+            name, codes = text, text
+        elif not equals:
             name, codes = f"area {number + 1}" if len(area) > 1 else "area", text
         if name.strip() in named:
             raise InputError(f"--area: {name.strip()!r} stands twice; each area needs a name of its own")
-        named[name.strip()] = [code.strip() for code in codes.split(",") if code.strip()]
+        whole = bool(opened.areas.named(codes))
+        parts = [codes] if whole else codes.split(",")
+        named[name.strip()] = [part.strip() for part in parts if part.strip()]
     return named
-
-
-def _show(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
-    if options.csv:
-        typer.echo(numbers.to_csv(lineterminator="\n"), nl=False)
-        return
-    if options.json:
-        typer.echo(numbers.reset_index().to_json(orient="records", indent=2, force_ascii=False))
-        return
-    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
-
-    labels = [name for name in numbers.columns if is_count(name)]
-    certain = (
-        [(False,) * len(labels)] * options.rows
-        if exact is None
-        else exact[labels].head(options.rows).to_numpy().tolist()
-    )
-    cells = [
-        [
-            _cell(row[label], (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX)), exact=is_certain)
-            for label, is_certain in zip(labels, sure, strict=True)
-        ]
-        for (_, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False)
-    ]
-    if options.table in opened.household_tables:
-        from pipeline.model.household_table import NO_MARGINS
-
-        _print_table(opened, numbers, labels, cells, NO_MARGINS)
-        return
-    legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
-    _print_table(opened, numbers, labels, cells, legend)
-
-
-def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:
-    low, high = ends
-    if exact:
-        return f"{count:,.0f} exact"
-    if low is None or high is None:
-        return f"{count:,.0f}"
-    return f"{count:,.0f} (unknown)" if low != low else f"{count:,.0f} ({low:,.0f} to {high:,.0f})"

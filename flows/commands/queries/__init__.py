@@ -1,0 +1,1 @@
+"""`spinewise query`: its options, its answers, and how they are shown."""

@@ -1,0 +1,80 @@
+"""What `spinewise query` is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Show(StrEnum):
+    """What is shown of the numbers of a query."""
+
+    counts = "counts"
+    shares = "shares"
+    median = "median"
+    ranks = "ranks"
+    difference = "difference"
+
+
+@dataclass(frozen=True)
+class QueryOptions:
+    """What to query, and how to print it; see the options of the command."""
+
+    question: str | None
+    where: tuple[str, ...]
+    at: str | None
+    area: tuple[str, ...]
+    areas: Path | None
+    table: str | None
+    household_size: bool
+    show: Show
+    rows: int
+    csv: bool
+    json: bool
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the output is for people; then numbers that are certain are marked."""
+        return not self.csv and not self.json
+
+
+def check(options: QueryOptions) -> None:
+    """Refuse options that contradict each other."""
+    from pipeline.errors import InputError
+
+    question, table = options.question, options.table
+    given = (("--at", options.at), ("--area", options.area), ("--areas", options.areas))
+    places = [name for name, value in given if value]
+    if options.csv and options.json:
+        raise InputError("found --csv and --json; one of the two is allowed")
+    if options.household_size:
+        _check_household_size(options, places)
+        return
+    if question is None and options.show is not Show.counts:
+        raise InputError(f"--show {options.show}: a query is needed, such as a published attribute's name")
+    if table is not None and question is not None:
+        raise InputError(f"found the query {question!r} and --table {table}; one of the two is allowed")
+    if table is not None and (options.at is None or options.where or options.area or options.areas):
+        raise InputError("--table shows a table as it was published: it requires --at LEVEL, and no other choice")
+    if question is None and table is None and (places or options.where):
+        raise InputError(f"found {', '.join(places or ['--where'])} and no query; name one, or a table by --table")
+    if question is not None and len(places) != 1:
+        raise InputError(f"found {' and '.join(places) or 'no areas'}; one of --at, --area and --areas is needed")
+
+
+def _check_household_size(options: QueryOptions, places: Sequence[str]) -> None:
+    from pipeline.errors import InputError
+
+    others = (
+        ("a query", options.question),
+        ("--table", options.table),
+        ("--where", options.where),
+        ("--show", options.show is not Show.counts),
+    )
+    if given := [name for name, value in others if value]:
+        raise InputError(f"found --average-household-size and {given[0]}; one of the two is allowed")
+    if len(places) != 1:
+        found = " and ".join(places) or "no areas"
+        raise InputError(f"--average-household-size: found {found}; one of --at, --area and --areas is needed")

@@ -1,0 +1,163 @@
+"""Numbers of a release as text, CSV and JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from flows.commands.queries.options import QueryOptions, Show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from pipeline.reading.release import Release
+
+#: Stands for as many decimals as an average needs.
+_AVERAGE = "average"
+
+
+def show_derived(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> None:
+    """Print derived numbers, each with its interval in parentheses."""
+    if not options.is_text:
+        show_counts(opened, numbers, None, options)
+        return
+    from pipeline.release.tables import INTERVAL_SUFFIXES
+
+    labels = [name for name in numbers.columns if not name.endswith(INTERVAL_SUFFIXES)]
+    form = "{:.1f} %" if options.show is Show.shares else "{}" if options.show is Show.median else "{:,.0f}"
+    forms = dict.fromkeys(labels, form) | ({"average": _AVERAGE} if options.household_size else {})
+    cells = [
+        [_with_interval(forms[label], row, label) for label in labels]
+        for _, row in numbers.head(options.rows).iterrows()
+    ]
+    at_once = ", all of a column at once" if options.show is Show.ranks else ""
+    legend = f"The interval in parentheses holds the truth in 90 % of cases{at_once}."
+    _print_table(opened, numbers, Columns(labels, cells, legend), options)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What stands after the areas in a table of text: a cell for each of the first areas and each label."""
+
+    labels: Sequence[str]
+    cells: Sequence[Sequence[str]]
+    legend: str
+
+
+def _print_table(opened: Release, numbers: pd.DataFrame, columns: Columns, options: QueryOptions) -> None:
+    """Print the first rows of numbers as a table, how many are left, what the intervals mean, and the status."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column(str(numbers.index.name), no_wrap=True)
+    names: list[str] = []
+    if options.at is not None and options.at in opened.named_levels:
+        names = opened.names(options.at).reindex(numbers.index).tolist()
+    if names:
+        table.add_column("name", no_wrap=True)
+    titles = _titles(opened, options)
+    for label in columns.labels:
+        table.add_column(titles.get(label, label), justify="right")
+    for number, (code, line) in enumerate(zip(numbers.index, columns.cells, strict=False)):
+        table.add_row(str(code), *names[number : number + 1], *line)
+    console = Console(highlight=False, markup=False)
+    if not console.is_terminal:
+        console.width = 1000
+    console.print(table)
+    if len(numbers) > len(columns.cells):
+        console.print(f"and {len(numbers) - len(columns.cells):,} more; --csv prints all")
+    console.print(columns.legend)
+    if opened.manifest.status != "official":
+        console.print(opened.manifest.status)
+
+
+def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
+    """A number and its interval as text."""
+    import pandas as pd
+
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
+
+    if form == _AVERAGE:
+        from pipeline.release.joined.sizes import decimals_of
+
+        if pd.isna(row[label]):
+            return "no households"
+        ends = [
+            None if pd.isna(end) else float(end) for end in (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX))
+        ]
+        form = f"{{:.{decimals_of(*ends)}f}}"
+    if label + LOW_SUFFIX not in row:
+        return form.format(row[label])
+    value, low, high = (
+        "unknown" if pd.isna(end) else form.format(end)
+        for end in (row[label], row[label + LOW_SUFFIX], row[label + HIGH_SUFFIX])
+    )
+    return f"{value} ({low} to {high})"
+
+
+def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
+    if options.csv:
+        typer.echo(_with_names(opened, numbers, options).to_csv(lineterminator="\n"), nl=False)
+        return
+    if options.json:
+        frame = _with_names(opened, numbers, options).reset_index()
+        typer.echo(frame.to_json(orient="records", indent=2, force_ascii=False))
+        return
+    from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX, is_count
+
+    labels = [name for name in numbers.columns if is_count(name)]
+    certain = (
+        [(False,) * len(labels)] * options.rows
+        if exact is None
+        else exact[labels].head(options.rows).to_numpy().tolist()
+    )
+    cells = [
+        [
+            _cell(row[label], (row.get(label + LOW_SUFFIX), row.get(label + HIGH_SUFFIX)), exact=is_certain)
+            for label, is_certain in zip(labels, sure, strict=True)
+        ]
+        for (_, row), sure in zip(numbers.head(options.rows).iterrows(), certain, strict=False)
+    ]
+    legend = "In brackets: the truth lies between these in 90 % of cases. Only numbers marked exact are certain."
+    if options.table in opened.household_tables:
+        from pipeline.model.household_table import NO_MARGINS
+
+        legend = NO_MARGINS
+    _print_table(opened, numbers, Columns(labels, cells, legend), options)
+
+
+def _with_names(opened: Release, numbers: pd.DataFrame, options: QueryOptions) -> pd.DataFrame:
+    """The numbers with the names of their areas, where the level has some."""
+    from pipeline.model.area_names import as_cell
+
+    if options.at is None or options.at not in opened.named_levels:
+        return numbers
+    names = opened.names(options.at).reindex(numbers.index).tolist()
+    column = "name" if "name" not in numbers else "area name"
+    frame = numbers.copy()
+    frame.insert(0, column, [as_cell(name) if options.csv else name for name in names])
+    return frame
+
+
+def _titles(opened: Release, options: QueryOptions) -> dict[str, str]:
+    """Column of the numbers -> its label for people."""
+    if options.household_size or options.table in opened.household_tables:
+        return {}
+    if options.table is not None:
+        query = next(table.query for table in opened.universe.tables if table.name == options.table)
+    else:
+        query = opened.query(str(options.question)).query
+    return opened.labels.columns(query)
+
+
+def _cell(count: float, ends: tuple[float | None, float | None], *, exact: bool) -> str:
+    low, high = ends
+    if exact:
+        return f"{count:,.0f} exact"
+    if low is None or high is None:
+        return f"{count:,.0f}"
+    return f"{count:,.0f} (unknown)" if low != low else f"{count:,.0f} ({low:,.0f} to {high:,.0f})"

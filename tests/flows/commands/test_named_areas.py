@@ -1,0 +1,125 @@
+"""Names and labels in `spinewise query`, in what Python gives, and in exported files, whatever is in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import openpyxl
+import pandas as pd
+import pytest
+from releases.command import printed, spinewise
+from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
+from releases.small import run
+
+from pipeline.errors import InputError
+from pipeline.export.pl94171_files import GEO_FIELDS, SummaryFiles
+from pipeline.export.release import export_release
+from pipeline.published import open_finished
+from pipeline.reading.release import Release, open_release
+
+
+@pytest.fixture(scope="module")
+def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("named")
+    changes = ("unbiased = true", "unbiased = false"), ('title = "The', 'language = "en"\ntitle = "The')
+    return run(write_named_town(folder / "town", *changes), folder / "out")
+
+
+@pytest.fixture(scope="module")
+def release(town: Path) -> Release:
+    return open_release(town)
+
+
+def rows(town: Path, *arguments: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(printed("query", town, *arguments, "--csv"))))
+
+
+def test_an_area_is_asked_for_by_its_name(town: Path, release: Release) -> None:
+    """The numbers are those of its code, with whatever commas, equal signs and quotes the name has."""
+    for code, name in [("A", "alder county"), ("B", "Condado de Abedules"), *TRACTS.items()]:
+        if name == "Springfield":
+            continue
+        (found,) = rows(town, "sex", "--area", name)
+        expected = release.query("sex").over({name: [code]})
+        assert found["area"] == name
+        assert [int(found[column]) for column in ("f", "m", "sum")] == expected[["f", "m", "sum"]].iloc[0].tolist()
+    (both,) = rows(town, "total", "--area", "all=Alder County,B")
+    assert int(both["total"]) == release.query("total").over(["A", "B"])["total"].sum()
+    difference = release.query("total").difference(["Alder County"], ["Birch County"])
+    assert difference.equals(release.query("total").difference(["A"], ["B"]))
+
+
+def test_a_name_of_several_areas_is_refused_with_their_list(town: Path) -> None:
+    found = spinewise("query", town, "total", "--area", "Springfield")
+    assert found.returncode == 2
+    assert "'Springfield' is the name of 2 areas: tract A03 in Alder County; tract B02 in Birch County" in found.stderr
+    assert "such as 'tract:A03'" in found.stderr
+    with pytest.raises(InputError, match=r"1 geocode or name not in town: 'Brich County'; did you mean 'Birch County'"):
+        printed("query", town, "total", "--area", "Brich County")
+    assert rows(town, "total", "--area", "tract:Old Town") != rows(town, "total", "--area", "tract:A03")
+
+
+def test_names_and_labels_stand_beside_the_numbers(town: Path, release: Release) -> None:
+    shown = printed("query", town, "--table", "sex", "--at", "county")
+    assert "Alder County" in shown
+    assert "Women * Adults <b>" in shown.replace("Adults <b> * Women", "Women * Adults <b>")
+    frame = pd.DataFrame(rows(town, "--table", "sex", "--at", "tract"))
+    assert list(frame.columns[:3]) == ["geocode", "name", "young * f"]
+    guarded = {**TRACTS, "A02": "'" + FORMULA}
+    assert dict(zip(frame["geocode"], frame["name"], strict=True)) == guarded
+    found = json.loads(printed("query", town, "total", "--at", "tract", "--json"))
+    assert {row["geocode"]: row["name"] for row in found} == TRACTS
+    assert release.names("tract").to_dict() == TRACTS
+    assert release.names("county", "es")["B"] == "Condado de Abedules"
+    assert release.names("block").tolist() == release.spine.leaf_level.geocodes.tolist()
+    assert (release.about.reference_date, release.about.licence) == ("2030-04-01", "CC-BY-4.0")
+    assert release.labels.value("sex", "f") == "Women"
+    assert release.companion("units").labels.value("status", "occupied") == "Lived in"
+
+
+def test_exported_files_have_names_and_lists_of_labels(town: Path, tmp_path: Path) -> None:
+    opened = open_finished(town, check_hashes=True)
+    out = export_release(opened, "csv", tmp_path / "csv")
+    text = (out / "sex" / "tract.csv").read_text()
+    assert not any(field.startswith(("=", "+", "-", "@")) for line in csv.reader(text.splitlines()) for field in line)
+    frame = pd.read_csv(out / "sex" / "tract.csv", dtype={"geocode": str})
+    assert frame["name"].tolist() == [TRACTS[code].replace(FORMULA, "'" + FORMULA) for code in frame["geocode"]]
+    assert TURNED in frame["name"].tolist()
+    assert "name" not in pd.read_csv(out / "detail" / "block.csv")
+    labels = pd.read_csv(out / "labels.csv", keep_default_na=False)
+    assert ["", "value", "sex = f", "Women"] in labels.to_numpy().tolist()
+    assert ["units", "value", "status = occupied", "Lived in"] in labels.to_numpy().tolist()
+    about = pd.read_csv(out / "about.csv")
+    assert "'=1+1 is a note, too." in about["text"].tolist()
+    plain = pd.read_parquet(export_release(opened, "parquet", tmp_path / "parquet") / "sex" / "county.parquet")
+    assert plain["name"].tolist() == [COUNTIES[code][0] for code in plain["geocode"]]
+
+
+def test_a_workbook_shows_labels_and_runs_no_name(town: Path, tmp_path: Path) -> None:
+    out = export_release(open_finished(town, check_hashes=True), "xlsx", tmp_path / "xlsx", tables=["sex"])
+    book = openpyxl.load_workbook(out / "sex.xlsx")
+    assert book.sheetnames == ["county", "tract", "labels", "about"]
+    heads, *lines = ([cell.value for cell in row] for row in book["tract"].iter_rows())
+    ends = [f"young * Women:{end}90" for end in ("moe", "low", "high")]
+    assert heads[:6] == ["geocode", "name", "young * Women", *ends]
+    assert {line[0]: line[1] for line in lines} == TRACTS
+    assert SCRIPT in [line[1] for line in lines]
+    kinds = {cell.data_type for sheet in book for row in sheet.iter_rows() for cell in row}
+    assert kinds <= {"s", "inlineStr", "n"}, "no formula"
+    texts = [cell.value for row in book["about"].iter_rows() for cell in row]
+    assert "=1+1 is a note, too." in texts
+
+
+def test_summary_files_of_the_census_have_the_names(tmp_path: Path) -> None:
+    """In the file's encoding, as long as its field, and without the sign that separates fields."""
+    codes, counts = np.array(["44001", "44003"]), {"P1": np.ones((2, 71), dtype=np.int64)}
+    with SummaryFiles(tmp_path, ["P1"]) as files:
+        files.write("050", codes, counts, ["A|B \u05d1 \u00c9" + "x" * 200, SCRIPT])
+        files.write("140", np.array(["44001000100"]), {"P1": counts["P1"][:1]})
+    lines = (tmp_path / "rigeo2020.pl").read_text("latin-1").splitlines()
+    found = [dict(zip(GEO_FIELDS, line.split("|"), strict=True))["NAME"] for line in lines]
+    assert found == [("A/B ? \u00c9" + "x" * 200)[:125], SCRIPT, ""]
