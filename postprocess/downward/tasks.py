@@ -19,6 +19,7 @@ from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimates_of
 from postprocess.members import Implied
 from postprocess.problem import GroupBounds, Measured, Problem
+from postprocess.shares.shared import Shared, blind_centres
 
 #: Children's cells in one batch; a whole family is never split.
 BATCH_CELLS = 7_000_000
@@ -54,6 +55,7 @@ class LevelTask:
         checked: `(n_parents,)` True where the solution is compared with cvxpy's.
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
         implied: the persons that households are to have; None where nothing is measured of them.
+        shares: how public numbers share the parents' answers among the children; empty at the top.
     """
 
     level: int
@@ -77,6 +79,7 @@ class LevelTask:
     seed: int
     kinds: NDArray[np.int8] | None = None
     implied: Implied | None = None
+    shares: tuple[Shared, ...] = ()
 
 
 def _coarse_terms(
@@ -142,7 +145,10 @@ def level_tasks(
     names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
     upper_name = spine.level_names[max(level - 1, 0)]
     unmeasured = estimate.info.any_unmeasured
+    shares = () if parents is None else problem.shares_of(level)
     share = _even_shares(spine, level, parents) if unmeasured else None
+    if share is not None and shares:
+        share = blind_centres(shares, share, spine.levels[level].parents)
     terms = [
         _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
         for current in passes[:-1]
@@ -200,6 +206,7 @@ def level_tasks(
                 seed=problem.seed,
                 kinds=None if kinds is None else kinds[rows],
                 implied=None if implied is None else implied.of_rows(rows),
+                shares=tuple(one.of_rows(rows) for one in shares),
             )
         )
     return tasks
