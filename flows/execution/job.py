@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from flows.execution.batch_store import Batches
 from flows.execution.progress import Progress
@@ -36,6 +40,7 @@ class Job:
         notes: step -> what its solvers reported; public.
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
+        shares: of each universe, of each of its public shares the numbers `(n_geounits, n_columns)`; for writing them.
     """
 
     run: RunDirectory
@@ -51,6 +56,7 @@ class Job:
     notes: dict[str, Notes] = field(default_factory=dict)
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
+    shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
 
     @property
     def n_geounits(self) -> int:

@@ -23,11 +23,12 @@ def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
 
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, polygons and facilities of bounds: what a release takes from public files of other sources."""
+    """Spine, polygons, facilities of bounds and numbers of shares: what a release takes from public files of other sources."""
     constraints = [
         job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
     ]
-    return (job.run.spine, *polygon_files(job), *constraints)
+    shares = [job.folder(universe).shares(share.name) for universe in job.universes for share in universe.shares]
+    return (job.run.spine, *polygon_files(job), *constraints, *shares)
 
 
 def input_files(job: Job) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from flows.execution.job import Job
 from pipeline.release.facilities import write_facilities
+from pipeline.release.shares import write_shares
 from pipeline.release.spine import write_spine
 from pipeline.report.polygons import Area, write_areas
 
@@ -19,7 +20,7 @@ Polygons = Mapping[str, Sequence[Area]]
 
 
 def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) -> None:
-    """Publish what the release is computed from beside measurements and invariants: spine, polygons and bounds.
+    """Publish what the release is computed from beside measurements and invariants: spine, polygons, bounds and numbers of shares.
 
     Args:
         job: the run.
@@ -34,3 +35,6 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
             geocodes = job.spine.level(bound.level).geocodes
             target = job.folder(universe).constraint(number)
             write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])
+        for share, numbers in zip(universe.shares, job.shares.get(universe.name, ()), strict=True):
+            geocodes = job.spine.level(share.level).geocodes
+            write_shares(job.folder(universe).shares(share.name), job.run.staging, share, geocodes, numbers)

@@ -37,6 +37,8 @@ def _hash(name: str, spec: ReleaseSpec, universes: Sequence[Universe], run: RunD
         return sha256_file(run.spine)
     if kind == "polygons":
         return _of_files([run.polygons(level) for level in spec.report.polygons])
+    if kind == "shares":
+        return _of_files([run.main.shares(share.name) for share in universes[0].shares])
     of = name.removeprefix("companions.").removesuffix(kind).removesuffix(".")
     universe = next(one for one in universes if one.name == of)
     if kind == "schema":

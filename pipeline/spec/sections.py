@@ -28,6 +28,7 @@ from pipeline.spec.fields import (
 )
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
+from pipeline.spec.shares_section import SharesSection
 
 _TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
@@ -257,6 +258,9 @@ class PostprocessSection(Section):
         default=("total",), description="queries whose answers are fixed first, in this order"
     )
     seed: WholeNumber = Field(default=0, description="public seed of ties, simulations and samples")
+    shares: NamedTable[Name, SharesSection] | None = Field(
+        default=None, description="public numbers by which persons are shared among the areas of a parent, by name"
+    )
 
 
 class PublishSection(Section):

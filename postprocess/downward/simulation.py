@@ -224,8 +224,15 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
         )
     ]
     shares = [
-        () if not number else tuple(
-            one.around(stretch.released[number], level.parents, rows, (_SHARES + 64 * i + problem.first_level + number, run.key))
+        ()
+        if not number
+        else tuple(
+            one.around(
+                stretch.released[number],
+                level.parents,
+                rows,
+                (_SHARES + 64 * i + problem.first_level + number, run.key),
+            )
             for i, one in enumerate(of_level)
         )
         for number, (of_level, level, rows) in enumerate(

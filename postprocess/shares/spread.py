@@ -3,13 +3,13 @@
 With b_c the children's independent unbiased estimates of an answer, v_c their variances, s_c the public shares and
 B = sum b_c, V = sum v_c over a family, the gap D_c = b_c - s_c B has
 
-    E D_c^2 = f_c (1 - f_c / F) + (1 - 2 s_c) v_c + s_c^2 V,      f_c = tau^2 (m_c + a m_c^2),  m_c = s_c T,  F = sum f_c,
+    E D_c^2 = f_c (1 - f_c / F) + (1 - 2 s_c) v_c + s_c^2 V,     f_c = tau^2 (m_c + a m_c^2),  m_c = s_c T,  F = sum f_c,
 
 since D_c = z_c + e_c - s_c sum e_d for the noise e and z_c = x_c - s_c T. The first part is the variance of independent
 normal z_c whose sum is known to be 0; with a = 0 it is tau^2 s_c (1 - s_c) T, that of a multinomial times tau^2. B and
-B^2 - V stand for T and T^2, unbiased. The squares less their noise are summed in classes of the public number, and tau^2
-and tau^2 a are fitted to these sums by non-negative least squares: the method of moments of Fay and Herriot (1979,
-section 3; Prasad and Rao 1990) with a variance that grows with the size.
+B^2 - V stand for T and T^2, unbiased. The squares less their noise are summed in classes of the public number, and
+tau^2 and tau^2 a are fitted to these sums by weighted least squares: a method of moments (Fay and Herriot 1979, section
+3; Prasad and Rao 1990) with a variance that grows with the size.
 """
 
 from __future__ import annotations
@@ -149,9 +149,9 @@ def estimated(gaps: Gaps) -> Spread:
 def moments(gaps: Gaps, *, growing: bool) -> tuple[FloatArray, FloatArray]:
     """tau^2 and, where it is `growing`, tau^2 a, as the sums of squares give them, with their covariance.
 
-    They may come out negative. tau^2 alone is unbiased where a is 0: what a fixed sum takes away is then 1 - s_c, and the
-    weights are those of an even fit, which depend little on the sums that they weigh. With a, both follow from the fit,
-    and are found in a few rounds.
+    They may come out negative. tau^2 alone is unbiased where a is 0: what a fixed sum takes away is then 1 - s_c, and
+    the weights are those of an even fit, which depend little on the sums that they weigh. With a, both follow from the
+    fit, and are found in a few rounds.
     """
     rows = np.flatnonzero(gaps.counted)
     _, size = np.unique(np.floor(np.log2(gaps.number[rows])), return_inverse=True)
