@@ -23,7 +23,7 @@ def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
 
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, polygons, facilities of bounds and numbers of shares: what a release takes from public files of other sources."""
+    """Spine, polygons, facilities of bounds and numbers of shares: all from public files of others."""
     constraints = [
         job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
     ]

@@ -20,7 +20,7 @@ Polygons = Mapping[str, Sequence[Area]]
 
 
 def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) -> None:
-    """Publish what the release is computed from beside measurements and invariants: spine, polygons, bounds and numbers of shares.
+    """Publish the inputs beside measurements and invariants: spine, polygons, facilities and numbers of shares.
 
     Args:
         job: the run.

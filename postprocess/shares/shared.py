@@ -2,9 +2,11 @@
 
     (t'x_c - s_c t'p)^2 / f_c,        f_c = tau^2 (s_c t'p + a (s_c t'p)^2),
 
-with p the parent's released histogram, t an answer of the query and s_c the child's share of the public number. It moves
-persons among siblings and never changes their sum. Given that the sum is the parent's, the children's variances under
-this term alone are f_c (1 - f_c / F): for a = 0 those of a multinomial times tau^2.
+with p the parent's released histogram, t an answer of the query and s_c the child's share of the public number. It
+moves persons among siblings and never changes their sum. Given that the sum is the parent's, the children's variances
+under this term alone are f_c (1 - f_c / F): for a = 0 those of a multinomial times tau^2.
+
+Where the term would add less than a tenth to the precision of what is measured it is left out (`Spread.used`).
 
 A variance of its own for each child would be a matrix of its own for each child; so f_c is rounded to the next fourth
 root of two, and children of the same class share one. The centre s_c t'p is not rounded.
@@ -90,8 +92,13 @@ class Shared:
         around = shares if self.centres is None else self.centres[rows]
         known = np.isfinite(shares)
         size = np.where(known, shares, 0.0) * totals
-        variances = np.stack([spread.variances(size[:, i]) for i, spread in enumerate(self.spreads)], axis=1)
-        classes = np.where(known, np.rint(STEPS * np.log2(variances)), _NONE).astype(np.int64)
+        numbers = self.numbers[rows]
+        variances = np.stack(
+            [one.used(one.variances(size[:, i], numbers[:, i])) for i, one in enumerate(self.spreads)], axis=1
+        )
+        known = known & np.isfinite(variances)
+        steps = np.rint(STEPS * np.log2(np.where(known, variances, 1.0)))
+        classes = np.where(known, steps, _NONE).astype(np.int64)
         return np.where(known, around, 0.0) * totals, classes
 
     def terms(
@@ -136,7 +143,8 @@ class Shared:
         totals = _over(parents, counts)
         known = np.where(np.isfinite(self.shares), self.shares, 0.0)
         size = known * totals
-        f = np.stack([spread.variances(size[:, i]) for i, spread in enumerate(self.spreads)], axis=1) * (known > 0)
+        variances = [spread.variances(size[:, i], self.numbers[:, i]) for i, spread in enumerate(self.spreads)]
+        f = np.stack(variances, axis=1) * (known > 0)
         drawn = np.sqrt(f) * normal_by_row(rows, len(self.answers), *place)
         sums = _over(parents, f)
         distance = drawn - f / np.where(sums > 0, sums, 1.0) * _over(parents, drawn)

@@ -25,7 +25,7 @@ from postprocess.shares.spread import Spread
 SHAPE = (3, 2, 3)
 TOTAL = Marginal("total", tuple(np.zeros(n, dtype=np.int64) for n in SHAPE))
 FIRST = Marginal("first", (np.arange(3), np.zeros(2, dtype=np.int64), np.zeros(3, dtype=np.int64)))
-SPREAD = Spread(tau2=2.0, a=0.1, alone=3.0, standard_error=0.1, geounits=9)
+SPREAD = Spread(tau2=2.0, a=0.1, alone=3.0, noise=float("inf"), standard_error=0.1, geounits=9)
 
 
 def with_shares(problem: Problem, query: Marginal, seed: int = 0, spread: Spread = SPREAD) -> Problem:
@@ -201,12 +201,26 @@ def test_shares_of_a_simulated_run_are_as_far_from_the_release_as_the_model_says
     assert anew.centres is not None
     totals = np.bincount(parents, weights=counts[:, 0])[parents]
     distance = counts[:, 0] - anew.centres[:, 0] * totals
-    f = SPREAD.variances(one.shares[:, 0] * totals)
+    f = SPREAD.variances(one.shares[:, 0] * totals, numbers[:, 0])
     left = 1 - f / np.bincount(parents, weights=f)[parents]
     assert np.mean(distance**2 / (f * left)) == pytest.approx(1.0, abs=0.15)
     again = one.of_rows(slice(400, 800)).around(released[400:800], parents[400:800] - 100, np.arange(400, 800), (3, 7))
     assert again.centres is not None
     assert np.array_equal(again.centres, anew.centres[400:800])
+
+
+def test_a_share_that_says_hardly_more_than_nothing_is_left_out() -> None:
+    """It is used with the precision that is beyond a tenth of the measurements'."""
+    spread = replace(SPREAD, noise=50.0)
+    assert spread.used(np.array([100.0, 499.0, 501.0, 1e9])) == pytest.approx(
+        [1 / (1 / 100 - 1 / 500), 1 / (1 / 499 - 1 / 500), np.inf, np.inf]
+    )
+    one = replace(
+        Shared.of("u", TOTAL, np.zeros(1, dtype=np.int64), np.ones((2, 1)), np.zeros(2, dtype=np.int64)),
+        spreads=(spread,),
+    )
+    _, classes = one.expected(slice(0, 2), np.array([4000.0]))
+    assert (classes < -1000).all()
 
 
 def test_a_blind_centre_keeps_the_composition_of_an_answer() -> None:

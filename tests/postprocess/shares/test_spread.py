@@ -54,7 +54,10 @@ def test_tau2_is_unbiased(tau2: float) -> None:
 def test_a_variance_that_grows_with_the_size_is_found() -> None:
     """Of areas of 100 and of 1,000 expected persons, on average over 30 levels of 8,000 areas."""
     truth = 1.5 * np.array([100 + 0.02 * 100**2, 1000 + 0.02 * 1000**2])
-    found = [estimated(simulated(seed, 1.5, 0.02, 2000)).variances(np.array([100.0, 1000.0])) for seed in range(30)]
+    found = [
+        estimated(simulated(seed, 1.5, 0.02, 2000)).variances(np.array([100.0, 1000.0]), np.ones(2))
+        for seed in range(30)
+    ]
     assert np.mean(found, axis=0) == pytest.approx(truth, rel=0.1)
 
 
@@ -68,7 +71,14 @@ def test_a_forgotten_covariance_would_be_found(monkeypatch: pytest.MonkeyPatch) 
         gaps = right(values, variances, shares, number, parents)
         lost = 2.0 * shares * variances  # var(D) as if b and m were independent
         return Gaps(
-            gaps.squared - lost, gaps.noise + lost, gaps.expected, gaps.expected_squared, shares, number, gaps.family
+            gaps.squared - lost,
+            gaps.noise + lost,
+            variances,
+            gaps.expected,
+            gaps.expected_squared,
+            shares,
+            number,
+            gaps.family,
         )
 
     monkeypatch.setattr(spread.Gaps, "of", staticmethod(wrong))
@@ -96,8 +106,23 @@ def test_areas_without_a_number_have_a_spread_of_their_own() -> None:
     x[::5] += np.where(rng.random(200) < 0.1, 300.0, 0.0)
     found = estimated(Gaps.of(x + rng.normal(0, 5, len(x)), np.full(len(x), 25.0), s, number, parents))
     assert found.alone == pytest.approx(0.1 * 300**2, rel=0.4)
-    assert found.variances(np.array([0.0, 100.0]))[0] == found.alone
+    assert found.variances(np.array([0.0, 100.0]), np.array([0.0, 100.0]))[0] == found.alone
     assert found.geounits == 800
+
+
+def test_sizes_that_are_further_off_than_the_fit_have_a_larger_variance() -> None:
+    """Numbers without any relation to the counts: small areas are as large as the others, and known to be."""
+    rng = np.random.default_rng(6)
+    parents, number = families(rng, 500, 5)
+    x = rng.lognormal(4, 1, len(parents))
+    gaps = Gaps.of(x + rng.normal(0, 10, len(x)), np.full(len(x), 100.0), shares_of(number, parents), number, parents)
+    found = estimated(gaps)
+    assert found.factors
+    for octave in (3, 4, 5):
+        rows = (number >= 2**octave) & (number < 2 ** (octave + 1))
+        mean = float(gaps.squared[rows].mean())
+        expected = np.maximum(gaps.expected[rows], 0.0)
+        assert found.variances(expected, number[rows]).mean() == pytest.approx(mean, rel=0.35)
 
 
 def test_families_that_are_not_measured_whole_say_nothing() -> None:
