@@ -4,10 +4,10 @@
         [--json PATH]
 
 The same measurements are estimated without shares, and with housing units as public shares (`[postprocess.shares]`).
-Beside them: shares alone, with no budget at the lowest level; a variance that is known (from the truth, which no release
-can know); and a level-by-level baseline with the noise of OpenDP, where it is installed: totals of the lowest level
-multiplied so that they add up to those of the level above, whose noise has the same budget. An unrelated public number
-(units of other areas) shows what it costs to be wrong.
+Beside them: shares alone, with no budget at the lowest level; a variance that is known (from the truth, which no
+release can know); and level by level the noise of OpenDP, where it is installed, at the same budgets: totals are
+multiplied so that they add up to those of the level above. An unrelated public number (units of other areas) shows what
+it costs to be wrong.
 
 blocks: Rhode Island 2010, 25,181 blocks, 42 persons a block. block_groups: a state of 2000.
 
@@ -31,7 +31,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from flows.estimation import shares as estimation_of_shares
 from flows.execution.progress import Silent
 from flows.runs.request import Request, check_stated
 from flows.runs.run import run_release
@@ -230,12 +229,12 @@ def measured(part: str, state: str, keys: int, rho: Fraction, covered: int) -> d
                         found = released(spec, spine)
                 else:
                     found = released(spec, spine)
-                errors[way].append([float(np.abs(one[:, 0] - true).mean()) for one, true in zip(found, truth)])
+                errors[way].append(
+                    [float(np.abs(one[:, 0] - true).mean()) for one, true in zip(found, truth, strict=True)]
+                )
             baseline = opendp_and_ratio(spec_of(part, folder, key, rho), spine, truth)
             if baseline is not None:
-                errors["OpenDP and ratios"].append(
-                    [float(np.abs(one - true).mean()) for one, true in zip(baseline, truth)]
-                )
+                errors["OpenDP and ratios"].append(_mean_errors(baseline, truth))
             if key <= covered:
                 for way, runs in covering.items():
                     spec = spec_of(part, folder, key, rho, margins=True, **ways[way])
@@ -247,6 +246,10 @@ def measured(part: str, state: str, keys: int, rho: Fraction, covered: int) -> d
         "errors": {way: np.mean(runs, axis=0).tolist() for way, runs in errors.items() if runs},
         "coverage": {way: _means(runs) for way, runs in covering.items() if runs},
     }
+
+
+def _mean_errors(found: list[Numbers], truth: list[Numbers]) -> list[float]:
+    return [float(np.abs(one - true).mean()) for one, true in zip(found, truth, strict=True)]
 
 
 def _means(runs: list[dict[str, dict[str, float]]]) -> dict[str, dict[str, float]]:

@@ -88,6 +88,8 @@ class Problem:
         joined: per level, bounds from released households. The release keeps them; linear estimates do not know them.
         implied: per level, the persons that households are to have; empty for none.
         shares: per level, how public numbers share a parent's answers among its children; empty for none.
+        completed: queries that children may be fitted to where nothing measures their detail; with none, their parent's
+            numbers are divided evenly.
     """
 
     spine: Spine
@@ -106,6 +108,7 @@ class Problem:
     joined: tuple[tuple[GroupBounds, ...], ...] = ()
     implied: tuple[Implied, ...] = ()
     shares: tuple[tuple[Shared, ...], ...] = ()
+    completed: tuple[Marginal, ...] = ()
 
     @property
     def n_cells(self) -> int:

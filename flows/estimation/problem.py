@@ -23,6 +23,7 @@ from pipeline.release.layout import UniverseDirectory
 from pipeline.release.measurements import exact_header, header_of, open_measurement
 from postprocess.arrays import IntArray
 from postprocess.bounds.declare import declare
+from postprocess.marginal import Marginal
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 if TYPE_CHECKING:
@@ -72,7 +73,14 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         rounding=tuple(marginal_of(query) for query in bounded.values()),
         kinds=tuple(allocation.kinds for allocation in allocations(universe, job.spine)),
         shares=stated_shares(job, universe),
+        completed=_completed(universe) if settings.complete == "proportional" else (),
     )
+
+
+def _completed(universe: Universe) -> tuple[Marginal, ...]:
+    """All queries that are measured, or known exactly, at some level."""
+    queries = [measured.query for level in universe.strategy.levels for measured in level.queries]
+    return tuple(marginal_of(query) for query in (*queries, *(query for _, query in universe.invariants)))
 
 
 def unmeasured_problem(

@@ -31,12 +31,14 @@ class Determined:
     Attributes:
         facilities: of each of its bounds, `(n_geounits, n_columns)`.
         estimator: "full" or "topdown".
+        complete: "proportional" or "even", as in the spec.
     """
 
     universe: Universe
     spine: Spine
     facilities: Sequence[NDArray[np.int64]]
     estimator: str
+    complete: str = "proportional"
 
     def unknown_share(self, query: Query, level: str) -> float:
         """The share that is not determined, of a query's numbers at a level that no exact fact fixes."""
@@ -49,6 +51,11 @@ class Determined:
         )
         free = float(classes.sizes @ (variances != 0).sum(axis=1))
         return float(classes.sizes @ np.isnan(variances).sum(axis=1)) / free if free else 0.0
+
+    def completed_from(self, query: Query, level: str) -> str | None:
+        """The lowest level above that determines all of a query, from which it is completed; None for no such level."""
+        above = self.universe.level_names[: self.spine.index_of(level)]
+        return next((name for name in reversed(above) if self.unknown_share(query, name) == 0), None)
 
     def _is_measured(self, query: Query, level: str) -> bool:
         """Whether a query that refines this one is surely measured in every geounit of the level, or below each."""
@@ -87,7 +94,8 @@ def published_tables(
     sentences: list[str] = []
     for universe in universes:
         sections: UniverseSections = spec.companions[universe.name] if universe.name else spec
-        determined = Determined(universe, spine, facilities[universe.name], spec.postprocess.estimator)
+        settings = spec.postprocess
+        determined = Determined(universe, spine, facilities[universe.name], settings.estimator, settings.complete)
         tables = [_kept_levels(determined, table, sections, sentences) for table in universe.tables]
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
     changed = [
@@ -110,6 +118,9 @@ def _kept_levels(determined: Determined, table: Table, sections: UniverseSection
             levels.append(level)
         if unknown == 1:
             done = "published without margins, as the spec names its levels" if insists else "left out there"
+            if insists and (source := determined.completed_from(table.query, level)) is not None:
+                how = "in proportion to what is measured" if determined.complete == "proportional" else "evenly"
+                done += f": the numbers of level {source!r} are divided {how}"
             sentences.append(
                 f"{prefix}tables.{table.name}: nothing that is measured determines {table.query.name!r} at level "
                 f"{level!r}; it is {done}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from flows.execution.memory import memory_for_a_run
 from flows.plan.expectation import Expectation
@@ -23,6 +23,7 @@ from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from postprocess.linear.expected import LevelCovariances
 from postprocess.linear.half_widths import NORMAL_QUANTILE
 
+GivenBy = Literal["measurements", "completion", "nothing"]
 #: What the errors of a plan leave out.
 REMARK = (
     "Errors are those of the linear estimate: exact from the noise, before counts are made whole and not negative. "
@@ -42,6 +43,8 @@ class ExpectedRow:
             not determine it. Persons, as the next two.
         per_geounit: the sum over the query's numbers, mean over geounits.
         margin90: half the width of a 90 % interval, mean over numbers and geounits.
+        given_by: "measurements"; "completion" where they determine it only at a level above, and its numbers there are
+            divided by what is known of the children; "nothing" where they do not, or are divided evenly.
     """
 
     level: str
@@ -53,6 +56,7 @@ class ExpectedRow:
     per_number: float | None
     per_geounit: float | None
     margin90: float | None
+    given_by: GivenBy
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +130,7 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
     for universe in stated_universes:
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
-        plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen)))
+        plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen), spec.postprocess.complete))
     fit = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
     from pipeline.privacy.accounting.joint import joint_statement
     from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
@@ -135,15 +139,23 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
     return Plan(spec, spine, tuple(plans), fit, joint)
 
 
-def plan_universe(expectation: Expectation) -> UniversePlan:
-    """What to expect of one universe, for every measured and every published query at every level."""
+def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:
+    """What to expect of one universe, for every measured and every published query at every level.
+
+    Args:
+        expectation: of the universe.
+        complete: `[postprocess] complete`: what becomes of numbers that nothing measures.
+    """
     universe = expectation.universe
     covariances = expectation.planned()
-    rows = [
-        _row(expectation, covariances, level, query)
-        for level in universe.level_names
-        for query in _queries(universe, level)
-    ]
+    rows: list[ExpectedRow] = []
+    known_above: set[tuple[str, ...]] = set()
+    for level in universe.level_names:
+        for query in _queries(universe, level):
+            unknown: GivenBy = "completion" if complete == "proportional" and query.terms in known_above else "nothing"
+            rows.append(_row(expectation, covariances, level, query, unknown))
+            if rows[-1].given_by == "measurements":
+                known_above.add(query.terms)
     return UniversePlan(expectation, privacy_statement(universe), tuple(rows))
 
 
@@ -157,7 +169,13 @@ def _queries(universe: Universe, level: str) -> Sequence[Query]:
     return tuple(chosen.values())
 
 
-def _row(expectation: Expectation, covariances: Sequence[LevelCovariances], level: str, query: Query) -> ExpectedRow:
+def _row(
+    expectation: Expectation,
+    covariances: Sequence[LevelCovariances],
+    level: str,
+    query: Query,
+    unknown: GivenBy,
+) -> ExpectedRow:
     universe, noise = expectation.universe, expectation.noise()
     strategy = universe.strategy.level(level)
     share = next(
@@ -176,4 +194,5 @@ def _row(expectation: Expectation, covariances: Sequence[LevelCovariances], leve
         per_number=errors.per_number if known else None,
         per_geounit=errors.per_geounit if known else None,
         margin90=NORMAL_QUANTILE * errors.standard if known else None,
+        given_by="measurements" if known else unknown,
     )

@@ -42,6 +42,11 @@ def _show_universe(plan: UniversePlan, console: Console) -> None:
         f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
         "A query without a share is not measured there; its error follows from what is."
     )
+    if any(row.given_by == "completion" for row in plan.rows):
+        console.print(
+            "Completed: nothing measures it there; the numbers of the level above are divided in proportion to what is "
+            "measured. Nothing says how far that is from the truth, so it has no margin."
+        )
 
 
 def _show_expected(plan: UniversePlan, console: Console) -> None:
@@ -58,9 +63,10 @@ def _show_expected(plan: UniversePlan, console: Console) -> None:
             f"{row.numbers:,}",
             _percent(row.share),
             "" if row.sigma is None else f"{row.sigma:.2f}",
-            _persons(row.per_number),
-            _persons(row.per_geounit),
-            _persons(row.margin90, sign="±"),
+            *(
+                _persons(value, sign, row.given_by)
+                for value, sign in ((row.per_number, ""), (row.per_geounit, ""), (row.margin90, "±"))
+            ),
         )
         before = row.level
     console.print(table)
@@ -132,7 +138,7 @@ def _percent(share: str) -> str:
     return f"{100 * int(top) / int(bottom or 1):.2f} %"
 
 
-def _persons(value: float | None, sign: str = "") -> str:
+def _persons(value: float | None, sign: str, given_by: str) -> str:
     if value is None:
-        return "not determined"
+        return "completed" if given_by == "completion" else "not determined"
     return "exact" if value == 0 else f"{sign}{value:,.2f}"

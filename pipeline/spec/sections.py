@@ -257,6 +257,11 @@ class PostprocessSection(Section):
     passes: tuple[str, ...] = Field(
         default=("total",), description="queries whose answers are fixed first, in this order"
     )
+    complete: Literal["proportional", "even"] = Field(
+        default="proportional",
+        description="what nothing measures of an area: fitted to its own estimates and the detail above, or an even "
+        "share of it",
+    )
     seed: WholeNumber = Field(default=0, description="public seed of ties, simulations and samples")
     shares: NamedTable[Name, SharesSection] | None = Field(
         default=None, description="public numbers by which persons are shared among the areas of a parent, by name"

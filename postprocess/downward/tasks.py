@@ -10,11 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from geography.spine import Spine
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.downward.completion import completed
 from postprocess.downward.passes import Pass
-from postprocess.linear.information import inverse_off, is_full, null_projector
+from postprocess.linear.information import BLIND, inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimates_of
 from postprocess.members import Implied
@@ -113,20 +113,17 @@ def _typical(precision: FloatArray) -> FloatArray:
     return np.where(np.isfinite(typical), typical, 1.0)
 
 
-def _even_shares(spine: Spine, level: int, parents: sp.csr_array | None) -> FloatArray | None:
-    """The parent's histogram divided evenly among its children, `(n, n_cells)`."""
-    if parents is None:
-        return None
-    of = spine.levels[level].parents
-    counts = np.diff(spine.child_offsets(level - 1))
-    return np.asarray(parents[of].toarray() / counts[of][:, None], dtype=np.float64)
-
-
 def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> FloatArray:
     """The largest variance `(r,)` of the least members, from the households' own measurements of a level."""
     covariance = basis.answer_covariances(estimate.info.covariance, implied.counted.households)
     of_sums = np.einsum("ri,nij,rj->nr", implied.counted.least, covariance, implied.counted.least)
     return np.asarray(of_sums.max(axis=0), dtype=np.float64)
+
+
+def _blind(basis: Basis, estimate: LevelEstimate, shared: Shared) -> BoolArray:
+    """Of which shared answers `(n, r)` nothing is measured."""
+    unmeasured = basis.answer_variances(estimate.info.unmeasured, shared.query)[:, shared.answers]
+    return np.asarray(unmeasured[estimate.classes] > BLIND)
 
 
 def level_tasks(
@@ -145,10 +142,12 @@ def level_tasks(
     names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
     upper_name = spine.level_names[max(level - 1, 0)]
     unmeasured = estimate.info.any_unmeasured
+    share = completed(problem, basis, level, estimate, parents) if unmeasured and parents is not None else None
     shares = () if parents is None else problem.shares_of(level)
-    share = _even_shares(spine, level, parents) if unmeasured else None
     if share is not None and shares:
-        share = blind_centres(shares, share, spine.levels[level].parents)
+        share = blind_centres(
+            [(one, _blind(basis, estimate, one)) for one in shares], share, spine.levels[level].parents
+        )
     terms = [
         _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
         for current in passes[:-1]

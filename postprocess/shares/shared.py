@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.arrays import FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.marginal import Marginal
 from postprocess.members import normal_by_row
 from postprocess.shares.spread import Gaps, Spread, estimated
@@ -154,25 +154,26 @@ class Shared:
         return replace(self, centres=np.where(np.isfinite(self.shares), centres, np.nan))
 
 
-def blind_centres(shared: Sequence[Shared], centre: FloatArray, parents: IntArray) -> FloatArray:
+def blind_centres(shared: Sequence[tuple[Shared, BoolArray]], centre: FloatArray, parents: IntArray) -> FloatArray:
     """What unmeasured directions are drawn to, `(n, n_cells)`, with each family's answers shared as public numbers are.
 
     Args:
-        shared: of the level.
+        shared: of the level, each with the answers `(n, r)` of which nothing is measured; the others are left alone.
         centre: `(n, n_cells)` without them; its cells keep their proportions within an answer.
         parents: `(n,)` each geounit's parent.
     """
-    for one in shared:
+    for one, blind in shared:
         shares = one.shares if one.centres is None else one.centres
+        apart = _over(parents, (~blind).astype(np.float64)) > 0
         for column, answer in enumerate(one.answers):
             cells = np.flatnonzero(one.query.cell_answer == answer)
-            share = shares[:, column, None]
+            share = np.where(apart[:, column], np.nan, shares[:, column])[:, None]
             whole = _over(parents, centre[:, cells])
             mine = centre[:, cells].sum(axis=1, keepdims=True)
             total = whole.sum(axis=1, keepdims=True)
             scaled = centre[:, cells] * np.where(mine > 0, share * total / np.where(mine > 0, mine, 1.0), 0.0)
-            spread_out = np.where(mine > 0, scaled, share * whole)
-            centre[:, cells] = np.where(np.isfinite(share), spread_out, centre[:, cells])
+            moved = np.where(mine > 0, scaled, share * whole)
+            centre[:, cells] = np.where(np.isfinite(share), moved, centre[:, cells])
     return centre
 
 

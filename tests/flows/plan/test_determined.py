@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
 from releases.small import write_town
+from rich.console import Console
 
+from flows.plan.release_plan import plan_release
+from flows.plan.show import show_plan
 from flows.runs.open_public import PublicSide, open_listed
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
@@ -40,6 +44,8 @@ def test_what_nothing_determines_is_left_out(tmp_path: Path) -> None:
     assert levels(side) == {"total": every, "sex": ("county", "tract"), "detail": ("county",)}
     assert [line.split(":")[0] for line in side.remarks] == ["tables.sex", "tables.detail", "tables.detail"]
     assert "published without margins" in side.remarks[0]
+    assert "the numbers of level 'tract' are divided in proportion to what is measured" not in side.remarks[0]
+    assert "the numbers of level 'county' are divided in proportion to what is measured" in side.remarks[0]
     assert all("left out" in line for line in side.remarks[1:])
     again = ReleaseSpec.from_public_dict(side.spec.public_dict())
     assert {table.name: table.levels for table in again.universes()[0].tables} == levels(side)
@@ -55,3 +61,21 @@ def test_the_estimator_decides_what_is_used(tmp_path: Path, estimator: str, expe
     )
     side = opened(tmp_path, detail_below, *([_TOPDOWN] if estimator == "topdown" else []))
     assert levels(side)["detail"] == expected
+
+
+@pytest.mark.parametrize(("complete", "below"), [("proportional", "completion"), ("even", "nothing")])
+def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below: str) -> None:
+    """Counties have all; tracts and blocks measure total and quarters, and the rest of the detail follows counties."""
+    way = ("[publish]", f'[postprocess]\ncomplete = "{complete}"\n\n[publish]')
+    plan = plan_release(write_town(tmp_path, _COUNTY_ALONE, way), None, workers=1)
+    given = {(row.level, row.query): (row.given_by, row.margin90 is None) for row in plan.universes[0].rows}
+    assert given["county", "detailed"] == ("measurements", False)
+    assert given["tract", "quarters"] == ("measurements", False)
+    assert given["tract", "detailed"] == (below, True)
+    assert given["block", "detailed"] == (below, True)
+    console = Console(file=io.StringIO(), width=160)
+    show_plan(plan, console)
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert ("completed" in text) == (complete == "proportional")
+    assert ("not determined" in text) == (complete == "even")
+    assert ("it has no margin" in text) == (complete == "proportional")

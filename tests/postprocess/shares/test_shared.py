@@ -226,5 +226,7 @@ def test_a_share_that_says_hardly_more_than_nothing_is_left_out() -> None:
 def test_a_blind_centre_keeps_the_composition_of_an_answer() -> None:
     parents = np.zeros(2, dtype=np.int64)
     one = Shared.of("u", TOTAL, np.zeros(1, dtype=np.int64), np.array([[1.0], [3.0]]), parents)
-    centre = blind_centres((one,), np.tile(np.arange(18.0), (2, 1)), parents)
+    even = np.tile(np.arange(18.0), (2, 1))
+    centre = blind_centres([(one, np.ones((2, 1), dtype=bool))], even.copy(), parents)
     assert centre == pytest.approx(np.outer([0.5, 1.5], np.arange(18.0)))
+    assert np.array_equal(blind_centres([(one, np.array([[True], [False]]))], even.copy(), parents), even)
