@@ -16,6 +16,7 @@ from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHA
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.reliability import CLASSES
 from pipeline.report.render import render, script_json
+from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SIZE_LABELS, SizeSummary
 from pipeline.spec.provenance import input_names, origin_of
@@ -69,6 +70,7 @@ def report_page(sources: ReportSources) -> str:
         classes=CLASSES,
         size_labels=SIZE_LABELS,
         solver=_solver(sources),
+        shared=shared_rows(sources),
         left_out=explorer.left_out,
         content=script_json(content),
         chunks=explorer.chunks,

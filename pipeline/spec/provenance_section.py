@@ -22,7 +22,7 @@ class ProvenanceSection(Section):
 
     inputs: Table[OriginSection] = Field(
         default={},
-        description='where inputs are from, by name: "geography", "schema", "bounds", "polygons", "regroup", and '
+        description='where inputs are from, by name: "geography", "schema", "bounds", "shares", "polygons", "regroup", and '
         '"companions.NAME.schema"; one that is not named is public, by the word of whoever wrote the spec',
     )
     accept: tuple[str, ...] = Field(

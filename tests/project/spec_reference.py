@@ -33,6 +33,7 @@ ANCHORS = {
     "TableSection": "tablesname",
     "SelectSection": "selectname",
     "PostprocessSection": "postprocess",
+    "SharesSection": "postprocesssharesname",
     "PublishSection": "publish",
     "ReportSection": "report",
     "PolygonSection": "reportpolygonslevel",

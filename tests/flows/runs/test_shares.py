@@ -104,6 +104,13 @@ def test_the_manifest_states_the_spread_of_each_level_and_the_hash_of_the_file(s
     assert len(provenance["shares"].sha256) == 64
 
 
+def test_the_report_says_that_areas_are_drawn_towards_their_neighbours(shared: Path, town: Path) -> None:
+    page = (shared / "public" / "report.html").read_text()
+    assert "Areas unlike their neighbours are drawn towards them" in page
+    assert '<th scope="row">beds</th><td>beds</td><td>block</td><td>total</td>' in page
+    assert "drawn towards them" not in (town / "public" / "report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
