@@ -22,8 +22,8 @@ class ProvenanceSection(Section):
 
     inputs: Table[OriginSection] = Field(
         default={},
-        description='where inputs are from, by name: "geography", "schema", "bounds", "shares", "polygons", "regroup", and '
-        '"companions.NAME.schema"; one that is not named is public, by the word of whoever wrote the spec',
+        description='where inputs are from, by name: "geography", "schema", "bounds", "shares", "polygons", "regroup", '
+        'and "companions.NAME.schema"; one that is not named is public, by the word of whoever wrote the spec',
     )
     accept: tuple[str, ...] = Field(
         default=(), description="inputs made from the records that the release uses all the same, by name"
