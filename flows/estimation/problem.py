@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
 from flows.estimation.marginals import marginal_of
 from flows.estimation.measurement_files import MeasurementSource, differing
-from flows.estimation.shares import stated_shares
+from flows.estimation.shares.stated import stated_shares
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.allocation import allocations

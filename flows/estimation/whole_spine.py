@@ -13,7 +13,7 @@ from flows.estimation.joins import Joined, with_join_queries
 from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.packing import packed_level, unpacked_level
 from flows.estimation.problem import stated_problem, with_values
-from flows.estimation.shares import PublicShares
+from flows.estimation.shares.spreads import PublicShares
 from flows.execution.batches import run_kept
 from flows.execution.job import Job
 from flows.execution.steps import Notes, Step

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.execution.job import Job
-from pipeline.release.facilities import write_facilities
-from pipeline.release.shares import write_shares
+from pipeline.release.facilities import write_facilities, write_shares
 from pipeline.release.spine import write_spine
 from pipeline.report.polygons import Area, write_areas
 

@@ -22,9 +22,8 @@ from pipeline.inputs.geography import read_spine
 from pipeline.inputs.shares import read_shares
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
-from pipeline.release.facilities import read_public_facilities
+from pipeline.release.facilities import read_public_facilities, read_public_shares
 from pipeline.release.layout import RunDirectory
-from pipeline.release.shares import read_public_shares
 from pipeline.report.polygons import fingerprint, read_public_areas
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import json_sha256, write_bytes
