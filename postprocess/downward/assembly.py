@@ -111,8 +111,8 @@ def member_of(
     ) is not None:
         used = implied.used_at_first(rows) if used is None else used
         kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
-    for shared in task.shares if counts is not None else ():
-        if says_more(current, shared.query):
+    for shared in task.shares:
+        if counts is not None and says_more(current, shared.query):
             kind, precision, linear = shared.terms(
                 current.group_of(shared.query)[cells], counts, rows, (kind, precision, linear)
             )

@@ -30,6 +30,8 @@ LEAST_ALONE = 0.25
 WORTH = 0.1
 #: Standard errors by which the second of the two terms must differ from 0 to be told from it.
 CLEAR = 2.0
+#: Persons to the fourth: the least variance of a sum of squares, for what is known exactly.
+_LEAST_WEIGHED = 1e-3
 #: Rounds in which f_c / F is found.
 _ROUNDS = 8
 #: Digits that are kept, so that the order in which numbers are added up does not show.
@@ -216,9 +218,9 @@ def moments(gaps: Gaps, *, growing: bool) -> tuple[FloatArray, FloatArray]:
     f = first * sizes[:, 0]
     for _ in range(_ROUNDS if growing else 1):
         of_area = 2.0 * (noise + f * left) ** 2
-        weight = 1.0 / np.maximum(np.bincount(size, weights=of_area), np.finfo(float).tiny)
+        weight = 1.0 / np.maximum(np.bincount(size, weights=of_area), _LEAST_WEIGHED)
         sums = np.stack([np.bincount(size, weights=column * left) for column in columns.T], axis=1)
-        fit, covariance = _fitted(sums, target, weight)
+        fit, covariance = _fitted(sums.astype(np.float64), target.astype(np.float64), weight)
         f = sizes @ np.maximum(fit, 0.0)
         total = np.bincount(family, weights=f)[family]
         left = 1.0 - np.where(total > 0, f / np.where(total > 0, total, 1.0), share)
@@ -229,7 +231,7 @@ def _fitted(sums: FloatArray, target: FloatArray, weight: FloatArray) -> tuple[F
     """The least-squares fit of `target` `(g,)` by the columns of `sums` `(g, c)`, and its covariance."""
     normal = sums.T @ (weight[:, None] * sums)
     covariance = np.linalg.pinv(normal, rcond=1e-12, hermitian=True)
-    return covariance @ (sums.T @ (weight * target)), covariance
+    return np.asarray(covariance @ (sums.T @ (weight * target))), np.asarray(covariance, dtype=np.float64)
 
 
 def _alone(gaps: Gaps) -> float:

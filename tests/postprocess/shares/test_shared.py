@@ -61,7 +61,6 @@ def test_a_family_has_the_terms_of_dense_algebra(seed: int, query: Marginal) -> 
     for number, current in enumerate(mine.passes):
         held = None if not number else TOTAL.answer(truth[1])
         families = [_family(task, number, current, held) for task in (mine, without)]
-        added = [np.zeros(m.shape) for m in (families[1].precision, families[1].linear)]
         cells = np.flatnonzero(current.cells.answer(truth[0])[0])
         indicator = query_matrix(query, len(query.cell_answer))[:, current.representative][:, cells]
         totals = query.answer(truth[0])[0]

@@ -144,3 +144,14 @@ def test_the_order_of_sums_does_not_show() -> None:
     order = np.argsort(turned)
     again = Gaps.of(x[order], v[order], s[order], number[order], np.repeat(np.arange(60), 4))
     assert estimated(again) == estimated(Gaps.of(x, v, s, number, parents))
+
+
+@pytest.mark.parametrize("scale", [0.0, 1.0, 1e9])
+def test_exact_numbers_in_proportion_leave_a_finite_spread(scale: float) -> None:
+    """Invariants have no noise, and may follow the public number to the last person; areas may be empty."""
+    parents = np.repeat(np.arange(20), 3)
+    number = np.tile([1.0, 2.0, 3.0], 20)
+    found = estimated(Gaps.of(scale * number, np.zeros(60), shares_of(number, parents), number, parents))
+    assert found.tau2 == pytest.approx(spread.LEAST_TAU2)
+    assert np.isfinite(found.variances(scale * number, number)).all()
+    assert np.isfinite(found.used(found.variances(scale * number, number))).all()
