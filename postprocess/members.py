@@ -130,7 +130,7 @@ class Implied:
             members = np.maximum(members, self.values)
         first = np.array([int(np.argmax(counted.of_sum == each)) for each in range(len(counted.sums))])
         spread = np.where(np.isfinite(self.variances), np.sqrt(self.variances), 0.0)
-        sums = members[:, first] + spread[:, first] * _normal(rows, len(first), *place)
+        sums = members[:, first] + spread[:, first] * normal_by_row(rows, len(first), *place)
         return replace(self, values=sums[:, counted.of_sum])
 
     @cached_property
@@ -193,7 +193,7 @@ def _rough(variances: FloatArray) -> FloatArray:
     return np.asarray(np.exp2(np.round(2.0 * np.log2(variances)) / 2.0))
 
 
-def _normal(rows: IntArray, size: int, level: int, key: int) -> FloatArray:
+def normal_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:
     """Standard normal numbers `(n, size)`, those of each row by its number."""
     out = np.empty((len(rows), size))
     blocks = -(-size // 4)  # the generator gives four numbers at a time

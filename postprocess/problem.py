@@ -15,6 +15,7 @@ from postprocess.marginal import Marginal
 
 if TYPE_CHECKING:
     from postprocess.members import Implied
+    from postprocess.shares.shared import Shared
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +87,7 @@ class Problem:
         further: queries beside the measured and bounded ones that are told apart: those of joins.
         joined: per level, bounds from released households. The release keeps them; linear estimates do not know them.
         implied: per level, the persons that households are to have; empty for none.
+        shares: per level, how public numbers share a parent's answers among its children; empty for none.
         completed: queries that children may be fitted to where nothing measures their detail; with none, their parent's
             numbers are divided evenly.
     """
@@ -105,6 +107,7 @@ class Problem:
     further: tuple[Marginal, ...] = ()
     joined: tuple[tuple[GroupBounds, ...], ...] = ()
     implied: tuple[Implied, ...] = ()
+    shares: tuple[tuple[Shared, ...], ...] = ()
     completed: tuple[Marginal, ...] = ()
 
     @property
@@ -116,6 +119,10 @@ class Problem:
         """All bounds that the release keeps at a level."""
         stated = self.constraints.bounds[level]
         return (*stated, *self.joined[level]) if self.joined else stated
+
+    def shares_of(self, level: int) -> tuple[Shared, ...]:
+        """What public numbers say about a level."""
+        return self.shares[level] if self.shares else ()
 
     def first_row(self, level: int) -> int:
         """The number in the whole release of the first geounit of a level."""

@@ -17,6 +17,7 @@ from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
+from pipeline.inputs.shares import read_shares
 from pipeline.model.join import Join
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
@@ -30,7 +31,7 @@ from pipeline.records.record_files import column_names
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
-Part = Literal["spec", "geography", "bounds", "records", "constraints"]
+Part = Literal["spec", "geography", "bounds", "shares", "records", "constraints"]
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,9 @@ def _check_universe(
         for bound in universe.bounds:
             with result.noted("bounds"):
                 facilities.append(read_facilities(bound, spine))
+        for share in universe.shares:
+            with result.noted("shares"):
+                read_shares(share, spine)
     records = universe.input
     missing = _missing_columns(universe, records)
     answers = None if spine is None or missing else _Answers.of(universe, spine, joined)

@@ -163,7 +163,8 @@ class SubtreeEstimation(Estimation):
             target = self.job.folder(self.universe).histogram(level.name)
             histograms = self._histograms(level.name, report)
             write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, histograms)
-            notes[Step("estimate", self.estimate_below, self.universe.name, level.name).name] = report.public()
+            name = Step("estimate", self.estimate_below, self.universe.name, level.name).name
+            notes[name] = report.public() | self.shared.notes(self.job.spine.index_of(level.name))
         return notes
 
     def _histograms(self, level: str, report: SolverReport) -> Iterator[sp.csr_array]:
@@ -179,7 +180,7 @@ class SubtreeEstimation(Estimation):
         flags = self._computed.checked[self.cut.level + 1 :]
         checked = tuple(flag[own] for flag, own in zip(flags, rows, strict=False))
         part, files, basis = self._computed.part(number)
-        part = self.joined.of_part(part, self.cut.level, rows)
+        part = self.shared.in_part(self.joined.of_part(part, self.cut.level, rows), self.cut.level, rows)
         return BelowTask(number, part, files, basis, counts[first:last], checked, self._computed.passes)
 
     def close(self) -> None:

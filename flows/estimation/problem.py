@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
 from flows.estimation.marginals import marginal_of
 from flows.estimation.measurement_files import MeasurementSource, differing
+from flows.estimation.shares.stated import stated_shares
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
 from pipeline.model.allocation import allocations
@@ -71,6 +72,7 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         seed=settings.seed,
         rounding=tuple(marginal_of(query) for query in bounded.values()),
         kinds=tuple(allocation.kinds for allocation in allocations(universe, job.spine)),
+        shares=stated_shares(job, universe),
         completed=_completed(universe) if settings.complete == "proportional" else (),
     )
 

@@ -13,6 +13,7 @@ from flows.estimation.joins import Joined, with_join_queries
 from flows.estimation.measurement_files import SourceFiles
 from flows.estimation.packing import packed_level, unpacked_level
 from flows.estimation.problem import stated_problem, with_values
+from flows.estimation.shares.spreads import PublicShares
 from flows.execution.batches import run_kept
 from flows.execution.job import Job
 from flows.execution.steps import Notes, Step
@@ -107,6 +108,7 @@ class Estimation:
         self._persons = persons
         self._computed = self._nothing_computed()
         self._joined: Joined | None = None
+        self._shared: PublicShares | None = None
 
     @property
     def cut(self) -> Cut | None:
@@ -135,7 +137,8 @@ class Estimation:
         What the households are for the persons, bounds that hardly move them, differs from run to run and is left out:
         the margins of persons are those of persons that are released alone.
         """
-        return self.joined.at_level(self.stated, 0) if self.universe.name else self.stated
+        stated = self.shared.in_problem(self.stated)
+        return self.joined.at_level(stated, 0) if self.universe.name else stated
 
     @property
     def passes(self) -> tuple[Pass, ...]:
@@ -189,7 +192,7 @@ class Estimation:
         """
         problem, estimates = self._computed.combined()
         counts, report = downward_level(
-            self.joined.at_level(problem, level),
+            self.shared.in_problem(self.joined.at_level(problem, level)),
             self.basis,
             level,
             estimates[level],
@@ -201,7 +204,7 @@ class Estimation:
         if not level:
             counts = self.joined.at_top(problem, counts)
         self._write(self.job.spine.levels[level], counts)
-        return report.public()
+        return report.public() | self.shared.notes(level)
 
     @property
     def joined(self) -> Joined:
@@ -209,6 +212,13 @@ class Estimation:
         if self._joined is None:
             self._joined = Joined(self.job, self.universe, self._persons or (lambda: self._computed))
         return self._joined
+
+    @property
+    def shared(self) -> PublicShares:
+        """The public shares of the universe, with how far the areas are from them."""
+        if self._shared is None:
+            self._shared = PublicShares(self.job, lambda: self._computed)
+        return self._shared
 
     def _runner(self, level: int) -> Callable[..., Iterator[tuple[sp.csr_array, SolverReport]]]:
         """A function that works on the batches of a level, and keeps their results for a run that is resumed."""
@@ -234,6 +244,7 @@ class Estimation:
         """Free the intermediate results; they are recomputed where they are needed."""
         self._computed = self._nothing_computed()
         self._joined = None
+        self._shared = None
 
     def close(self) -> None:
         """Free the intermediate results and those kept for a resumed run; all files of the universe are written."""

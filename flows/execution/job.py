@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from flows.execution.batch_store import Batches
 from flows.execution.progress import Progress
@@ -38,6 +42,7 @@ class Job:
         receipts: of the run's charges, once it is charged; public.
         beacon: the round of public randomness that the spec names, once it is known.
         names: of areas, for people, from the files that the spec names; empty once they are published.
+        shares: of each universe, of each of its public shares the numbers `(n_geounits, n_columns)`; for writing them.
     """
 
     run: RunDirectory
@@ -54,6 +59,7 @@ class Job:
     receipts: list[Receipt] = field(default_factory=list)
     beacon: Beacon | None = None
     names: AreaNames = field(default_factory=dict)
+    shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
 
     @property
     def n_geounits(self) -> int:

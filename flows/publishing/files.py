@@ -23,11 +23,12 @@ def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
 
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, names, polygons and facilities of bounds: what a release takes from public files of other sources."""
+    """Spine, names, polygons, facilities of bounds, numbers of shares: what is from public files of other sources."""
     constraints = [
         job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
     ]
-    return (job.run.spine, *name_files(job), *polygon_files(job), *constraints)
+    shares = [job.folder(universe).shares(share.name) for universe in job.universes for share in universe.shares]
+    return (job.run.spine, *name_files(job), *polygon_files(job), *constraints, *shares)
 
 
 def input_files(job: Job) -> tuple[Path, ...]:

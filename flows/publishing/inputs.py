@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.execution.job import Job
-from pipeline.release.facilities import write_facilities
+from pipeline.release.facilities import write_facilities, write_shares
 from pipeline.release.spine import write_names, write_spine
 from pipeline.report.polygons import Area, write_areas
 
@@ -19,7 +19,7 @@ Polygons = Mapping[str, Sequence[Area]]
 
 
 def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) -> None:
-    """Publish what the release is computed from beside measurements and invariants: spine, names, polygons and bounds.
+    """Publish the inputs beside measurements and invariants: spine, names, polygons, facilities, numbers of shares.
 
     Args:
         job: the run.
@@ -36,3 +36,6 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
             geocodes = job.spine.level(bound.level).geocodes
             target = job.folder(universe).constraint(number)
             write_facilities(target, job.run.staging, bound, geocodes, facilities[universe.name][number])
+        for share, numbers in zip(universe.shares, job.shares.get(universe.name, ()), strict=True):
+            geocodes = job.spine.level(share.level).geocodes
+            write_shares(job.folder(universe).shares(share.name), job.run.staging, share, geocodes, numbers)

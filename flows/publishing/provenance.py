@@ -40,6 +40,8 @@ def _hash(name: str, spec: ReleaseSpec, universes: Sequence[Universe], run: RunD
         return _of_files([run.names(level) for level in spec.geography.names or {}])
     if kind == "polygons":
         return _of_files([run.polygons(level) for level in spec.report.polygons])
+    if kind == "shares":
+        return _of_files([run.main.shares(share.name) for share in universes[0].shares])
     of = name.removeprefix("companions.").removesuffix(kind).removesuffix(".")
     universe = next(one for one in universes if one.name == of)
     if kind == "labels":

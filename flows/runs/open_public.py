@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.execution.batch_store import Batches
 from flows.execution.job import Job
@@ -19,10 +20,11 @@ from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.inputs.names import read_names
+from pipeline.inputs.shares import read_shares
 from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
-from pipeline.release.facilities import read_public_facilities
+from pipeline.release.facilities import read_public_facilities, read_public_shares
 from pipeline.release.layout import RunDirectory
 from pipeline.release.spine import names_fingerprint
 from pipeline.report.polygons import fingerprint, read_public_areas
@@ -42,6 +44,7 @@ class PublicSide:
         polygons: of each level that has some.
         names: of each level that has some.
         remarks: what the measurements do not determine, a sentence each; public.
+        shares: of each universe, of each of its public shares the numbers.
     """
 
     spec: ReleaseSpec
@@ -51,11 +54,12 @@ class PublicSide:
     polygons: Polygons
     remarks: tuple[str, ...] = ()
     names: AreaNames = field(default_factory=dict)
+    shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
 
     def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
         """What the steps of a run have in common."""
         job = Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
-        return replace(job, names=self.names)
+        return replace(job, names=self.names, shares=self.shares)
 
     def keep_remarks(self, run: RunDirectory) -> None:
         """Keep the remarks for the end of the run, in place of those of a run before."""
@@ -69,11 +73,12 @@ class PublicSide:
         identity = {f"the spec's {part}": json_sha256(content) for part, content in self.spec.public_dict().items()}
         identity["the geography"] = self.spine.fingerprint()
         identity["the facilities of the bounds"] = json_sha256(
-            [
-                [name, [hashlib.sha256(np.ascontiguousarray(bound).data).hexdigest() for bound in counts]]
-                for name, counts in sorted(self.facilities.items())
-            ]
+            [[name, [_hash(bound) for bound in counts]] for name, counts in sorted(self.facilities.items())]
         )
+        if any(self.shares.values()):
+            identity["the public numbers of shares"] = json_sha256(
+                [[name, [_hash(one) for one in numbers]] for name, numbers in sorted(self.shares.items())]
+            )
         identity["the polygons"] = json_sha256({level: fingerprint(areas) for level, areas in self.polygons.items()})
         if self.names:
             identity["the names"] = json_sha256({name: names_fingerprint(names) for name, names in self.names.items()})
@@ -89,10 +94,11 @@ def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
     """
     spine = read_spine(spec.geography)
     facilities = {universe.name: [read_facilities(bound, spine) for bound in universe.bounds] for universe in universes}
+    shares = {universe.name: [read_shares(share, spine) for share in universe.shares] for universe in universes}
     polygons = read_polygons(spec.report, spine)
     names = read_names(spec.geography, spine)
     spec, kept, remarks = published_tables(spec, universes, spine, facilities)
-    return PublicSide(spec, kept, spine, facilities, polygons, remarks, names)
+    return PublicSide(spec, kept, spine, facilities, polygons, remarks, names, shares)
 
 
 def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> PublicSide:
@@ -117,4 +123,15 @@ def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> 
         for universe in universes
     }
     polygons = {level: read_public_areas(run.polygons(level)) for level in release.spec.report.polygons}
-    return PublicSide(release.spec, tuple(universes), spine, facilities, polygons, names=release.names)
+    shares = {
+        universe.name: [
+            read_public_shares(run.universe(universe.name).shares(share.name), share, spine.level(share.level).geocodes)
+            for share in universe.shares
+        ]
+        for universe in universes
+    }
+    return PublicSide(release.spec, tuple(universes), spine, facilities, polygons, names=release.names, shares=shares)
+
+
+def _hash(numbers: NDArray[np.generic]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(numbers).data).hexdigest()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
+from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
@@ -71,6 +72,7 @@ class Universe:
         population: about how many records there are, where that is public; for the limit on delta alone.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
+        shares: public numbers by which answers are expected to be shared; no noise depends on them.
     """
 
     name: str
@@ -93,6 +95,7 @@ class Universe:
     records_per_person: int = 1
     population: int | None = None
     beacon: str = ""
+    shares: tuple[PublicShare, ...] = ()
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:

@@ -22,6 +22,7 @@ _STAGES: Mapping[str, int | None] = {
     "names": 1,
     "polygons": 1,
     "constraints": None,
+    "shares": None,
     "invariants": 1,
     "measurements": 1,
     "selected": 2,
@@ -95,6 +96,10 @@ class UniverseDirectory:
     def constraint(self, number: int) -> Path:
         """Public counts of facilities of the spec's bound `number` (from 0): geocode, a column for each answer."""
         return self.public / "constraints" / f"bound-{number + 1}.parquet"
+
+    def shares(self, name: str) -> Path:
+        """Public numbers by which answers are expected to be shared: geocode, a column for each of the file's."""
+        return self.public / "shares" / f"{file_name('shares', name)}.parquet"
 
     def estimates(self, level: str) -> Path:
         """Unbiased real-valued estimates with their variances."""

@@ -18,6 +18,7 @@ from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
 from pipeline.report.reliability import CLASSES
 from pipeline.report.render import render, script_json
+from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SIZE_LABELS, SizeSummary
 from pipeline.report.words import Words
@@ -72,6 +73,7 @@ def report_page(sources: ReportSources) -> str:
         classes=CLASSES,
         size_labels=SIZE_LABELS,
         solver=_solver(sources),
+        shared=shared_rows(sources),
         left_out=explorer.left_out,
         household_sizes=level_sizes(sources),
         household_tables=sources.spec.tables_of_households(),

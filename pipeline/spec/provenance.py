@@ -19,7 +19,8 @@ def input_names(spec: ReleaseSpec) -> tuple[str, ...]:
     for prefix, sections in (("", spec), *((f"companions.{name}.", one) for name, one in spec.companions.items())):
         names += [f"{prefix}schema", *([f"{prefix}labels"] if sections.schema_section.labels is not None else [])]
         names += [f"{prefix}bounds"] if sections.bounds else []
-    return (*names, *(["polygons"] if spec.report.polygons else []))
+    shares = any(one.use for one in (spec.postprocess.shares or {}).values())
+    return (*names, *(["shares"] if shares else []), *(["polygons"] if spec.report.polygons else []))
 
 
 def origin_of(spec: ReleaseSpec, name: str) -> OriginSection:

@@ -22,8 +22,8 @@ class ProvenanceSection(Section):
 
     inputs: Table[OriginSection] = Field(
         default={},
-        description='where inputs are from, by name: "geography", "names", "schema", "labels", "bounds", "polygons", '
-        '"regroup", and "companions.NAME.schema"; one that is not named is public, by the word of '
+        description='where inputs are from, by name: "geography", "names", "schema", "labels", "bounds", "shares", '
+        '"polygons", "regroup", and "companions.NAME.schema"; one that is not named is public, by the word of '
         "whoever wrote the spec",
     )
     accept: tuple[str, ...] = Field(

@@ -146,6 +146,7 @@ class ReleaseSpec(UniverseSections):
             passes_key="passes" if name else "postprocess.passes",
             level_names=self.geography.level_names,
             bypass=bool(self.geography.bypass),
+            shares={} if name else self.postprocess.shares or {},
         )
         return UniverseResolver(sections, context, problems).universe()
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypedDict
 
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import SpecError
+from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Recode, Schema
@@ -26,8 +27,10 @@ from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
+from pipeline.spec.resolve_shares import resolve_shares
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
 from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
+from pipeline.spec.shares_section import SharesSection
 from pipeline.spec.value_ranges import expand_values
 
 #: The delta of zCDP's (epsilon, delta) statement where the spec gives none.
@@ -50,6 +53,7 @@ class UniverseContext:
         passes_key: where they stand, below the universe's part of the spec.
         level_names: of the spine, top first.
         bypass: whether geounits without siblings are bypassed.
+        shares: public numbers that tell how areas share what is above them.
     """
 
     name: str
@@ -59,6 +63,7 @@ class UniverseContext:
     passes_key: str
     level_names: Sequence[str]
     bypass: bool
+    shares: Mapping[str, SharesSection] = field(default_factory=dict)
 
 
 class UniverseResolver:
@@ -161,6 +166,7 @@ class UniverseResolver:
             "tables": tables,
             "passes": passes,
             "stated_selections": selections,
+            "shares": resolve_shares(context.shares, schema, level_names, problems.at("postprocess.shares")),
         }
 
     def _preset(self) -> Preset | None:
@@ -207,6 +213,7 @@ class _Stated(TypedDict):
     tables: tuple[Table, ...]
     passes: tuple[Query, ...]
     stated_selections: tuple[StatedSelection, ...]
+    shares: tuple[PublicShare, ...]
 
 
 def _schema(section: SchemaSection, preset: Preset | None) -> Schema:

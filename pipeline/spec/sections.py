@@ -28,6 +28,7 @@ from pipeline.spec.fields import (
 )
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.privacy_section import CompanionPrivacySection
+from pipeline.spec.shares_section import SharesSection
 from pipeline.spec.wording.fields import Day, Language, Line, Paragraph, Texts
 from pipeline.spec.wording.sections import LabelsSection, Names
 
@@ -273,6 +274,9 @@ class PostprocessSection(Section):
         "share of it",
     )
     seed: WholeNumber = Field(default=0, description="public seed of ties, simulations and samples")
+    shares: NamedTable[Name, SharesSection] | None = Field(
+        default=None, description="public numbers by which persons are shared among the areas of a parent, by name"
+    )
 
 
 class PublishSection(Section):

@@ -12,7 +12,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.families.family import Family, GroupRange, Solution
 from postprocess.families.rounding import GroupLevel, tie_breaks
-from postprocess.marginal import refines
+from postprocess.marginal import Marginal, refines
 from postprocess.members import Implied
 
 if TYPE_CHECKING:
@@ -111,6 +111,11 @@ def member_of(
     ) is not None:
         used = implied.used_at_first(rows) if used is None else used
         kind, precision, linear = implied.terms(expected, rows, kind, precision, linear, used)
+    for shared in task.shares:
+        if counts is not None and says_more(current, shared.query):
+            kind, precision, linear = shared.terms(
+                current.group_of(shared.query)[cells], counts, rows, (kind, precision, linear)
+            )
     name = (
         f"{task.parent_names[parent]} (its {task.level_name} children)"
         if task.parents is not None
@@ -138,9 +143,14 @@ def _members_in(implied: Implied, current: Pass, cells: IntArray, row: int) -> F
     `row` is a child of the family.
     """
     query = implied.counted.households
-    if not refines(current.cells, query) or (current.held is not None and refines(current.held, query)):
+    if not says_more(current, query):
         return None
     return implied.members_of_kinds(row)[:, current.group_of(query)[cells]]
+
+
+def says_more(current: Pass, query: Marginal) -> bool:
+    """Whether a pass can state a query, and its answers are not fixed before."""
+    return refines(current.cells, query) and (current.held is None or not refines(current.held, query))
 
 
 def used_then(task: LevelTask, number: int, member: Member, solution: Solution) -> BoolArray | None:

@@ -24,6 +24,8 @@ from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import Measured, Problem
 
+#: Added to the number of a level, for what is drawn of public shares, beside what is drawn of households.
+_SHARES = 1 << 16
 #: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
 DrawNoise = Callable[[int, int, int, int, tuple[int, int]], NDArray[np.int64]]
 
@@ -221,4 +223,20 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
             zip(problem.implied, stretch.released, stretch.rows, strict=False)
         )
     ]
-    return replace(problem, measured=tuple(measured), implied=tuple(implied))
+    shares = [
+        ()
+        if not number
+        else tuple(
+            one.around(
+                stretch.released[number],
+                level.parents,
+                rows,
+                (_SHARES + 64 * i + problem.first_level + number, run.key),
+            )
+            for i, one in enumerate(of_level)
+        )
+        for number, (of_level, level, rows) in enumerate(
+            zip(problem.shares, problem.spine.levels, stretch.rows, strict=False)
+        )
+    ]
+    return replace(problem, measured=tuple(measured), implied=tuple(implied), shares=tuple(shares))

@@ -28,6 +28,7 @@ from postprocess.downward.report import SolverReport
 from postprocess.linear.information import Information
 from postprocess.linear.upward import ChildrenSum, LevelEstimate, upward_pass
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
+from postprocess.shares.shared import Shared
 
 #: Leaf cells from which a spine is cut: 2,016 cells in 130,000 blocks.
 MOST_CELLS = 1 << 28
@@ -115,6 +116,7 @@ def part_of(problem: Problem, cut: Cut, number: int, measured: Sequence[tuple[Me
         ),
         joined=_sliced(problem.joined[cut.level :], rows),
         implied=tuple(level.of_rows(own) for level, own in zip(problem.implied[cut.level :], rows, strict=False)),
+        shares=_shares_of_rows(problem.shares[cut.level :], rows),
         first_level=problem.first_level + cut.level,
         first_rows=tuple(problem.first_row(cut.level + i) + own.start for i, own in enumerate(rows)),
     )
@@ -150,6 +152,7 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
         ),
         joined=_sliced(problem.joined[level:], rows),
         implied=tuple(of_level.of_rows(own) for of_level, own in zip(problem.implied[level:], rows, strict=False)),
+        shares=_shares_of_rows(problem.shares[level:], rows),
         first_level=problem.first_level + level,
         first_rows=(),
     )
@@ -164,6 +167,13 @@ def _sliced(
         tuple(GroupBounds(bound.name, bound.marginal, bound.lower[own], bound.upper[own]) for bound in level)
         for level, own in zip(bounds, rows, strict=False)
     )
+
+
+def _shares_of_rows(
+    shares: Sequence[tuple[Shared, ...]], rows: Sequence[slice | IntArray]
+) -> tuple[tuple[Shared, ...], ...]:
+    """Per level, the public shares of some rows."""
+    return tuple(tuple(one.of_rows(own) for one in level) for level, own in zip(shares, rows, strict=False))
 
 
 def without_values(queries: Sequence[Measured]) -> tuple[Measured, ...]:
@@ -182,6 +192,7 @@ def above_cut(problem: Problem, cut: Cut) -> Problem:
         kinds=problem.kinds[:n_levels],
         joined=problem.joined[:n_levels],
         implied=problem.implied[:n_levels],
+        shares=problem.shares[:n_levels],
     )
 
 

@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis, products
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
-from postprocess.linear.information import inverse_off, is_full, null_projector
+from postprocess.linear.information import BLIND, inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
 from postprocess.linear.upward import LevelEstimate, estimates_of
 from postprocess.members import Implied
 from postprocess.problem import GroupBounds, Measured, Problem
+from postprocess.shares.shared import Shared, blind_centres
 
 #: Children's cells in one batch; a whole family is never split.
 BATCH_CELLS = 7_000_000
@@ -53,6 +54,7 @@ class LevelTask:
         checked: `(n_parents,)` True where the solution is compared with cvxpy's.
         kinds: `(n,)` how precisely each child was measured, as in `Problem`.
         implied: the persons that households are to have; None where nothing is measured of them.
+        shares: how public numbers share the parents' answers among the children; empty at the top.
     """
 
     level: int
@@ -76,6 +78,7 @@ class LevelTask:
     seed: int
     kinds: NDArray[np.int8] | None = None
     implied: Implied | None = None
+    shares: tuple[Shared, ...] = ()
 
 
 def _coarse_terms(
@@ -116,6 +119,12 @@ def _least_noise(implied: Implied, basis: Basis, estimate: LevelEstimate) -> Flo
     return np.asarray(of_sums.max(axis=0), dtype=np.float64)
 
 
+def _blind(basis: Basis, estimate: LevelEstimate, shared: Shared) -> BoolArray:
+    """Of which shared answers `(n, r)` nothing is measured."""
+    unmeasured = basis.answer_variances(estimate.info.unmeasured, shared.query)[:, shared.answers]
+    return np.asarray(unmeasured[estimate.classes] > BLIND)
+
+
 def level_tasks(
     problem: Problem,
     basis: Basis,
@@ -138,6 +147,11 @@ def level_tasks(
     names = spine.levels[level - 1].geocodes if level else spine.levels[0].geocodes
     upper_name = spine.level_names[max(level - 1, 0)]
     unmeasured = estimate.info.any_unmeasured
+    shares = () if parents is None else problem.shares_of(level)
+    if share is not None and shares:
+        share = blind_centres(
+            [(one, _blind(basis, estimate, one)) for one in shares], share, spine.levels[level].parents
+        )
     terms = [
         _coarse_terms(problem, basis, level, estimate, current, None if share is None else current.cells.answer(share))
         for current in passes[:-1]
@@ -195,6 +209,7 @@ def level_tasks(
                 seed=problem.seed,
                 kinds=None if kinds is None else kinds[rows],
                 implied=None if implied is None else implied.of_rows(rows),
+                shares=tuple(one.of_rows(rows) for one in shares),
             )
         )
     return tasks

@@ -35,6 +35,7 @@ ANCHORS = {
     "TableSection": "tablesname",
     "SelectSection": "selectname",
     "PostprocessSection": "postprocess",
+    "SharesSection": "postprocesssharesname",
     "PublishSection": "publish",
     "ReportSection": "report",
     "PolygonSection": "reportpolygonslevel",

@@ -163,7 +163,7 @@ def _household_sizes(opened: Release, options: QueryOptions) -> pd.DataFrame:
     """Average household sizes with their intervals."""
     if options.at is not None:
         return opened.household_sizes(options.at)
-    return opened.household_sizes_over(_areas(options.area, options.areas))
+    return opened.household_sizes_over(_areas(opened, options.area, options.areas))
 
 
 def _what_there_is(directory: Path, opened: Release) -> str:

@@ -100,6 +100,7 @@ def _with_interval(form: str, row: pd.Series[Any], label: str) -> str:
 
 
 def show_counts(opened: Release, numbers: pd.DataFrame, exact: pd.DataFrame | None, options: QueryOptions) -> None:
+    """Print counts with their intervals; those that are `exact` say so."""
     if options.csv:
         typer.echo(_with_names(opened, numbers, options).to_csv(lineterminator="\n"), nl=False)
         return

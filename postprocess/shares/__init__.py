@@ -1,0 +1,1 @@
+"""Public numbers that say how the children of a geounit share its persons."""

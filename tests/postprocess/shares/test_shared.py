@@ -1,0 +1,231 @@
+"""Public shares in families and releases: against dense quadratic programmes, and only among siblings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from oracles.dense import descendants, query_matrix
+from oracles.random_problems import random_problem
+
+from postprocess.downward.assembly import member_of, targets_of
+from postprocess.downward.level import downward_level
+from postprocess.downward.passes import Pass, passes_of, possible_groups
+from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, part_of
+from postprocess.downward.tasks import LevelTask, level_tasks
+from postprocess.linear.answers import answers_of_subtrees
+from postprocess.linear.upward import basis_of, upward_pass
+from postprocess.marginal import Marginal
+from postprocess.problem import Problem
+from postprocess.shares.shared import STEPS, Shared, blind_centres
+from postprocess.shares.spread import Spread
+
+SHAPE = (3, 2, 3)
+TOTAL = Marginal("total", tuple(np.zeros(n, dtype=np.int64) for n in SHAPE))
+FIRST = Marginal("first", (np.arange(3), np.zeros(2, dtype=np.int64), np.zeros(3, dtype=np.int64)))
+SPREAD = Spread(tau2=2.0, a=0.1, alone=3.0, noise=float("inf"), standard_error=0.1, geounits=9)
+
+
+def with_shares(problem: Problem, query: Marginal, seed: int = 0, spread: Spread = SPREAD) -> Problem:
+    """Random public numbers for all of a query's answers at every level below the top."""
+    rng = np.random.default_rng(seed)
+    answers = np.arange(query.size)
+    levels: list[tuple[Shared, ...]] = [()]
+    for level in problem.spine.levels[1:]:
+        numbers = rng.integers(0, 9, (len(level), query.size)).astype(np.float64)
+        one = Shared.of("units", query, answers, numbers, level.parents)
+        levels.append((replace(one, spreads=(spread,) * query.size),))
+    return replace(problem, shares=tuple(levels))
+
+
+def tasks_of(problem: Problem, level: int, above: sp.csr_array) -> list[LevelTask]:
+    basis = basis_of(problem)
+    estimate = upward_pass(problem, basis)[level]
+    unchecked = np.zeros(above.shape[0], dtype=bool)
+    return level_tasks(problem, basis, level, estimate, above, passes_of(problem, None), unchecked)
+
+
+@pytest.mark.parametrize("query", [TOTAL, FIRST], ids=["total", "several answers"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_family_has_the_terms_of_dense_algebra(seed: int, query: Marginal) -> None:
+    """Per child: t't / f beside the precision and t (s t'p) / f beside the linear term, in the pass that can say it."""
+    plain, truth = random_problem(seed, shape=SHAPE, n_levels=2, mean=9.0)
+    if query is FIRST:
+        plain = replace(plain, passes=())
+    shared = with_shares(plain, query, seed)
+    above = sp.csr_array(truth[0])
+    (mine,), (without,) = tasks_of(shared, 1, above), tasks_of(plain, 1, above)
+    (said,) = shared.shares[1]
+    for number, current in enumerate(mine.passes):
+        held = None if not number else TOTAL.answer(truth[1])
+        families = [_family(task, number, current, held) for task in (mine, without)]
+        cells = np.flatnonzero(current.cells.answer(truth[0])[0])
+        indicator = query_matrix(query, len(query.cell_answer))[:, current.representative][:, cells]
+        totals = query.answer(truth[0])[0]
+        for child in range(families[0].n_children):
+            added = np.zeros((len(cells), len(cells)))
+            linear = np.zeros(len(cells))
+            for answer in range(query.size) if current.held is None else ():
+                share = said.shares[child, answer]
+                if np.isnan(share) or not indicator[answer].any():
+                    continue
+                m = share * totals[answer]
+                f = SPREAD.tau2 * (max(m, 1) + SPREAD.a * max(m, 1) ** 2) if m > 0 else SPREAD.alone
+                f = 2.0 ** (round(STEPS * np.log2(f)) / STEPS)
+                added += np.outer(indicator[answer], indicator[answer]) / f
+                linear += indicator[answer] * m / f
+            kinds = [family.kinds[child] for family in families]
+            assert families[0].precision[kinds[0]] == pytest.approx(families[1].precision[kinds[1]] + added)
+            assert families[0].linear[child] == pytest.approx(families[1].linear[child] + linear)
+
+
+def _family(task: LevelTask, number: int, current: Pass, held: np.ndarray | None):  # type: ignore[no-untyped-def]
+    possible = possible_groups(current, task.possible[:, task.basis.cell_blocks[0]])
+    member = member_of(task, number, 0, targets_of(task, current), possible, held)
+    assert member is not None
+    return member.family
+
+
+def test_totals_move_among_siblings_only_and_towards_the_shares() -> None:
+    plain, _ = random_problem(3, shape=SHAPE, n_levels=3, mean=30.0)
+    plain = replace(plain, measured=tuple(tuple(replace(m, variance=1e6) for m in level) for level in plain.measured))
+    near = replace(SPREAD, a=0.0)
+    released = [_release(problem) for problem in (plain, with_shares(plain, TOTAL, spread=near))]
+    assert np.array_equal(released[0][0], released[1][0])
+    sums = np.zeros_like(released[1][1])
+    np.add.at(sums, plain.spine.levels[2].parents, released[1][2])
+    assert np.array_equal(sums, released[1][1])
+    (said,) = with_shares(plain, TOTAL).shares[1]
+    expected = said.shares[:, 0] * released[0][0].sum()
+    off = [np.abs(TOTAL.answer(one[1])[:, 0] - expected).sum() for one in released]
+    assert off[1] < 0.2 * off[0]
+
+
+def test_good_measurements_are_left_alone() -> None:
+    plain, _ = random_problem(4, shape=SHAPE, n_levels=3, mean=30.0)
+    plain = replace(plain, measured=tuple(tuple(replace(m, variance=1e-9) for m in level) for level in plain.measured))
+    for one, other in zip(_release(plain), _release(with_shares(plain, TOTAL)), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_nothing_measured_is_shared_as_the_public_numbers_are() -> None:
+    """Where a level measures nothing, its totals are the public shares to within the rounding."""
+    plain, truth = random_problem(5, shape=SHAPE, n_levels=2, mean=30.0)
+    problem = with_shares(replace(plain, measured=(plain.measured[0], ())), TOTAL, seed=8)
+    (released,) = _release(problem)[1:]
+    (said,) = problem.shares[1]
+    assert np.abs(TOTAL.answer(released)[:, 0] - said.shares[:, 0] * released.sum()).max() <= 1
+    assert truth[0].shape == (1, 18)
+
+
+def _release(problem: Problem) -> list[np.ndarray]:
+    basis, released, above = basis_of(problem), [], None
+    for level, estimate in enumerate(upward_pass(problem, basis)):
+        above, _ = downward_level(problem, basis, level, estimate, above)
+        released.append(above.toarray())
+    return released
+
+
+def test_a_parent_without_public_numbers_says_nothing() -> None:
+    parents = np.array([0, 0, 1, 1])
+    one = Shared.of("units", TOTAL, np.zeros(1, dtype=np.int64), np.array([[0.0], [0], [1], [3]]), parents)
+    assert np.isnan(one.shares[:2]).all()
+    assert one.shares[2:].ravel().tolist() == [0.25, 0.75]
+    kind, precision, linear = replace(one, spreads=(SPREAD,)).terms(
+        np.zeros(1, dtype=np.int64),
+        np.array([10.0]),
+        slice(0, 2),
+        (np.zeros(2, dtype=np.int64), np.ones((1, 1, 1)), np.zeros((2, 1))),
+    )
+    assert (kind.tolist(), precision.tolist(), linear.tolist()) == ([0, 0], [[[1.0]]], [[0.0], [0.0]])
+
+
+def test_children_of_a_class_share_a_matrix() -> None:
+    n = 500
+    numbers = np.random.default_rng(0).lognormal(3, 0.5, (n, 1))
+    one = Shared.of("units", TOTAL, np.zeros(1, dtype=np.int64), numbers, np.zeros(n, dtype=np.int64))
+    kind, precision, _ = replace(one, spreads=(SPREAD,)).terms(
+        np.zeros(1, dtype=np.int64),
+        np.array([1e4]),
+        slice(0, n),
+        (np.zeros(n, dtype=np.int64), np.ones((1, 1, 1)), np.zeros((n, 1))),
+    )
+    assert len(precision) == kind.max() + 1 < 40
+
+
+def test_parts_have_the_shares_of_their_geounits() -> None:
+    problem = with_shares(random_problem(6, shape=SHAPE, n_levels=4, roots=3)[0], TOTAL)
+    n = len(problem.spine.levels[1])
+    whole = problem.shares[3][0].shares
+    part = part_of(problem, Cut(1, ((0, 2), (2, n))), 1)
+    assert np.array_equal(part.shares[2][0].shares, whole[-len(part.spine.levels[2]) :], equal_nan=True)
+    assert len(above_cut(problem, Cut(1, ())).shares) == 2
+    chosen, rows = chosen_subtrees(problem, 1, np.array([0, n - 1]))
+    assert np.array_equal(chosen.shares[2][0].shares, whole[rows[2]], equal_nan=True)
+
+
+def test_answers_of_subtrees_are_those_of_dense_least_squares() -> None:
+    from oracles.dense import subtree_gls
+
+    problem = with_shares(random_problem(7, shape=SHAPE, n_levels=3, complete=False)[0], FIRST)
+    basis = basis_of(problem)
+    estimates = upward_pass(problem, basis)
+    seen = 0
+    for level in range(3):
+        values, variances = answers_of_subtrees(problem, basis, level, estimates[level], FIRST)
+        for row in range(len(values)):
+            dense = subtree_gls(problem, level, row)
+            matrix = query_matrix(FIRST, 18)
+            for answer in range(3):
+                determined = np.allclose(matrix[answer] @ dense.estimable, matrix[answer], atol=1e-6)
+                assert np.isfinite(variances[row, answer]) == determined
+                if determined:
+                    seen += 1
+                    assert values[row, answer] == pytest.approx(matrix[answer] @ dense.mean)
+                    assert variances[row, answer] == pytest.approx(matrix[answer] @ dense.covariance @ matrix[answer])
+    assert seen
+    assert descendants(problem.spine, 0, 0)
+
+
+def test_shares_of_a_simulated_run_are_as_far_from_the_release_as_the_model_says() -> None:
+    rng = np.random.default_rng(1)
+    parents = np.repeat(np.arange(400), 4)
+    numbers = rng.uniform(20, 200, (1600, 1))
+    one = replace(Shared.of("u", TOTAL, np.zeros(1, dtype=np.int64), numbers, parents), spreads=(SPREAD,))
+    counts = np.rint(one.shares * 5000).astype(np.int64)
+    released = sp.csr_array(np.hstack([counts, np.zeros((1600, 17), dtype=np.int64)]))
+    anew = one.around(released, parents, np.arange(1600), (3, 7))
+    assert anew.centres is not None
+    totals = np.bincount(parents, weights=counts[:, 0])[parents]
+    distance = counts[:, 0] - anew.centres[:, 0] * totals
+    f = SPREAD.variances(one.shares[:, 0] * totals, numbers[:, 0])
+    left = 1 - f / np.bincount(parents, weights=f)[parents]
+    assert np.mean(distance**2 / (f * left)) == pytest.approx(1.0, abs=0.15)
+    again = one.of_rows(slice(400, 800)).around(released[400:800], parents[400:800] - 100, np.arange(400, 800), (3, 7))
+    assert again.centres is not None
+    assert np.array_equal(again.centres, anew.centres[400:800])
+
+
+def test_a_share_that_says_hardly_more_than_nothing_is_left_out() -> None:
+    """It is used with the precision that is beyond a tenth of the measurements'."""
+    spread = replace(SPREAD, noise=50.0)
+    assert spread.used(np.array([100.0, 499.0, 501.0, 1e9])) == pytest.approx(
+        [1 / (1 / 100 - 1 / 500), 1 / (1 / 499 - 1 / 500), np.inf, np.inf]
+    )
+    one = replace(
+        Shared.of("u", TOTAL, np.zeros(1, dtype=np.int64), np.ones((2, 1)), np.zeros(2, dtype=np.int64)),
+        spreads=(spread,),
+    )
+    _, classes = one.expected(slice(0, 2), np.array([4000.0]))
+    assert (classes < -1000).all()
+
+
+def test_a_blind_centre_keeps_the_composition_of_an_answer() -> None:
+    parents = np.zeros(2, dtype=np.int64)
+    one = Shared.of("u", TOTAL, np.zeros(1, dtype=np.int64), np.array([[1.0], [3.0]]), parents)
+    even = np.tile(np.arange(18.0), (2, 1))
+    centre = blind_centres([(one, np.ones((2, 1), dtype=bool))], even.copy(), parents)
+    assert centre == pytest.approx(np.outer([0.5, 1.5], np.arange(18.0)))
+    assert np.array_equal(blind_centres([(one, np.array([[True], [False]]))], even.copy(), parents), even)
