@@ -1,6 +1,6 @@
 """Joins: how far persons and households agree, and what a join does to the errors of either.
 
-    python benchmarks/bench_joins.py [--part semcog|block_groups] [--keys 20] [--states 43] [--json PATH]
+    python benchmarks/bench_joins.py [--part semcog|block_groups|example] [--keys 20] [--states 43] [--json PATH]
 
 The example `examples/one_population.toml` is released with its joins and without, by the same keys, from the same
 measurements. For every level: the share of geounits in which the persons agree with every join; the mean L1 errors of
@@ -10,7 +10,11 @@ block_groups: the same for the block groups of 2000, whose persons (by age and s
 live in households: sizes are then the least persons that there can be. Age and sex, and size and tenure, are crossed in
 proportion, since they are published apart.
 
-Needs the real data in ../shared/data beside the project; without it says so and ends.
+example: the state of `spinewise example --households`, 25,000 blocks and a million people, with margins, microdata and
+report: core seconds and peak memory of the whole command with the joins and without; the joined one is then checked,
+each household too.
+
+The first two need the real data in ../shared/data beside the project; without it they say so and end.
 """
 
 from __future__ import annotations
@@ -18,6 +22,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -212,14 +219,48 @@ def write_block_groups(folder: Path, states: int) -> None:
         pq.write_table(pa.table({**columns, "count": cells[at]}), folder / f"{name}.parquet")
 
 
+def run_command(*words: str) -> tuple[float, float]:
+    """Core seconds and peak memory (MB) of a command; it must succeed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "flows.entry", *words], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, after.ru_maxrss / 1000
+
+
+def example_figures(repeats: int) -> dict[str, Any]:
+    """The example state with its joins and without: medians of core seconds, and the larger peak so far."""
+    seconds: dict[str, list[float]] = {"joined": [], "apart": []}
+    peak = {"joined": 0.0, "apart": 0.0}
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder) / "state"
+        run_command("example", str(state), "--households")
+        text = (state / "release.toml").read_text("utf-8")
+        begin, end = text.index("[[join]]"), text.index("[report]")
+        (state / "apart.toml").write_text(text[:begin] + text[end:], "utf-8")
+        for number in range(repeats):
+            for name, spec in (("apart", "apart.toml"), ("joined", "release.toml")):
+                out = Path(folder) / f"{name}{number}"
+                words = ("run", str(state / spec), "--out", str(out), "--workers", "1", "--no-prefect", "--i-know")
+                used, memory = run_command(*words)
+                seconds[name].append(used)
+                peak[name] = max(peak[name], memory)
+        run_command("check", str(out / "example"))
+    medians = {name: float(np.median(values)) for name, values in seconds.items()}
+    return {"core seconds": medians, "ratio": medians["joined"] / medians["apart"], "peak MB": peak}
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--part", choices=["semcog", "block_groups"], default="semcog")
+    parser.add_argument("--part", choices=["semcog", "block_groups", "example"], default="semcog")
     parser.add_argument("--keys", type=int, default=20)
     parser.add_argument("--states", type=int, default=43)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--repeats", type=int, default=3, help="runs of the example")
     arguments = parser.parse_args()
+    if arguments.part == "example":
+        print(json.dumps(example_figures(arguments.repeats), indent=1))
+        return
     if not SHARED.exists():
         print("the real data is not there: ../shared/data")
         return
