@@ -40,7 +40,8 @@ class SharedRow:
         error: the same with shares, if the guess is right.
         budget: of the release.
         needed_without: the budget that gives `error` without shares, at the same division; None where none does.
-        enough: the budget that gives `without` with shares, if the guess is right; None where `without` is.
+        enough: the budget that gives `without` with shares, if the guess is right; 0 where
+            public shares alone do; None where `without` is.
     """
 
     name: str
@@ -211,10 +212,12 @@ def _mean(errors: Sequence[FloatArray]) -> float:
 
 
 def _scale(error: Callable[[float], float], wanted: float) -> float:
-    """The budget's factor, at most 1, at which `error` is as `wanted`; 1 where no less is enough."""
+    """The budget's factor up to 1 at which `error` is as `wanted`; 1 where no less is enough, 0 where none is needed."""
     low, high = float(np.log(_LEAST_BUDGET)), 0.0
     if not error(1.0) < wanted:
         return 1.0
+    if error(_LEAST_BUDGET) <= wanted:
+        return 0.0
     for _ in range(_ROUNDS):
         middle = 0.5 * (low + high)
         low, high = (low, middle) if error(float(np.exp(middle))) <= wanted else (middle, high)

@@ -208,3 +208,9 @@ def test_many_runs_err_as_foretold(tmp_path: Path) -> None:
     assert block.without is not None
     assert np.mean(errors) == pytest.approx(block.error, rel=0.12)
     assert block.error < 0.85 * block.without
+
+
+def test_where_public_shares_alone_do_no_budget_is_needed(spec: Path) -> None:
+    spec.write_text(SPEC + '[invariants]\ntract = ["total"]\n')
+    (row,) = plan_release(spec, None, 1, SharesGuess("homes: persons = 2.5, tau2 = 0.5")).shared
+    assert row.enough == 0
