@@ -212,7 +212,7 @@ def _mean(errors: Sequence[FloatArray]) -> float:
 
 
 def _scale(error: Callable[[float], float], wanted: float) -> float:
-    """The budget's factor up to 1 at which `error` is as `wanted`; 1 where no less is enough, 0 where none is needed."""
+    """The budget's factor up to 1 at which `error` is as `wanted`; 1 where it takes all of it, 0 where none."""
     low, high = float(np.log(_LEAST_BUDGET)), 0.0
     if not error(1.0) < wanted:
         return 1.0
