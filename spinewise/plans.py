@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import io
+from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
@@ -11,6 +12,8 @@ import pandas as pd
 from flows.execution.workers import default_workers
 from flows.plan.cost import Cost
 from flows.plan.release_plan import REMARK, Plan, plan_release
+from flows.plan.shares.foretold import SharedRow
+from flows.plan.shares.guesses import SharesGuess
 from flows.plan.show import cost_line, show_plan
 from flows.settings import load_settings
 from pipeline.errors import InputError
@@ -53,6 +56,16 @@ class ReleasePlan:
         """What is guaranteed for each universe, as text."""
         return {universe_plan.universe.name: universe_plan.statement.words for universe_plan in self._plan.universes}
 
+    @property
+    def shares(self) -> pd.DataFrame:
+        """What shares from public counts do to the errors and the budget, one row per share and level with a guess.
+
+        Columns: name, level, query, geounits, answers, without and error (expected absolute error of a shared answer,
+        in persons, without shares and with them), budget, needed_without (the budget that gives `error` without shares)
+        and enough (that gives `without` with them).
+        """
+        return pd.DataFrame([row.data() for row in self._plan.shared], columns=[f.name for f in fields(SharedRow)])
+
     def write_chart(self, path: Path | str) -> None:
         """Write a picture of the errors: .html, .svg or .png (these two need the extra `charts`).
 
@@ -84,7 +97,13 @@ class ReleasePlan:
 
 
 def plan(
-    spec: Spec | Path | str, areas: object = None, *, estimator: str | None = None, workers: int | None = None
+    spec: Spec | Path | str,
+    areas: object = None,
+    *,
+    estimator: str | None = None,
+    workers: int | None = None,
+    shares_spread: str | None = None,
+    like: Path | str | None = None,
 ) -> ReleasePlan:
     """What a release will promise, how wrong its numbers will be, and what it will cost. No records are read.
 
@@ -93,11 +112,14 @@ def plan(
         areas: the public list of areas, in memory or as a path; by default the file that the spec names.
         estimator: "full" or "topdown"; by default the spec's.
         workers: processes of the run whose cost is estimated; by default that of the settings, or all cores.
+        shares_spread: a guess of how far areas are from their public shares, as `--shares-spread` of the command.
+        like: an earlier release that found it.
 
     Raises:
-        InputError: something in the spec or its public files is wrong.
+        InputError: something in the spec, its public files or the guess is wrong.
     """
     if estimator not in (None, *_ESTIMATORS):
         raise InputError(f"estimator: found {estimator!r}; allowed are {' and '.join(_ESTIMATORS)}")
     count = load_settings(workers=workers).workers or default_workers()
-    return ReleasePlan(plan_release(with_areas(as_spec(spec), areas), estimator, count))
+    guess = SharesGuess(shares_spread, None if like is None else Path(like))
+    return ReleasePlan(plan_release(with_areas(as_spec(spec), areas), estimator, count, guess))

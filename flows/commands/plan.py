@@ -63,6 +63,17 @@ def plan(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of processes of the planned run. [default: all cores]")
     ] = None,
+    shares_spread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GUESSES",
+            help='A guess of how far areas are from their public shares, "NAME: persons = 2.5, relative = 0.2; ...": '
+            "persons for each 1 of the public number, and how far areas are off beside chance. Foretells the gain.",
+        ),
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option(help="An earlier release with the same shares, for what it found of that.")
+    ] = None,
     solver: Annotated[
         str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
     ] = "descent",
@@ -72,7 +83,8 @@ def plan(
 ) -> None:
     """Predict the guarantee, the errors and the cost of a release before it is run. Spends no budget.
 
-    Reads the spec, the list of areas and the public counts of facilities, but no records. Errors are in persons: the
+    Reads the spec, the list of areas and public counts (of facilities; those of shares if there is a guess), but no
+    records. Errors are in persons: the
     mean error of one number, and the mean over the geounits of a level of the sum of errors in a geounit.
 
     A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
@@ -85,9 +97,12 @@ def plan(
         spinewise plan examples/rhode_island.toml --target "tract: total <= 2.0; county: race <= 5" --write better.toml
 
         spinewise plan examples/rhode_island.toml --rho 2.56 --weights "tract: race = 1; block: total = 2"
+
+        spinewise plan examples/us2000_housing.toml --shares-spread "housing: persons = 2.4, relative = 0.25"
     """
     from flows.execution.workers import default_workers
     from flows.plan.release_plan import plan_release
+    from flows.plan.shares.guesses import SharesGuess
 
     output = Output(quiet, verbose, json)
     options = PlanOptions(
@@ -102,7 +117,8 @@ def plan(
         solver=solver,
     )
     _check(options)
-    planned = plan_release(spec, estimator, default_workers() if workers is None else workers)
+    guess = SharesGuess(shares_spread, like)
+    planned = plan_release(spec, estimator, default_workers() if workers is None else workers, guess)
     best = None
     if options.divides:
         best = _best(planned, options)

@@ -115,6 +115,7 @@ def unmeasured_problem(
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=estimator,
         kinds=tuple(allocation.kinds for allocation in allocations(universe, spine)),
+        further=tuple(marginal_of(share.query) for share in universe.shares),
     )
 
 

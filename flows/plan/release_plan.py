@@ -11,6 +11,8 @@ from flows.execution.memory import memory_for_a_run
 from flows.plan.expectation import Expectation
 from flows.plan.fitting import Fitting, fitting
 from flows.plan.joined import JoinedRow, joined_rows
+from flows.plan.shares.foretold import SharedRow, shared_rows
+from flows.plan.shares.guesses import SharesGuess
 from flows.settings import load_settings
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
@@ -95,6 +97,13 @@ class Plan:
     fitting: Fitting
     joint: Statement
     joined: tuple[JoinedRow, ...] = ()
+    shared: tuple[SharedRow, ...] = ()
+
+    @property
+    def unguessed_shares(self) -> tuple[str, ...]:
+        """The names of the shares in use whose gain is not foretold, since nothing was guessed of them."""
+        told = {row.name for row in self.shared}
+        return tuple(share.name for share in self.universes[0].universe.shares if share.name not in told)
 
     @property
     def average_sizes(self) -> dict[str, tuple[str, ...]]:
@@ -120,6 +129,7 @@ class Plan:
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
             **(self._joins() if self.spec.join else {}),
+            **(self._shares() if self.universes[0].universe.shares else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,
@@ -132,21 +142,37 @@ class Plan:
             "average_household_sizes": {name: list(levels) for name, levels in self.average_sizes.items()},
         }
 
+    def _shares(self) -> dict[str, Any]:
+        return {
+            "shares": [row.data() for row in self.shared],
+            "shares_without_a_guess": list(self.unguessed_shares),
+        }
+
+
+def _shared(plans: Sequence[UniversePlan], guess: SharesGuess) -> tuple[SharedRow, ...]:
+    own = plans[0].expectation
+    guesses = guess.of(own.universe.shares)
+    return shared_rows(own, own.planned(), guesses) if guesses else ()
+
 
 def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow, ...]:
     return joined_rows(spec.join, spec.joins(), [plan.expectation for plan in plans])
 
 
-def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int) -> Plan:
-    """The plan of a spec, or of a spec file. Reads the list of leaves and public counts of facilities, but no records.
+def plan_release(
+    stated: Path | ReleaseSpec, estimator: str | None, workers: int, guess: SharesGuess | None = None
+) -> Plan:
+    """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
 
     Args:
         stated: the spec, or its file.
         estimator: instead of the spec's.
         workers: processes that the run will have.
+        guess: how far areas are from their public shares; without it the gain of shares is not foretold.
 
     Raises:
-        InputError: something in the spec or its public files is wrong.
+        InputError: something in the spec, its public files or the guess is wrong.
+        ReleaseError: the release that the guess is from is damaged.
     """
     spec = as_spec(stated)
     spine = read_spine(spec.geography)
@@ -156,12 +182,13 @@ def plan_release(stated: Path | ReleaseSpec, estimator: str | None, workers: int
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
         plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen), spec.postprocess.complete))
+    shared = _shared(plans, guess or SharesGuess())
     fit = fitting(spec, spine, workers, memory_for_a_run(load_settings()))
     from pipeline.privacy.accounting.joint import joint_statement
     from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
-    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans))
+    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared)
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:

@@ -24,6 +24,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
     if plan.spec.join:
         _show_joined(plan, console)
+    if plan.universes[0].universe.shares:
+        _show_shared(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
@@ -74,6 +76,40 @@ def _show_joined(plan: Plan, console: Console) -> None:
         if missing and any(row.companion == companion for row in plan.joined):
             text += f"; for {', '.join(missing)} no table has the persons in households, or none the households"
         console.print(f"{text}.", soft_wrap=True)
+
+
+def _show_shared(plan: Plan, console: Console) -> None:
+    """What public shares do to the errors, and to the budget that they need; or that nothing is known of it."""
+    budget = "rho" if plan.universes[0].universe.framework == "zcdp" else "epsilon"
+    if plan.shared:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for title in ("shares", "level", "query"):
+            table.add_column(title, no_wrap=True)
+        for title in ("without shares", "with them", f"{budget} for that without", f"{budget} with them for the first"):
+            table.add_column(title, justify="right")
+        for row in plan.shared:
+            table.add_row(
+                row.name,
+                row.level,
+                row.query,
+                _persons(row.without, "", ""),
+                _persons(row.error, "", ""),
+                "none" if row.needed_without is None else f"{row.needed_without:.4g}",
+                "" if row.enough is None else f"{row.enough:.4g}",
+            )
+        console.print(table)
+        console.print(
+            "Expected absolute errors of a shared answer, in persons, if the guess of how far areas are from their "
+            "public shares is right: means over all areas, more of those unlike their neighbours. Then the budgets, "
+            f"divided as here, that give the same error without shares, and the present one with them; the spec's is "
+            f"{budget} = {exact_text(plan.universes[0].universe.budget)}. The tables above are without shares."
+        )
+    if plan.unguessed_shares:
+        console.print(
+            f"Shares from public counts are used: {', '.join(plan.unguessed_shares)}. What they gain is not known "
+            "before the run, and the errors above are without them. State a guess with --shares-spread, or name an "
+            "earlier release with --like, to see it."
+        )
 
 
 def _show_expected(plan: UniversePlan, console: Console) -> None:
