@@ -27,6 +27,8 @@ BLIND = 1e-9
 #: The squared length of the part of an answer that is not fixed, below which it is rounding.
 FREE = 1e-6
 TINY = float(np.finfo(float).tiny)
+#: What rounding leaves of a matrix where it is zero, relative to its trace, is below this.
+ROUNDING = 1e-13
 
 
 def symmetrise(matrices: FloatArray) -> FloatArray:
@@ -138,7 +140,7 @@ def fixed_answers(basis: Basis, known: FloatArray, marginal: Marginal) -> BoolAr
 def range_projector(matrices: FloatArray) -> FloatArray:
     """Projectors on the ranges of stacked positive semidefinite matrices."""
     values, vectors = np.linalg.eigh(symmetrise(matrices))
-    largest = np.maximum(values.max(axis=-1, keepdims=True), 1e-6)
+    largest = np.maximum(values.max(axis=-1, keepdims=True), ROUNDING / RANK_TOLERANCE)
     used = (values > RANK_TOLERANCE * largest).astype(float)
     projector: FloatArray = (vectors * used[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return projector
@@ -182,7 +184,8 @@ def information(precision: FloatArray, known: FloatArray, own_is_full: bool) -> 
     if own_is_full:
         unmeasured = np.zeros_like(precision)
     else:
-        size = np.maximum(np.trace(precision, axis1=-2, axis2=-1) * RANK_TOLERANCE, TINY)
+        # Where all that is measured is known, the precision that is left is rounding, and no direction of it counts.
+        size = np.maximum(np.trace(precision, axis1=-2, axis2=-1) * (ROUNDING / RANK_TOLERANCE), TINY)
         unmeasured = null_projector(kept @ precision @ kept, known, size)
     covariance = inverse_off(precision, known + unmeasured)
     return Information(precision, known, unmeasured, covariance)

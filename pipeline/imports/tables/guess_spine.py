@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pandas as pd
 
@@ -44,6 +44,7 @@ class GuessedSpine:
         messages: what was guessed, a sentence each.
         joined: column to be made -> the columns whose codes are joined in it, where codes are used again elsewhere.
         beside: other columns that describe the location.
+        named: level -> the column of areas.parquet with its areas' names.
     """
 
     columns: tuple[str, ...]
@@ -53,6 +54,7 @@ class GuessedSpine:
     messages: tuple[str, ...]
     joined: Mapping[str, tuple[str, ...]] | None = None
     beside: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def leaf(self) -> str:
@@ -119,7 +121,7 @@ def _beside(spine: GuessedSpine, columns: Mapping[str, Column]) -> GuessedSpine:
     beside = tuple(name for name in columns if (rank(name) is not None or is_label(name)) and name not in spine.used)
     if not beside:
         return spine
-    message = f"columns {', '.join(beside)} describe the location in another way, and are not needed"
+    message = f"columns {', '.join(beside)} describe the location in another way: they are not levels"
     return GuessedSpine(
         spine.columns, spine.names, spine.prefixes, spine.width, (*spine.messages, message), spine.joined, beside
     )

@@ -75,8 +75,8 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
             name=request.name or _name_of(request.persons.source),
             source=describe_source(request.persons.source),
             query=request.persons.query,
-            spine=placed.spine,
-            origins=_origins(request, households is not None),
+            spine=replace(placed.spine, named=parts.names),
+            origins=_origins(request, households is not None, named=bool(parts.names)),
             persons=persons,
             households=households,
             messages=parts.messages,
@@ -86,11 +86,13 @@ def import_table(request: TableRequest, out: Path) -> ImportedTable:
     return ImportedTable(out / "release.toml", tuple(parts.messages))
 
 
-def _origins(request: TableRequest, with_households: bool) -> dict[str, tuple[str, str]]:
+def _origins(request: TableRequest, with_households: bool, *, named: bool) -> dict[str, tuple[str, str]]:
     """Of each public input its source, and where it is from."""
     records = ("records", f"{describe_source(request.persons.source)}, by spinewise import")
     given = None if request.schema is None else ("public", request.schema.name)
     origins = {"geography": records if request.areas is None else ("public", request.areas.name)}
+    if named:
+        origins["names"] = origins["geography"]
     origins["schema"] = given or records
     if with_households:
         of_households = given if request.schema is not None and has_households(request.schema) else None

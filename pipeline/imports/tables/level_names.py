@@ -29,7 +29,8 @@ _LINES = (
 )
 _RANKS = {name: rank for rank, line in enumerate(_LINES) for name in line.split()}
 _ENDING = re.compile(r"_?(id|code|cod|cd|no|nr|number|fips|geoid|kode|kod|schluessel|gid)$")
-_LABEL_ENDING = re.compile(r"(?<=[a-z0-9_])_?(name|nm|nmw|label|title|bezeichnung|libelle|nom|nombre|nome|namn|navn)$")
+_LABELS = "name|nm|nmw|label|title|bezeichnung|libelle|nom|nombre|nome|namn|navn"
+_LABEL_ENDING = re.compile(rf"(?<=[a-z0-9_])_?({_LABELS})$")
 _LABEL_START = re.compile(r"^(name|nom|nombre|nome|libelle|label)_?(of_)?(?=[a-z])")
 _YEAR = re.compile(r"_?((19|20)?\d{2})$")
 
@@ -66,11 +67,21 @@ def rank(name: str) -> int | None:
 
 def is_label(name: str) -> bool:
     """Whether the column holds areas' names for people, beside their codes."""
+    return labelled(name) is not None
+
+
+def labelled(name: str) -> str | None:
+    """The plain name of the level whose areas' names the column holds; None where it is no such column."""
     text = folded(name)
     for pattern in (_LABEL_ENDING, _LABEL_START):
         if (bare := pattern.sub("", text)) != text and plain(bare) in _RANKS:
-            return True
-    return False
+            return plain(bare)
+    return None
+
+
+def is_bare_label(name: str) -> bool:
+    """Whether the column is called "name" and no more, as that of the list's own areas is."""
+    return re.fullmatch(_LABELS, folded(name)) is not None
 
 
 def says_code(name: str) -> bool:

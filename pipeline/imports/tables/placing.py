@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,11 +17,13 @@ from pipeline.imports.folder import ImportFolder
 from pipeline.imports.tables.grid import cell_of_point, cells_of_codes, grid_of
 from pipeline.imports.tables.guess_format import guess_format
 from pipeline.imports.tables.guess_spine import GuessedSpine, guess_spine, join_codes
+from pipeline.imports.tables.level_names import is_bare_label, labelled, plain
 from pipeline.imports.tables.lookup import check_known, levels_of_lookup
 from pipeline.imports.tables.profile import Column, profile
 from pipeline.imports.tables.request import TableRequest, TableSource
 from pipeline.imports.tables.sources import describe_source, fetch, fetch_sheet, is_workbook
 from pipeline.imports.tables.table_file import TableFile
+from pipeline.spec.wording.fields import unfit
 
 #: A chunk of a table: columns of text.
 Texts = dict[str, list[str]]
@@ -29,11 +31,12 @@ Texts = dict[str, list[str]]
 
 @dataclass
 class Parts:
-    """The new folder, and the messages for the user."""
+    """The new folder, the messages for the user, and which column of areas.parquet names the areas of a level."""
 
     request: TableRequest
     folder: ImportFolder
     messages: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
 
     def table(self, source: TableSource, name: str) -> TableFile:
         """The table's file; what a query or a workbook gives is written to the folder."""
@@ -202,10 +205,11 @@ def _looked_up(
 
 
 def _write_areas(parts: Parts, file: TableFile, spine: GuessedSpine) -> None:
-    """areas.parquet: one column a level, or the nested codes."""
+    """areas.parquet: one column a level, or the nested codes; beside them the areas' names, where the file has them."""
     joined = spine.joined or {}
     raw = dict.fromkeys(part for name in spine.columns for part in joined.get(name, (name,)))
-    rows = file.distinct_rows(list(raw))
+    labels = _labels(parts, file, spine, raw)
+    rows = file.distinct_rows([*raw, *labels])
     widths = {}
     for name in raw:
         lengths = set(rows[name].str.len()) - {0}
@@ -213,27 +217,84 @@ def _write_areas(parts: Parts, file: TableFile, spine: GuessedSpine) -> None:
             widths[name] = lengths.pop()
     for name, columns in joined.items():
         rows[name] = join_codes({code_column: rows[code_column].tolist() for code_column in columns}, columns, widths)
-    rows = rows[list(spine.columns)].drop_duplicates()
-    incomplete = (rows == "").any(axis=1)
+    rows = rows[[*spine.columns, *labels]].drop_duplicates()
+    incomplete = (rows[list(spine.columns)] == "").any(axis=1)
     if incomplete.all():
         raise InputError(f"{file}: no row has a code in every column of {', '.join(spine.columns)}")
     if incomplete.any():
         parts.messages.append("Warning: rows without a code in every column of the geography are in no area")
-    rows = rows[~incomplete]
-    if spine.width:
-        rows = rows.apply(
-            lambda column: column.str.zfill(spine.width)
-        ).drop_duplicates()  # a list may have lost them too
-    store_areas(parts, file, rows, spine)
+    rows = rows[~incomplete].copy()
+    if spine.width:  # a list may have lost zeros, too
+        rows[spine.leaf] = rows[spine.leaf].str.zfill(spine.width)
+    named = _named(parts, rows, spine, labels)
+    rows = rows[[*spine.columns, *named.values()]].drop_duplicates(list(spine.columns))
+    store_areas(parts, file, rows, spine, named)
 
 
-def store_areas(parts: Parts, file: TableFile, rows: pd.DataFrame, spine: GuessedSpine) -> None:
-    """Write the areas in order, one row a leaf, once they are found to be a tree."""
+def _labels(parts: Parts, file: TableFile, spine: GuessedSpine, raw: Collection[str]) -> dict[str, str]:
+    """The columns that hold names of areas, as their own names say, and the level of each."""
+    of_columns = spine.names[-1:] if spine.prefixes else spine.names
+    level_of = {plain(column): level for level, column in zip(of_columns, spine.columns, strict=True)}
+    level_of |= {plain(level): level for level in spine.names}
+    taken = {*raw, *parts.request.ignore, *parts.request.attributes}
+    found: dict[str, str] = {}
+    for column in file.names():
+        level = level_of.get(labelled(column) or "")
+        # In the records a column "name" is a person's.
+        if level is None and parts.request.areas is not None and is_bare_label(column):
+            level = spine.names[-1]
+        if level is not None and column not in taken:
+            found[column] = level
+    return found
+
+
+def _named(parts: Parts, rows: pd.DataFrame, spine: GuessedSpine, labels: Mapping[str, str]) -> dict[str, str]:
+    """Level -> the first column that names each of its areas, once; a sentence on each column."""
+    named: dict[str, str] = {}
+    for column, level in labels.items():
+        if level in named:
+            why = f"column {named[level]!r} has names of them"
+        else:
+            why = _why_unnamed(_codes(rows, spine, level), rows[column].str.strip())
+        if why:
+            parts.messages.append(f"column {column!r}: names of {level!r} are not kept: {why}")
+        else:
+            parts.messages.append(f"column {column!r} has the names of {level!r}")
+            named[level] = column
+    return {level: named[level] for level in spine.names if level in named}
+
+
+def _codes(rows: pd.DataFrame, spine: GuessedSpine, level: str) -> pd.Series[str]:
+    """The code of each row's area at a level."""
+    if spine.prefixes:
+        return rows[spine.leaf].str[: spine.prefixes[level]]
+    return rows[spine.columns[spine.names.index(level)]]
+
+
+def _why_unnamed(codes: pd.Series[str], names: pd.Series[str]) -> str:
+    """Why the names cannot be those of the areas, "" if they can."""
+    if names.equals(codes):
+        return "they are the codes"
+    for code, name in zip(codes, names, strict=True):
+        if problem := unfit(name):
+            return f"that of {code!r} {problem}"
+    several = names.groupby(codes).nunique()
+    if (several > 1).any():
+        return f"{several.index[several > 1][0]!r} has several"
+    return ""
+
+
+def store_areas(
+    parts: Parts, file: TableFile, rows: pd.DataFrame, spine: GuessedSpine, named: Mapping[str, str] | None = None
+) -> None:
+    """Write the areas in order, one row a leaf, once they are found to be a tree; `named`: level -> column of names."""
     rows = rows.sort_values(list(spine.columns))
     names = ("geocode",) if spine.prefixes else spine.names
-    table = pa.table(
-        {name: pa.array(rows[column].tolist(), pa.string()) for name, column in zip(names, spine.columns, strict=True)}
-    )
+    columns = dict(zip(names, spine.columns, strict=True))
+    for level, column in (named or {}).items():
+        parts.names[level] = _free(f"{level}_name", columns)
+        columns[parts.names[level]] = column
+    table = pa.table({name: pa.array(rows[column].tolist(), pa.string()) for name, column in columns.items()})
     try:
         if spine.prefixes:
             spine_from_prefixes(table.column("geocode").to_pylist(), spine.prefixes)

@@ -110,6 +110,9 @@ def table_spec(
         lines.append(f"levels = {{ {levels} }}")
     else:
         lines.append(listed("levels", spine.names))
+    if spine.named:
+        lines += ["", "[geography.names]                           # columns of areas.parquet with the areas' names"]
+        lines += [assigned(level, quoted(column)) for level, column in spine.named.items()]
     public = origins["schema"][0] == "public"
     lines += ["", *_provenance(origins), "", *_universe("", persons, spine.names, public=public)]
     if households is not None:

@@ -12,8 +12,7 @@ import openpyxl
 import pandas as pd
 import pytest
 from releases.command import printed, spinewise
-from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
-from releases.small import run
+from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED
 
 from pipeline.errors import InputError
 from pipeline.export.pl94171_files import GEO_FIELDS, SummaryFiles
@@ -23,10 +22,8 @@ from pipeline.reading.release import Release, open_release
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("named")
-    changes = ("unbiased = true", "unbiased = false"), ('title = "The', 'language = "en"\ntitle = "The')
-    return run(write_named_town(folder / "town", *changes), folder / "out")
+def town(named_town: Path) -> Path:
+    return named_town
 
 
 @pytest.fixture(scope="module")

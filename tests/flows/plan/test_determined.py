@@ -53,6 +53,28 @@ def test_what_nothing_determines_is_left_out(tmp_path: Path) -> None:
     assert {table.name: table.levels for table in again.universes()[0].tables} == levels(side)
 
 
+@pytest.mark.parametrize("estimator", ["full", "topdown"])
+@pytest.mark.parametrize(
+    ("county", "tract", "block"),
+    [("total", "total", "total"), ("total", "quarters", "total"), ("quarters", "total", "total")],
+)
+def test_levels_with_one_query_each(tmp_path: Path, county: str, tract: str, block: str, estimator: str) -> None:
+    """Nothing but the total is measured, which the invariant of counties fixes: what is left there is rounding."""
+    shares = {"county": "1/4", "tract": "1/4", "block": "1/2"}
+    alone = "\n".join(
+        f'{level} = {{ share = "{shares[level]}", queries = {{ {query} = "1" }} }}'
+        for level, query in (("county", county), ("tract", tract), ("block", block))
+    )
+    changes = [(_COUNTY_ALONE[0], f"{alone}\n\n[invariants]"), *([_TOPDOWN] if estimator == "topdown" else [])]
+    side = opened(tmp_path, *changes)
+    assert levels(side)["total"] == ("county", "tract", "block")
+    assert "detail" not in levels(side)
+    left_out = [line for line in side.remarks if line.startswith("tables.detail")]
+    assert [line.partition("at level ")[2] for line in left_out] == [
+        f"'{level}'; it is left out there" for level in ("county", "tract", "block")
+    ]
+
+
 @pytest.mark.parametrize(("estimator", "expected"), [("full", ("county", "tract", "block")), ("topdown", ("block",))])
 def test_the_estimator_decides_what_is_used(tmp_path: Path, estimator: str, expected: tuple[str, ...]) -> None:
     """Detail measured in blocks alone: the full estimator adds it up, the other looks at each level by itself."""

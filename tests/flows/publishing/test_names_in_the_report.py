@@ -8,16 +8,14 @@ from typing import Any
 
 import pytest
 from releases.browser import Opened, chromium, opened
-from releases.named import FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
-from releases.small import run
+from releases.named import FORMULA, SCRIPT, TRACTS, TURNED
 
 from pipeline.published import release_at
 
 
 @pytest.fixture(scope="module")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("named")
-    return run(write_named_town(folder / "town", ("unbiased = true", "unbiased = false")), folder / "out")
+def town(named_town: Path) -> Path:
+    return named_town
 
 
 @pytest.fixture(scope="module")

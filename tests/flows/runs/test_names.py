@@ -30,10 +30,9 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def named(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def named(named_town: Path) -> Path:
     """The same town with names and labels."""
-    folder = tmp_path_factory.mktemp("named")
-    return run(write_named_town(folder / "town"), folder / "out")
+    return named_town
 
 
 def hashes(root: Path) -> dict[str, str]:
