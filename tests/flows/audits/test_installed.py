@@ -76,7 +76,7 @@ def test_half_the_noise_is_caught_at_estimates_and_release(tmp_path: Path, monke
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.subject)
 def test_every_privacy_definition_stays_under_its_claim(tmp_path: Path, case) -> None:  # type: ignore[no-untyped-def]
-    (finding,) = case_findings(tmp_path, case, 500, 3, SERIAL, whole=False)
+    (finding,) = case_findings(tmp_path, case, 250, 3, SERIAL, whole=False)
     assert finding.passed, finding.detail
 
 

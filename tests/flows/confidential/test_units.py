@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import pytest
 from releases.command import spinewise
 from releases.small import public_bytes
 
@@ -40,6 +41,7 @@ replicates = 2
 """
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_counted_where_nobody_else_sees_it(tmp_path: Path) -> None:
     rng = random.Random(8)
     sizes = [rng.randrange(1, 7) for _ in range(40)]

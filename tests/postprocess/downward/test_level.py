@@ -16,6 +16,7 @@ from postprocess.downward.level import downward_level
 from postprocess.downward.report import SolverReport
 from postprocess.errors import SolverError
 from postprocess.families import solve
+from postprocess.families.active_set import Guess
 from postprocess.families.family import Family, Solution
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.problem import Problem
@@ -115,8 +116,8 @@ def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch)
     """A seeded fault in the batched solver is caught by the comparison with cvxpy."""
     right = solve.solve_batched
 
-    def wrong(families: Sequence[Family]) -> list[Solution | None]:
-        out = right(families)
+    def wrong(families: Sequence[Family], guesses: Sequence[Guess] | None) -> list[Solution | None]:
+        out = right(families, guesses)
         return [
             one and replace(one, x=one.x + 0.01 * (np.arange(len(one.x)) % 2 * 2 - 1)[:, None] * (len(one.x) % 2 == 0))
             for one in out
