@@ -8,10 +8,22 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from releases.command import spinewise
+from scipy import stats
 
 from pipeline.checker.release import check_release
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def _fewest(intervals: int) -> int:
+    """How many of independent intervals hold the truth, if 86 % do, but for one case in 100,000.
+
+    Over six keys 88 % hold it in TAZ and 92 % in MAZ (docs/decisions/household_tables.md). Of 46 TAZ a binomial
+    number does, with the standard deviation sqrt(46 * 0.88 * 0.12) = 2.2: a limit of 88 % fails with every other noise.
+    86 % leaves room for zones of one district, whose errors are not quite independent; its limits are 28 of 46 TAZ and
+    113 of 155 MAZ. Intervals of a third of the width hold the truth in 42 % of cases: 65 of 155.
+    """
+    return int(stats.binom.ppf(1e-5, intervals, 0.86))
 
 
 @pytest.mark.slow
@@ -46,9 +58,16 @@ def test_the_example_runs_as_it_is(shared_data: Path, tmp_path: Path) -> None:
         in_households = places[records["hh_type"] == 1].value_counts().reindex(averages.index)
         true = in_households / places[records["relate"] == 0].value_counts().reindex(averages.index)
         known = averages["average"].notna() & true.notna()
-        held = (averages["average:low90"] <= true) & (true <= averages["average:high90"])
+        error = (averages["average"] - true)[known].astype(float)
+        below, above = (
+            (averages[f"average:{end}"] - averages["average"])[known].astype(float) for end in ("low90", "high90")
+        )
+        held = int(((below <= -error) & (-error <= above)).sum())
         assert known.sum() > 40
-        assert held[known].mean() >= 0.88
+        assert held >= _fewest(int(known.sum()))
+        if level == "maz":
+            narrow = int(((below / 3 <= -error) & (-error <= above / 3)).sum())
+            assert narrow < _fewest(int(known.sum()))
     table = pd.read_parquet(public / "household_tables" / "age_by_size" / "maz.parquet").set_index("geocode")
     counted = pd.crosstab(
         members["geocode"].astype(str), members["age_band"].astype(str) + " * " + members["size"].astype(str)

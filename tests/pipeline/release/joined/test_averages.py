@@ -72,7 +72,7 @@ def test_ends_are_where_no_difference_begins_to_be_excluded() -> None:
     assert persons.highs is not None
     assert households.lows is not None
     assert households.highs is not None
-    for row in range(40, 240):
+    for row in range(40, 80):
         p, h = int(persons.counts[row]), int(households.counts[row])
         t = np.linspace(1, 12, 110_001)
         toward_low = np.hypot(p - persons.lows[row], t * (households.highs[row] - h))
