@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import ndtri
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive
 from postprocess.marginal import Marginal
@@ -195,6 +194,8 @@ def _rough(variances: FloatArray) -> FloatArray:
 
 def normal_by_row(rows: IntArray, size: int, level: int, key: int) -> FloatArray:
     """Standard normal numbers `(n, size)`, those of each row by its number."""
+    from scipy.special import ndtri  # slow to import, and rarely needed
+
     out = np.empty((len(rows), size))
     blocks = -(-size // 4)  # the generator gives four numbers at a time
     for first, last in successive(rows):

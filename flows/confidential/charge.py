@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from flows.confidential.draw import commit_draw
 from flows.execution.job import Job
 from flows.publishing.inputs import Facilities
-from flows.settings import load_settings
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
@@ -45,6 +44,7 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
     """
     if not charges:
         return ()
+    from flows.settings import load_settings
     from pipeline.privacy.ledger.draws import DrawLedger
     from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 

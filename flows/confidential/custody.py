@@ -10,9 +10,9 @@ import os
 import secrets
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flows.confidential.secret_source import SecretSource
-from flows.settings import Settings
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.keys import LONGEST_KEY_TEXT, MasterKey
 from pipeline.release.layout import RunDirectory
@@ -23,6 +23,9 @@ from pipeline.spec.release_spec import ReleaseSpec, as_spec
 from pipeline.storage.files import write_json, write_problem
 from pipeline.witness.beacon import Beacon
 from pipeline.witness.stated_beacon import stated_beacon
+
+if TYPE_CHECKING:
+    from flows.settings import Settings
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from flows.confidential.key_statement import key_statement
 from flows.confidential.steps import ConfidentialSteps, MeasuringSteps
 from flows.execution.job import Job
 from flows.publishing.inputs import Facilities, Polygons
-from flows.settings import load_settings
 from pipeline.errors import InputError
 from pipeline.privacy.keys import MasterKey
 from pipeline.release.key_statement import KeyStatement
@@ -103,6 +102,7 @@ def refuse_uncharged(
     """
     if not job.universes[0].dataset:
         return
+    from flows.settings import load_settings
     from pipeline.privacy.ledger.ledger import Ledger
     from pipeline.privacy.ledger.notes import NOTE_NAME, read_note
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.bounds.set_bounds import UNBOUNDED
@@ -57,6 +56,8 @@ def fitting_households(
         households: what is known of them.
         persons: what is known of them.
     """
+    from scipy.optimize import Bounds, LinearConstraint, milp  # slow to import, and rarely needed
+
     n = len(wanted)
     groups = join([composition.persons, *(bound.marginal for bound in persons.bounds)])
     exists = np.zeros(groups.size, dtype=bool)

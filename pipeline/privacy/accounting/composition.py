@@ -11,8 +11,6 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
-from scipy import special
-
 from geography.errors import InputError
 from pipeline.privacy.accounting.conversion import zcdp_epsilon, zcdp_epsilon_textbook
 
@@ -75,6 +73,8 @@ def gaussian_epsilon(rho: Fraction, delta: Fraction) -> float:
     >>> round(gaussian_epsilon(Fraction(263, 100), Fraction(1, 10**6)), 3)
     12.993
     """
+    from scipy import special  # slow to import, and rarely needed
+
     shift = math.sqrt(2 * rho)
     if shift == 0:
         return 0.0

@@ -21,11 +21,11 @@ from flows.confidential.custody import KeySource
 from flows.confidential.errors import described, restored
 from flows.confidential.process import MeasuringProcess
 from flows.execution.progress import Silent
-from flows.execution.steps import Step
+from flows.execution.steps import Step, perform_here
 from flows.execution.workers import WorkerError
 from flows.runs.measured import measured_apart
 from flows.runs.request import CheckedRequest
-from flows.runs.run import run_release
+from flows.runs.run import release_run, run_release
 from pipeline.errors import BudgetRefusedError, InputError, MemoryShortError, RecordsError, RefusedError, SpinewiseError
 from pipeline.model.memory_table import MemoryTable
 from pipeline.privacy.keys import MasterKey
@@ -206,6 +206,36 @@ def test_it_ends_when_all_is_measured(spec: Path, tmp_path: Path) -> None:
     with measured_apart(checked) as measured:
         run_release(checked, Looking(), measured=measured)
     assert (working["tabulate"], working["measure"], working["combine"], working["report"]) == (1, 1, 0, 0)
+
+
+def test_it_loads_nothing_slow_that_measuring_has_no_use_for(spec: Path, tmp_path: Path) -> None:
+    """Of the libraries in its memory, at each step up to the last measurement; no programme is to be solved."""
+    text = spec.read_text()
+    spec.write_text(text[: text.index("[[bounds]]")] + text[text.index("[input]") :])
+    loaded: set[str] = set()
+
+    class Looking(Silent):
+        def start(self, step: Step) -> None:  # noqa: ARG002
+            for child in psutil.Process().children():
+                if "spawn_main" in str(child.cmdline()):
+                    loaded.update(file.path for file in child.memory_maps())
+
+    checked = request_of(spec, tmp_path / "out")
+    with measured_apart(checked) as measured, release_run(checked, Looking(), perform_here, measured) as released:
+        released.count()
+        released.charge()
+        released.measure()
+    assert any("/pyarrow/" in path for path in loaded)
+    needless = ("/scipy/optimize/", "/scipy/special/", "/scipy/linalg/", "/pandas/")
+    assert [path for path in sorted(loaded) if any(package in path for package in needless)] == []
+
+
+def test_nor_do_its_imports() -> None:
+    program = "import flows.confidential.process, sys; print(*sys.modules)"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    slow = {"asyncio", "pandas", "prefect", "pydantic_settings", "scipy.linalg", "scipy.optimize", "scipy.special"}
+    assert slow.isdisjoint(done.stdout.split())
 
 
 def test_a_refusal_crosses_without_its_reason(spec: Path, tmp_path: Path) -> None:
