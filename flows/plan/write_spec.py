@@ -81,6 +81,7 @@ def _move_files(document: tomlkit.TOMLDocument, old: Path, new: Path) -> None:
     report: Any = document.get("report", {})
     sections: list[Any] = [document["geography"], *report.get("polygons", {}).values()]
     sections += [document["geography"]["regroup"]] if "regroup" in document["geography"] else []
+    sections += list(document.get("postprocess", {}).get("shares", {}).values())
     names = document["geography"].get("names", {}).values()
     sections += [section for section in names if isinstance(section, dict) and "file" in section]
     for universe in universes:

@@ -56,7 +56,8 @@ def export_release(
     if unknown := [level for level in levels if level not in release.spine.level_names]:
         raise InputError(f"--level {unknown[0]}: no such level; the levels are {', '.join(release.spine.level_names)}")
     table_names = list(dict.fromkeys(table.name for universe in release.universes for table in universe.tables))
-    table_names += [table.name for table in release.spec.tables_of_households()]
+    if layout in ("csv", "parquet"):
+        table_names += [table.name for table in release.spec.tables_of_households()]
     if unknown := [table for table in tables if table not in table_names]:
         raise InputError(f"--table {unknown[0]}: no such table; the tables are {', '.join(table_names) or 'none'}")
     chosen = [

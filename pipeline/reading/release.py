@@ -159,7 +159,7 @@ class Release:
     @property
     def household_tables(self) -> tuple[str, ...]:
         """The names of the published tables of persons by their households."""
-        return tuple(self.spec.household_tables)
+        return () if self.universe.name else tuple(self.spec.household_tables)
 
     def household_table(self, name: str, level: str) -> pd.DataFrame:
         """A published table of persons by what their households are: one row a geounit, without margins.
@@ -169,7 +169,7 @@ class Release:
         """
         number = self.index_of(level)
         found = next((table for table in self.spec.tables_of_households() if table.name == name), None)
-        if found is None:
+        if found is None or name not in self.household_tables:
             tables = ", ".join(self.household_tables) or "none"
             raise InputError(f"{self.name}: no table {name!r} of persons by their households; there are {tables}")
         if level not in found.levels:

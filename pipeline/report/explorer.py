@@ -78,7 +78,8 @@ def explorer_of(sources: ReportSources) -> Explorer:
     by_household = sources.spec.tables_of_households()
     tables |= {
         ("", table.name): {
-            "universe": "", "name": table.name, "query": table.query, "labels": list(table.labels), "levels": {},
+            "universe": "", "name": table.name, "query": table.query, "title": sources.words("").table(table.name),
+            "labels": list(table.labels), "shown": [label.replace("_", " ") for label in table.labels], "levels": {},
             "note": NO_MARGINS,
         }
         for table in by_household

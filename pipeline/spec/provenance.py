@@ -26,6 +26,8 @@ def input_names(spec: ReleaseSpec) -> tuple[str, ...]:
 def origin_of(spec: ReleaseSpec, name: str) -> OriginSection:
     """Where an input is from; public, by the word of whoever wrote the spec, where it does not say."""
     declared = {} if spec.provenance is None else spec.provenance.inputs
+    if name == "names" and any(one.file is None for one in (spec.geography.names or {}).values()):
+        name = name if name in declared else "geography"  # names beside the codes are from where the codes are from
     return declared.get(name) or OriginSection.model_validate({"source": "public"})
 
 
@@ -56,6 +58,11 @@ def check_provenance(spec: ReleaseSpec) -> None:
                 f"are {', '.join(known)}"
             )
     made = from_records(spec)
+    if "shares" in made:
+        raise SpecError(
+            f"{spec.source}: provenance.inputs.shares: made from the records; the numbers of [postprocess.shares] are "
+            "published as they are, without noise, so they must be public already"
+        )
     if not (refused := [name for name in made if name not in spec.provenance.accept]):
         return
     named = ", ".join(f'"{name}"' for name in made)

@@ -110,7 +110,11 @@ def resolve_household_tables(
         problems: of the spec.
     """
     known = {universe.name: universe for universe in universes}
-    names = {table.name.casefold(): f"tables.{table.name}" for table in known[""].tables} if "" in known else {}
+    names = {
+        table.name.casefold(): universe.key(f"tables.{table.name}")
+        for universe in reversed(universes)
+        for table in universe.tables
+    }
     found = []
     for name, section in sections.items():
         key = dotted(["household_tables", name])

@@ -312,9 +312,9 @@ class PolygonSection(Section):
 class ReportSection(Section):
     """What the report for readers shows beside the release itself."""
 
-    title: str | None = Field(default=None, min_length=1, description="the report's title; default: the release's name")
-    publisher: str | None = Field(
-        default=None, min_length=1, description="who publishes the release and answers for it, as shown to readers"
+    title: Line | None = Field(default=None, description="the report's title; default: the release's name")
+    publisher: Line | None = Field(
+        default=None, description="who publishes the release and answers for it, as shown to readers"
     )
     language: Language | None = Field(
         default=None, description="the language whose names and labels are shown; default: the first that is stated"

@@ -167,12 +167,12 @@ def estimated(gaps: Gaps) -> Spread:
         return UNKNOWN
     fit, covariance = moments(gaps, growing=True)
     if fit[1] > CLEAR * np.sqrt(covariance[1, 1]):
-        tau2, growth, error = float(fit[0]), float(fit[1]), float(np.sqrt(covariance[0, 0]))
+        growth = float(fit[1])
     else:
         fit, covariance = moments(gaps, growing=False)
-        error = float(np.sqrt(covariance[0, 0]))
-        tau2, growth = max(float(fit[0]), error), 0.0
-    tau2 = _rounded(max(tau2, LEAST_TAU2))
+        growth = 0.0
+    error = float(np.sqrt(max(covariance[0, 0], 0.0)))
+    tau2 = _rounded(max(float(fit[0]), error, LEAST_TAU2))
     return Spread(
         tau2,
         _rounded(max(growth, 0.0) / tau2),

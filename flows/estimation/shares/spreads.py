@@ -143,6 +143,9 @@ class PublicShares:
         if not parts:
             return
         queries = tuple(tuple(one.query for one in own) for own in computed.stated.shares[first:])
+        if not any(queries):
+            yield from ([] for _ in queries)
+            return
         results = list(self._job.workers.run(estimate_answers, [AnswersTask(*part, queries) for part in parts]))
         for level, own in enumerate(queries):
             yield [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -225,6 +226,23 @@ def _printed(*arguments: object) -> str:
     return result.output
 
 
+def test_the_reader_of_a_companion_has_no_tables_of_persons(release: Release) -> None:
+    homes = release.companion("homes")
+    assert homes.household_tables == ()
+    with pytest.raises(InputError, match="age_by_size"):
+        homes.household_table("age_by_size", "tract")
+
+
+def test_the_page_lists_them_as_it_lists_other_tables(released: Path) -> None:
+    """Every table of the page's data has a title, and as many words as numbers."""
+    page = (released / "public" / "report.html").read_text()
+    (data,) = re.findall(r'<script type="application/json" id="content">(.*?)</script>', page, re.DOTALL)
+    tables = json.loads(data)["tables"]
+    assert [table["title"] for table in tables if "note" in table] == ["age by size", "head"]
+    assert len({frozenset(table) - {"note"} for table in tables}) == 1
+    assert all(len(table["shown"]) == len(table["labels"]) > 0 for table in tables)
+
+
 def test_query_shows_both(released: Path, release: Release) -> None:
     sizes = release.household_sizes("block")
     printed = _printed(released, "--average-household-size", "--at", "block")
@@ -295,6 +313,7 @@ def test_the_spec_states_them_in_public_and_reads_them_back(tmp_path: Path) -> N
         ('x = { households = "size", levels = ["street"] }', "household_tables.x.levels: "),
         ('x = { households = "size", levels = [] }', "household_tables.x.levels: no level is named"),
         ('Total = { households = "size" }', "household_tables.Total: tables.total has this name"),
+        ('size = { households = "size" }', "household_tables.size: companions.homes.tables.size has this name"),
         ("x = { }", "household_tables.x.households: "),
     ],
 )

@@ -18,9 +18,11 @@ from flows.execution.progress import Silent
 from flows.publishing.steps import perform_public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.verify import verify_release
-from pipeline.errors import InputError
+from pipeline.errors import InputError, SpecError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import FileEntry, read_manifest, write_manifest
+from pipeline.spec.provenance import check_provenance
+from pipeline.spec.release_spec import load_spec
 from pipeline.storage.files import sha256_file
 
 
@@ -134,3 +136,11 @@ def test_a_wrong_public_file_is_refused_before_anything_is_written(tmp_path: Pat
     assert "beds.csv" in str(error.value)
     assert "postprocess.shares.beds" in str(error.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_counts_of_the_records_are_no_public_numbers(tmp_path: Path) -> None:
+    """They would be published exactly; no acceptance makes up for that, and nothing is read."""
+    text = '[provenance.inputs]\nshares = { source = "records" }\n[provenance]\naccept = ["shares"]\n\n[publish]'
+    spec = write_shared_town(tmp_path, ("[publish]", text))
+    with pytest.raises(SpecError, match=r"provenance\.inputs\.shares: made from the records"):
+        check_provenance(load_spec(spec))

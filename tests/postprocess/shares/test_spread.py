@@ -99,6 +99,18 @@ def test_what_noise_hides_is_not_taken_for_nothing() -> None:
     assert nothing == UNKNOWN
 
 
+def test_nor_is_it_where_the_variance_grows_with_the_size() -> None:
+    """Beside a part that grows, tau^2 is hard to see: it came out as its floor of 0.05, and small areas were pinned."""
+    growing = 0
+    for seed in range(40):
+        gaps = simulated(seed, 1.0, 0.04, 200)
+        (_, growth), covariance = moments(gaps, growing=True)
+        if growth > spread.CLEAR * np.sqrt(covariance[1, 1]):
+            growing += 1
+            assert estimated(gaps).tau2 >= 0.99 * np.sqrt(covariance[0, 0])
+    assert growing > 20
+
+
 def test_areas_without_a_number_have_a_spread_of_their_own() -> None:
     rng = np.random.default_rng(2)
     parents, number = families(rng, 200, 5)
