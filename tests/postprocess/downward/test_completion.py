@@ -196,6 +196,7 @@ def test_which_queries_are_determined() -> None:
     assert determined(basis, unmeasured[None], [bands, same, sex]).tolist() == [[True, False, True]]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not DATA.exists(), reason="needs ../shared/data")
 def test_ages_of_block_groups_are_closer_than_an_even_split() -> None:
     """Virginia in 2000: eight ages are measured of counties, three bands of tracts and block groups."""

@@ -127,6 +127,7 @@ def farthest(sampled: dict[Key, Seen], whole: dict[Key, Seen]) -> float:
     return worst
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["full", "topdown"])
 def test_a_sample_has_the_errors_of_a_full_simulation(estimator: str) -> None:
     made = release(estimator)
