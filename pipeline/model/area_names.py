@@ -21,11 +21,6 @@ class LevelNames:
 
     by_language: Mapping[str, pa.Array]
 
-    @property
-    def languages(self) -> tuple[str, ...]:
-        """In which there are names, in the order of the spec."""
-        return tuple(self.by_language)
-
     def in_language(self, language: str = "") -> list[str]:
         """The names `(n,)` in the language that is nearest to the one asked for."""
         return list(in_language(self.by_language, language).to_pylist())

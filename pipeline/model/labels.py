@@ -61,10 +61,6 @@ class Labels:
         """The title of a table."""
         return self.tables.get(name, name)
 
-    def query(self, query: Query) -> str:
-        """The terms of a query by their labels, joined by " * "."""
-        return " * ".join(map(self.attribute, query.terms)) if query.terms else query.name
-
     def answers(self, query: Query) -> tuple[str, ...]:
         """A label for each answer of a query, in the order of `Query.answer_labels`."""
         stated = [labels for labels in query.labels if labels]

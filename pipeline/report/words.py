@@ -26,11 +26,6 @@ class Words:
         """A table."""
         return self.labels.tables.get(name, _spoken(name))
 
-    def query(self, query: Query) -> str:
-        """The terms of a query, or its name where they have no labels."""
-        labelled = any(term in self.labels.attributes for term in query.terms)
-        return self.labels.query(query) if labelled else query.name
-
     def answers(self, query: Query) -> list[str]:
         """The answers of a query, in their order."""
         labels = self.labels.columns(query)
