@@ -33,15 +33,20 @@ from flows.execution.progress import Silent
 from flows.execution.steps import perform_here
 from flows.execution.threads import limit_threads
 limit_threads()
-from flows.runs.measured import measured_apart
 from flows.runs.request import Request, check_request
-from flows.runs.run import MeasuredHere, release_run
 checked = check_request(Request(Path(sys.argv[1]), Path(sys.argv[2]), None, 1))
-way = measured_apart(checked) if sys.argv[3] == "apart" else nullcontext(MeasuredHere(checked.keyholder()))
-with way as measured, release_run(checked, Silent(), perform_here, measured) as run:
-    run.count()
-    run.charge()
-    run.measure()
+if sys.argv[3] == "apart":
+    from flows.runs.measured import measured_apart
+    way = measured_apart(checked)
+else:
+    from flows.runs.run import MeasuredHere
+    way = nullcontext(MeasuredHere(checked.keyholder()))
+with way as measured:
+    from flows.runs.run import release_run
+    with release_run(checked, Silent(), perform_here, measured) as run:
+        run.count()
+        run.charge()
+        run.measure()
 """
 #: Starts the process that compares with the truth, and asks it nothing.
 COMPARING = """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 
 from flows.confidential.process import MeasuringProcess
 from flows.confidential.steps import Measured
@@ -14,11 +15,13 @@ from flows.runs.request import CheckedRequest
 def measured_apart(checked: CheckedRequest) -> Iterator[Measured]:
     """A process of its own for the block.
 
-    The key is read at once, so that a mistake is found before anything else begins.
+    The key is read at once, so that a mistake is found before anything else begins. What the run itself needs is
+    imported here while the process imports what it needs.
 
     Raises:
         InputError: there is no key where the request says that it is.
     """
     with MeasuringProcess(checked.request.key, checked.spec.privacy.key) as process:
+        import_module("flows.runs.run")
         process.identity()
         yield process

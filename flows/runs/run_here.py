@@ -15,7 +15,6 @@ from flows.execution.retries import may_be_retried, retry_delays, timed_out
 from flows.execution.steps import Notes, Perform, Step
 from flows.runs.measured import measured_apart
 from flows.runs.request import CheckedRequest
-from flows.runs.run import run_release
 from flows.settings import Settings
 
 logger = logging.getLogger("spinewise.flows")
@@ -35,6 +34,8 @@ def run_here(checked: CheckedRequest, progress: Progress, settings: Settings) ->
     limit = settings.timeout
     try:
         with _time_limit(limit), measured_apart(checked) as measured:
+            from flows.runs.run import run_release  # imported while the process starts
+
             return run_release(checked, progress, retrying(settings), measured)
     except _TimeIsUp:
         raise timed_out(checked.run.root, limit) from None
