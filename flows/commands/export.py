@@ -19,6 +19,7 @@ class Layout(StrEnum):
     csv = "csv"
     xlsx = "xlsx"
     parquet = "parquet"
+    sdmx = "sdmx"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,8 +33,8 @@ def export(
     ],
     layout: Annotated[Layout, typer.Option("--format", help="The layout to write.", show_default=False)],
     out: Annotated[Path, typer.Option(help="A new or empty folder.", show_default=False)],
-    table: Annotated[list[str] | None, typer.Option(help="Only this table (csv, xlsx, parquet); repeatable.")] = None,
-    level: Annotated[list[str] | None, typer.Option(help="Only this level (csv, xlsx, parquet); repeatable.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table (of tables); repeatable.")] = None,
+    level: Annotated[list[str] | None, typer.Option(help="Only this level (of tables); repeatable.")] = None,
     microdata: Annotated[bool, typer.Option("--microdata", help="The microdata, too (csv, parquet).")] = False,
     measurements: Annotated[
         bool, typer.Option("--measurements", help="The noisy measurements with labelled columns, too (csv, parquet).")

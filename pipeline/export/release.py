@@ -19,6 +19,7 @@ from pipeline.export.pl94171_files import SummaryFiles, census_levels
 from pipeline.export.plain import CsvFiles, write_csv
 from pipeline.export.plain_files import write_csv_files, write_parquet_files
 from pipeline.export.population import write_population
+from pipeline.export.sdmx.files import write_sdmx
 from pipeline.export.words import area_names
 from pipeline.export.workbooks import write_workbooks
 from pipeline.metadata.contents import DataFile
@@ -162,6 +163,7 @@ TABULAR: Mapping[str, Callable[[PublishedRelease, Path, Sequence[DataFile]], Non
     "csv": write_csv_files,
     "xlsx": write_workbooks,
     "parquet": write_parquet_files,
+    "sdmx": write_sdmx,
 }
 _WITH_RECORDS = ("csv", "parquet")
 #: Other layouts -> what writes them.

@@ -87,11 +87,13 @@ class Axis:
     """One of the terms whose values make the answers of a table, the last one fastest.
 
     Attributes:
+        universe: whose records it is of.
         term: attribute or recode.
         label: of it, for people.
         values, labels: of its values.
     """
 
+    universe: str
     term: str
     label: str
     values: tuple[str, ...]
@@ -147,8 +149,8 @@ class Contents:
         own = self._spec.labels()
         for table in self._spec.tables_of_households():
             axes = (
-                *axes_of(table.persons, own),
-                *axes_of(table.households, self._spec.labels(table.companion)),
+                *axes_of(table.persons, own, ""),
+                *axes_of(table.households, self._spec.labels(table.companion), table.companion),
             )
             titles = labels_of_household_table(table, own, self._spec.labels(table.companion))
             counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
@@ -192,7 +194,7 @@ class Contents:
                             ),
                             Column(variance_column(query.answer_labels()), "number", "Variance of the noise on each"),
                         ),
-                        axes=axes_of(query, labels),
+                        axes=axes_of(query, labels, universe.name),
                     )
 
     def microdata(self) -> Iterator[DataFile]:
@@ -243,7 +245,7 @@ class Contents:
             *(universe.name, table.name, level),
             f"{labels.table(table.name)}{what}, by {levels.level(level)}",
             (geocode_column(levels, level), *counts),
-            axes=axes_of(table.query, labels),
+            axes=axes_of(table.query, labels, universe.name),
         )
 
 
@@ -252,11 +254,11 @@ def geocode_column(labels: Labels, level: str) -> Column:
     return Column("geocode", "string", f"Code of the {labels.level(level)}")
 
 
-def axes_of(query: Query, labels: Labels) -> tuple[Axis, ...]:
-    """The terms of a query with their values, in the order in which answers are counted."""
+def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:
+    """The terms of a query on a universe with their values, in the order in which answers are counted."""
     stated = [values for values in query.labels if values]
     return tuple(
-        Axis(term, labels.attribute(term), values, tuple(labels.value(term, value) for value in values))
+        Axis(universe, term, labels.attribute(term), values, tuple(labels.value(term, value) for value in values))
         for term, values in zip(query.terms, stated, strict=True)
     )
 

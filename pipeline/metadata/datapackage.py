@@ -18,7 +18,8 @@ from pipeline.storage.files import sha256_file
 #: Of this profile; read by name, never fetched.
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
-_MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+#: Suffix -> type.
+MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
 _EMAIL = re.compile(r"[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+")
 
 
@@ -81,7 +82,7 @@ def resource(file: DataFile, path: str, written: Path | None = None) -> dict[str
         "path": path,
         "title": file.title,
         "format": suffix,
-        "mediatype": _MEDIA[suffix],
+        "mediatype": MEDIA[suffix],
         **({"encoding": "utf-8"} if suffix == "csv" else {}),
         **({"description": file.note} if file.note else {}),
         "schema": table_schema(file),
