@@ -26,7 +26,10 @@ from pipeline.spec.provenance import input_names, origin_of
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
-SCRIPTS = ("vega.js", "decode.js", "charts.js", "figures.js", "explorer.js")
+SCRIPTS = (
+    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "moments.js", "compare.js", "view.js", "takeaway.js",
+    "explorer.js",
+)  # fmt: skip
 
 
 def report_page(sources: ReportSources) -> str:

@@ -3,6 +3,7 @@
 window.figures = (content) => {
   const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
   const tenth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+  const hundredth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 2 });
   const spoken = (name) => name.replaceAll("_", " ");
   // A name whose letters run from right to left, so that what stands beside it stays where it is.
   const apart = (name) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
@@ -118,6 +119,6 @@ window.figures = (content) => {
 
   return {
     levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth,
+    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
   };
 };
