@@ -38,7 +38,7 @@
   }
 
   function fill(select, options, chosen) {
-    select.replaceChildren(...options.map(([value, text]) => element("option", { value: String(value), textContent: text })));
+    select.replaceChildren(...options.map(([value, words]) => element("option", { value: String(value), textContent: words })));
     select.value = String(chosen);
   }
 
@@ -47,10 +47,10 @@
     fill($("table"), content.tables.map((one, number) => [number, tableTitle(one)]).filter(([number]) => shownLevels(number).length), state.table);
     fill($("level"), shownLevels(state.table).map((number) => [number, `${content.levels[number].label} (${whole.format(content.levels[number].n)})`]), state.level);
     fill($("cell"), table.shown.map((label, number) => [number, label]), state.cell);
-    const measures = [["count", "Number"]];
-    if (table.labels.length > 1) measures.push(["share", "Share of the area, in %"]);
+    const measures = [["count", text("Number")]];
+    if (table.labels.length > 1) measures.push(["share", text("Share of the area, in %")]);
     $("table-note").textContent = table.note ?? "";
-    if (!table.note) measures.push(["margin", "Margin of error"]);
+    if (!table.note) measures.push(["margin", text("Margin of error")]);
     if (!measures.some(([value]) => value === state.measure)) state.measure = "count";
     fill($("measure"), measures, state.measure);
     $("cell").closest("label").hidden = table.labels.length === 1;
@@ -128,7 +128,7 @@
       tip.replaceChildren(
         element("strong", { textContent: titleOf(level, row) }),
         element("span", { textContent: `${label}: ${whole.format(count(numbers, row, state.cell))} ${intervalText(numbers, row, state.cell)}`.trim() }),
-        ...(part ? [element("span", { textContent: `${shareText(part)} of ${whole.format(rowTotal(numbers, row))}` })] : []),
+        ...(part ? [element("span", { textContent: text("{share} of {all}", { share: shareText(part), all: whole.format(rowTotal(numbers, row)) }) })] : []),
         ...(numbers.below === null ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
       tip.hidden = false;
       const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
@@ -151,21 +151,23 @@
       const breaks = charts.breaks(features.map((one) => one.value).filter((value) => value !== null));
       view = await charts.map("#picture", features.sort((a, b) => a.chosen - b.chosen), { breaks, tooltip: tooltip(level, numbers) });
       legend(breaks, features);
-      $("picture-title").textContent = `${what}, by ${level.label}`;
+      $("picture-title").textContent = text("{what}, by {level}", { what, level: level.label });
     } else {
       const shown = rows.map((row) => ({ row, ...shownOf(numbers, row) })).filter((one) => one.rank !== undefined);
       const best = shown.sort((a, b) => b.rank - a.rank || a.row - b.row).slice(0, RANKED);
       const values = best.map((one) => ({ ...one, label: nameOf(level, one.row), weak: weak(one.row) }));
       view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
       const withInterval = state.measure !== "margin" && numbers.below !== null;
-      const order = state.measure === "share" && withInterval ? " Ordered by the low end of the interval." : "";
-      const none = shown.length ? "" : "Nothing that was measured determines these numbers. ";
-      const note = withInterval ? "Dot: the number. Bar: its 90 % interval." : "Dot: the number.";
+      const order = state.measure === "share" && withInterval ? " " + text("Ordered by the low end of the interval.") : "";
+      const none = shown.length ? "" : text("Nothing that was measured determines these numbers.");
+      const note = withInterval ? text("Dot: the number. Bar: its 90 % interval.") : text("Dot: the number.");
       $("legend").replaceChildren(element("li", { textContent: none || note + order }));
-      $("picture-title").textContent = `${what}, by ${level.label}` +
-        (shown.length > best.length ? ` (the ${best.length} largest of ${whole.format(shown.length)})` : "");
+      $("picture-title").textContent = shown.length > best.length
+        ? text("{what}, by {level} (the {n} largest of {all})",
+          { what, level: level.label, n: whole.format(best.length), all: whole.format(shown.length) })
+        : text("{what}, by {level}", { what, level: level.label });
     }
-    $("picture").setAttribute("aria-label", `${$("picture-title").textContent}. The same numbers are in the table below.`);
+    $("picture").setAttribute("aria-label", text("{title}. The same numbers are in the table below.", { title: $("picture-title").textContent }));
     $("fade").closest("label").hidden = numbers.below === null;
     view.addEventListener("click", (_, item) => {
       const row = item && item.datum && item.datum.row;
@@ -179,7 +181,7 @@
     const classes = colours.map(() => []);
     const known = features.filter((one) => one.value !== null);
     for (const one of known) classes[breaks.filter((least) => one.value >= least).length].push(one.value);
-    const text = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
+    const written = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
     const line = (colour, words) => {
       const swatch = element("span", { className: "swatch" });
       swatch.style.background = colour;
@@ -187,10 +189,10 @@
     };
     const lines = classes.map((values, i) => {
       if (!values.length) return null;
-      const [low, high] = [text(Math.min(...values)), text(Math.max(...values))];
-      return line(colours[i], low === high ? low : `${low} to ${high}`);
+      const [low, high] = [written(Math.min(...values)), written(Math.max(...values))];
+      return line(colours[i], low === high ? low : text("{low} to {high}", { low, high }));
     }).filter((one) => one !== null);
-    if (known.length < features.length) lines.push(line("transparent", "interval not known"));
+    if (known.length < features.length) lines.push(line("transparent", text("interval not known")));
     $("legend").replaceChildren(...lines);
   }
 
@@ -227,9 +229,12 @@
       return element("tr", { className: chosen ? "chosen" : "" }, element("th", { scope: "row" }, button),
         ...table.labels.map((_, column) => number(numbers, row, column)));
     }));
-    const inside = state.inside === null ? "" : ` in ${titleOf(await levelOf(state.inside.level), state.inside.row)}`;
-    $("counts-caption").textContent = `Table ${tableTitle(table)}: ${whole.format(rows.length)} areas of level ${level.label}${inside}`;
-    $("page").textContent = `page ${whole.format(state.page + 1)} of ${whole.format(pages)}`;
+    const said = { table: tableTitle(table), n: whole.format(rows.length), level: level.label };
+    $("counts-caption").textContent = state.inside === null
+      ? text("Table {table}: {n} areas of level {level}", said)
+      : text("Table {table}: {n} areas of level {level} in {area}",
+        { ...said, area: titleOf(await levelOf(state.inside.level), state.inside.row) });
+    $("page").textContent = text("page {n} of {all}", { n: whole.format(state.page + 1), all: whole.format(pages) });
     $("previous").disabled = state.page === 0;
     $("next").disabled = state.page >= pages - 1;
     $("everywhere").hidden = state.inside === null;
@@ -250,7 +255,7 @@
   async function card() {
     const place = $("area");
     if (state.area === null) {
-      place.replaceChildren(element("p", { className: "hint", textContent: "Search for an area, or choose one on the map or in the table, to read its numbers here." }));
+      place.replaceChildren(element("p", { className: "hint", textContent: text("Search for an area, or choose one on the map or in the table, to read its numbers here.") }));
       return;
     }
     const level = await levelOf(state.area.level);
@@ -273,15 +278,15 @@
           element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll" }, element("table", {},
-        element("caption", { textContent: `Table ${tableTitle(table)}` }),
-        element("thead", {}, element("tr", {}, ...["", "number", "90 % interval", "can I use it?"].map((text) => element("th", { scope: "col", textContent: text })))),
+        element("caption", { textContent: text("Table {table}", { table: tableTitle(table) }) }),
+        element("thead", {}, element("tr", {}, ...["", text("number"), text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
         element("tbody", {}, ...rows))));
     } else {
-      parts.push(element("p", { textContent: "This table is not in the page for this level; see \u201cFiles\u201d." }));
+      parts.push(element("p", { textContent: text("This table is not in the page for this level; see “Files”.") }));
     }
     const below = shownLevels(state.table).filter((number) => number > state.area.level);
     parts.push(element("p", { className: "actions" }, ...below.slice(0, 3).map((number) => element("button", {
-      type: "button", textContent: `Show each ${content.levels[number].label} in it`,
+      type: "button", textContent: text("Show each {level} in it", { level: content.levels[number].label }),
       onclick: () => { Object.assign(state, { inside: { ...state.area }, level: number, page: 0 }); show(); } }))));
     place.replaceChildren(...parts);
   }
@@ -297,7 +302,7 @@
   // Areas whose code or name is what is typed, begins with it, or has it within; upper levels first.
   async function matching(wanted) {
     const mine = [];
-    const tests = [(text) => text === wanted, (text) => text.startsWith(wanted), (text) => text.includes(wanted)];
+    const tests = [(one) => one === wanted, (one) => one.startsWith(wanted), (one) => one.includes(wanted)];
     for (const test of tests) {
       for (let number = 0; number < content.levels.length && mine.length < FOUND; number++) {
         const level = await levelOf(number);
@@ -319,10 +324,10 @@
     active = -1;
     list.replaceChildren(...found.map((one, i) => element("li", { id: `found-${i}`, role: "option", "aria-selected": "false", textContent: one.text, onmousedown: (event) => { event.preventDefault(); take(i); } })));
     const open = wanted !== "";
-    if (open && !found.length) list.replaceChildren(element("li", { className: "hint", textContent: "No such area in this page." }));
+    if (open && !found.length) list.replaceChildren(element("li", { className: "hint", textContent: text("No such area in this page.") }));
     list.hidden = !open;
     search.setAttribute("aria-expanded", String(open));
-    $("found-count").textContent = open ? `${found.length} areas found` : "";
+    $("found-count").textContent = open ? text("{n} areas found", { n: whole.format(found.length) }) : "";
   }
   function close() {
     list.hidden = true;

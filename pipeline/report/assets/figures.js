@@ -1,8 +1,7 @@
 // The numbers of the page: read when they are first needed, with their intervals, classes and shares, and as text.
 "use strict";
 window.figures = (content) => {
-  const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-  const tenth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+  const whole = numerals(0), tenth = numerals(1);
   const spoken = (name) => name.replaceAll("_", " ");
   // A name whose letters run from right to left, so that what stands beside it stays where it is.
   const apart = (name) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
@@ -85,12 +84,12 @@ window.figures = (content) => {
   };
   function intervalText(numbers, row, column) {
     if (numbers.below === null) return "";
-    if (isExact(numbers, row, column)) return "exact";
+    if (isExact(numbers, row, column)) return text("exact");
     const ends = interval(numbers, row, column);
-    return ends === null ? "(not known)" : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
+    return ends === null ? text("(not known)") : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
   }
   const shareText = (found) => `${tenth.format(found.value)} %` +
-    (found.low === null ? "" : ` (${tenth.format(found.low)} to ${tenth.format(found.high)} %)`);
+    (found.low === null ? "" : " " + text("({low} to {high} %)", { low: tenth.format(found.low), high: tenth.format(found.high) }));
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
   const titleOf = (level, row) => level.names[row] ? `${apart(level.names[row])} (${level.label} ${level.codes[row]})`
     : `${level.label} ${level.codes[row]}`;
