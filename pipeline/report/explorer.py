@@ -20,6 +20,7 @@ from pipeline.release.tables import ReleasedTable, read_table, read_table_parts
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.moments import MomentChunks
 from pipeline.report.polygons import Area, flattening, read_public_areas
+from pipeline.report.sentences import sentence
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
 
@@ -81,7 +82,7 @@ def explorer_of(sources: ReportSources) -> Explorer:
         ("", table.name): {
             "universe": "", "name": table.name, "query": table.query, "title": sources.words("").table(table.name),
             "labels": list(table.labels), "shown": [label.replace("_", " ") for label in table.labels], "levels": {},
-            "note": NO_MARGINS,
+            "note": sentence(sources.texts, NO_MARGINS),
         }
         for table in by_household
     }  # fmt: skip

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
 from pipeline.model.query import Query
+from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
@@ -54,6 +55,11 @@ class ReportSources:
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
     moments: Callable[[str, int, Query], TableMoments]
     names: AreaNames = field(default_factory=dict)
+
+    @property
+    def texts(self) -> Texts:
+        """The texts and numbers of the page."""
+        return texts_in(self.spec.report.language)
 
     def words(self, universe: str) -> Words:
         """What its levels and tables are called in the page."""

@@ -1,7 +1,7 @@
 // Areas beside each other: numbers, shares, their differences from the first, and their sum, each with its 90 % interval.
 "use strict";
 window.comparison = (content, figures, state, { element, choose, show }) => {
-  const { number, share, compare, pathOf } = moments(content, figures);
+  const { number, share, shares, compare, pathOf } = moments(content, figures);
   const { levelOf, titleOf, whole, tenth, quoted } = figures;
   const MOST = 60;
   const $ = (id) => document.getElementById(id);
@@ -25,7 +25,7 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
   const ends = (found, format, written = (value, form) => form.format(value)) => {
     if (found === null) return text("not known");
     if (found.some((end) => !Number.isFinite(end))) return text("no limit");
-    return `${written(found[0], format)} ${text("to")} ${written(found[1], format)}`;
+    return text("{low} to {high}", { low: written(found[0], format), high: written(found[1], format) });
   };
   const verdict = (found) => found.differs === null ? text("cannot tell: the margin is not known")
     : found.differs ? text("differs") : text("cannot tell");
@@ -104,5 +104,5 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     return [head, ...lines].map((line) => line.map((one) => quoted(String(one))).join(",")).join("\n") + "\n";
   }
 
-  return { draw, has, toggle, parentOf, titled, csv };
+  return { draw, has, toggle, parentOf, titled, csv, shares };
 };

@@ -137,13 +137,28 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     return { value, ends: [Math.max(value - reach, 0), value + reach], exact };
   }
 
+  const percent = (ends) => ends && ends.map((end) => Math.min(100, Math.max(0, 100 * end)));
+  // For the areas of a level: the interval of a number's share of its area, in %; null where it is not known.
+  async function shares(table, level) {
+    const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
+    if (factors === null) return () => null;
+    const kept = new Map();
+    return (row, column) => {
+      const of = factors.classes[row];
+      if (!kept.has(of)) kept.set(of, ofPair(factors, row, factors, row, level));
+      const { xx, xt, tt } = kept.get(of);
+      let total = 0;
+      for (let j = 0; j < factors.k; j++) total += count(numbers, row, j);
+      return percent(ratioInterval(count(numbers, row, column), total, xx[column], tt, xt[column]));
+    };
+  }
   // The share of a number in all of its areas, in %.
   async function share(table, areas, j) {
     const { values, total } = await counts(table, areas);
     if (!total) return null;
     const found = await together(table, areas, areas);
     const ends = found && ratioInterval(values[j], total, found.xx[j], found.tt, found.xt[j]);
-    return { value: (100 * values[j]) / total, ends: ends && ends.map((end) => Math.min(100, Math.max(0, 100 * end))) };
+    return { value: (100 * values[j]) / total, ends: percent(ends) };
   }
 
   // One number of two areas: the difference, that of the shares in points, and the ratio; "differs" where the interval
@@ -174,5 +189,5 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     return { difference, shares: told(gap, [low, high]), ratio };
   }
 
-  return { number, share, compare, pathOf };
+  return { number, share, shares, compare, pathOf };
 };
