@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,25 +87,31 @@ def _frames(
         known = ", ".join(release.spec.report.polygons) or "none"
         raise InputError(f"--format {layout}: no level that was chosen has polygons; those that have: {known}")
     rows = Rows(release)
-    shapes = {level: _shapes(release, level) for level in {file.level for file in with_polygons}}
+    shapes = {level: _shapes(release, level, geopandas) for level in {file.level for file in with_polygons}}
     for file in with_polygons:
         table = without_nan(pa.concat_tables(rows.parts(file)))
         codes = table.column("geocode").to_pylist()
         column = _geometry_column(table.column_names)
         frame = table.to_pandas()
-        frame[column] = geopandas.GeoSeries([shapes[file.level](code) for code in codes], crs=_SYSTEM)
+        frame[column] = geopandas.GeoSeries([shapes[file.level].get(code) for code in codes], crs=_SYSTEM)
         yield file, geopandas.GeoDataFrame(frame, geometry=column, crs=_SYSTEM)
 
 
-def _shapes(release: PublishedRelease, level: str) -> Callable[[str], Any]:
-    """Geocode -> polygon, None for an area that has none."""
-    from shapely.geometry import MultiPolygon, Polygon
-
-    found = {
-        area.geocode: MultiPolygon([Polygon(outer, holes) for outer, *holes in area.polygons])
-        for area in read_public_areas(release.run.polygons(level))
-    }
-    return found.get
+def _shapes(release: PublishedRelease, level: str, geopandas: Any) -> dict[str, Any]:
+    """Geocode -> polygon, for the areas of a level that have one."""
+    areas = read_public_areas(release.run.polygons(level))
+    features = [
+        {
+            "properties": {},
+            "geometry": {
+                "type": "MultiPolygon",
+                "coordinates": [[ring.tolist() for ring in polygon] for polygon in area.polygons],
+            },
+        }
+        for area in areas
+    ]
+    shapes = geopandas.GeoDataFrame.from_features(features).geometry.tolist()
+    return dict(zip((area.geocode for area in areas), shapes, strict=True))
 
 
 def _geometry_column(taken: Sequence[str]) -> str:
