@@ -40,7 +40,13 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
 
 def write_report(job: Job) -> None:
     """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps."""
-    sources = ReportSources(
+    write_bytes(job.run.report, report_page(report_sources(job)).encode(), job.run.staging)
+    job.progress.advance(1)
+
+
+def report_sources(job: Job) -> ReportSources:
+    """What the report of a release is made from."""
+    return ReportSources(
         run=job.run,
         spec=job.spec,
         status=job.status,
@@ -58,8 +64,6 @@ def write_report(job: Job) -> None:
             for level, section in (job.spec.geography.names or {}).items()
         },
     )
-    write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)
-    job.progress.advance(1)
 
 
 def _exact_answers(job: Job) -> Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]:
