@@ -14,6 +14,7 @@ from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
 from pipeline.report.reliability import CLASSES
@@ -26,7 +27,10 @@ from pipeline.spec.provenance import input_names, origin_of
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
-SCRIPTS = ("vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "explorer.js")
+SCRIPTS = (
+    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "moments.js", "compare.js", "view.js", "takeaway.js",
+    "search.js", "explorer.js",
+)  # fmt: skip
 
 
 def report_page(sources: ReportSources) -> str:
@@ -84,6 +88,7 @@ def report_page(sources: ReportSources) -> str:
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,
         content=script_json(content),
+        dataset=dataset_block(sources),
         chunks=explorer.chunks,
         maps=bool(sources.spec.report.polygons),
         named=bool(sources.names),
