@@ -17,6 +17,7 @@ from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import left_out_remark, read_spine
+from pipeline.inputs.names import read_names
 from pipeline.inputs.shares import read_shares
 from pipeline.model.join import Join
 from pipeline.model.query import Query
@@ -155,6 +156,7 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
         result.n_leaves = spine.n_leaves
         if left_out := left_out_remark(spec.geography):
             result.remarks.append(left_out)
+        read_names(spec.geography, spine)
     joins, answers = spec.joins(), dict[str, _Answers | None]()
     for universe in universes:
         with result.noted("records"):
