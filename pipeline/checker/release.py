@@ -20,6 +20,7 @@ from pipeline.checker.household_tables import check_household_table
 from pipeline.checker.households import Housed, RecordFile, check_households, key_columns
 from pipeline.checker.joins import check_group, joined_groups
 from pipeline.checker.names import with_names
+from pipeline.checker.shares import check_shares
 from pipeline.checker.spec import PublicSpec, PublicUniverse, read_public_spec
 from pipeline.checker.spine import PublicLevel, read_spine
 from pipeline.errors import InputError, ReleaseError
@@ -72,6 +73,7 @@ def examine(root: Path) -> Findings:
                 where = housed.get(table.companion)
                 if where is not None or not spec.microdata:
                     check_household_table(files, run, table, levels, universes[""].counts, where, findings)
+        check_shares(files, run, spec, levels, findings)
         _check_unknown(files, run, spec, findings)
     return findings
 

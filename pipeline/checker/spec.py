@@ -168,6 +168,7 @@ class PublicSpec:
         joins: of persons with households, one mapping each; `joins.joined_groups` reads them.
         household_tables: of persons by their households.
         names: level whose areas have names -> their languages, "" for the one that is not stated.
+        shares: name -> level of the public numbers by which answers are shared, and how many each geounit has.
     """
 
     levels: tuple[str, ...]
@@ -178,6 +179,7 @@ class PublicSpec:
     joins: tuple[Mapping[str, Any], ...] = ()
     household_tables: tuple[Crossed, ...] = ()
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    shares: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
     @property
     def joined(self) -> tuple[str, ...]:
@@ -221,6 +223,11 @@ def _spec(spec: Mapping[str, Any]) -> PublicSpec:
         names={
             _level(level, levels): tuple(_pairs(section["name"]))
             for level, section in _pairs(spec["geography"].get("names", [])).items()
+        },
+        shares={
+            name: (_level(section["level"], levels), len(set(_pairs(section.get("columns", [])).values())) or 1)
+            for name, section in _pairs(spec.get("postprocess", {}).get("shares", [])).items()
+            if section["use"]
         },
     )
 

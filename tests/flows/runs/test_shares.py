@@ -18,6 +18,7 @@ from flows.execution.progress import Silent
 from flows.publishing.steps import perform_public_steps
 from flows.runs.open_public import open_listed
 from flows.runs.verify import verify_release
+from pipeline.checker.release import check_release
 from pipeline.errors import InputError, SpecError
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import FileEntry, read_manifest, write_manifest
@@ -57,6 +58,18 @@ def _off() -> tuple[tuple[str, str], ...]:
 
 def test_verify_repeats_it(shared: Path) -> None:
     assert verify_release(RunDirectory(shared), 1, Silent()) == []
+
+
+def test_an_independent_check_knows_the_public_numbers(shared: Path, tmp_path: Path) -> None:
+    assert check_release(shared) == []
+    root = shutil.copytree(shared, tmp_path / "town")
+    path = root / "public/shares/beds.parquet"
+    table = pd.read_parquet(path)
+    table.loc[3, "number_1"] = -1.0
+    table.iloc[:-1].to_parquet(path, index=False)
+    found = "\n".join(check_release(root))
+    assert "public/shares/beds.parquet: row 4 has -1.0; numbers from 0 are allowed" in found
+    assert "has 0 rows; each area has one" in found
 
 
 @pytest.mark.slow

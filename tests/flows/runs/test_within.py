@@ -102,7 +102,7 @@ def test_it_is_the_release_of_inputs_without_the_others(tmp_path: Path, form: st
     assert tables(part) == tables(alone)
     assert pq.read_table(part / "public/tables/age/block.parquet").num_rows == 10
     manifest = read_manifest(RunDirectory(part).manifest)
-    assert manifest.spec["geography"]["within"] == [["state", ["2"]]]
+    assert manifest.spec["geography"]["within"] == [["state", ["2"]]]  # type: ignore[index,call-overload]
     assert "records elsewhere on the list are left out" in RunDirectory(part).remarks.read_text()
     if form == "microdata":
         assert verify_release(RunDirectory(part), 1, Silent()) == []
