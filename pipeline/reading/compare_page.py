@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from pipeline.errors import InputError
+from pipeline.model.pages.style import page_style
 from pipeline.reading.compare import Comparison
 
 
@@ -24,4 +25,4 @@ def comparison_html(comparison: Comparison) -> str:
     template = resources.files("pipeline.reading").joinpath("compare.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     largest = max((row.mean_absolute for row in comparison.tables), default=0.0) or 1.0
-    return environment.from_string(template).render(comparison=comparison, largest=largest)
+    return environment.from_string(template).render(comparison=comparison, largest=largest, style=page_style())

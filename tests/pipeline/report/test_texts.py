@@ -32,7 +32,7 @@ def test_a_catalogue_is_as_make_texts_writes_it(path: Path) -> None:
     assert path.read_bytes() == update(path.stem)
 
 
-@pytest.mark.parametrize("name", ["report.html.j2", "households.html.j2"])
+@pytest.mark.parametrize("name", ["report.html.j2", "households.html.j2", "compare_areas.html.j2", "link_and_embed.html.j2"])
 def test_a_template_writes_no_text_past_the_catalogue(name: str) -> None:
     """What is left of a template without its expressions, tags and attributes that are not read has no words."""
     template = (ROOM / "assets" / name).read_text("utf-8")
@@ -44,7 +44,7 @@ def test_a_template_writes_no_text_past_the_catalogue(name: str) -> None:
     assert [line for line in [*shown.splitlines(), *read] if re.search(r"[A-Za-z]{2,}", line)] == []
 
 
-@pytest.mark.parametrize("name", ["charts.js", "explorer.js", "figures.js"])
+@pytest.mark.parametrize("name", ["charts.js", "compare.js", "explorer.js", "figures.js", "search.js"])
 def test_a_script_writes_no_text_past_the_catalogue(name: str) -> None:
     """Strings with words apart stand in text(...); selectors, policies and errors for programmers do not."""
     script = re.sub(r"(?m)^\s*//.*$", "", (ROOM / "assets" / name).read_text("utf-8"))
