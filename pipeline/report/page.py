@@ -14,6 +14,7 @@ from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
 from pipeline.report.reliability import CLASSES
@@ -87,6 +88,7 @@ def report_page(sources: ReportSources) -> str:
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,
         content=script_json(content),
+        dataset=dataset_block(sources),
         chunks=explorer.chunks,
         maps=bool(sources.spec.report.polygons),
         named=bool(sources.names),

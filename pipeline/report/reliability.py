@@ -84,3 +84,13 @@ def classes_of(counts: NDArray[np.int64], margins: NDArray[np.int64]) -> NDArray
     care = 2 * least <= counts * TENTHS
     classes = np.where(good, 0, np.where(care, 1, 2))
     return np.where(margins == EXACT, 0, np.where(margins == UNKNOWN, 2, classes)).astype(np.int8)
+
+
+def classes_in(counts: NDArray[np.int64], margins: NDArray[np.float64]) -> NDArray[np.int8]:
+    """The number of each count's class in `CLASSES`, from a published table alone.
+
+    Args:
+        counts: persons.
+        margins: of error, in persons; NaN where unknown. One of 0 says that the number is exact.
+    """
+    return classes_of(counts, tenths(margins, margins == 0))
