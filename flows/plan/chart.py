@@ -67,7 +67,8 @@ def _page(title: str, chart: Any) -> str:
         f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n<title>{escape(title)}</title>\n'
         f"<style>{page_style()}</style>\n</head>\n<body>\n"
         f'<header class="top"><div><h1>{escape(title)}</h1></div></header>\n<main>\n<section>\n'
-        f'<div class="card scroll" tabindex="0" role="img" aria-label="{escape(title)}">{drawn}</div>\n</section>\n</main>\n</body>\n</html>\n'
+        f'<div class="card scroll" tabindex="0" role="img" aria-label="{escape(title)}">{drawn}</div>\n'
+        "</section>\n</main>\n</body>\n</html>\n"
     )
 
 

@@ -220,8 +220,9 @@ def compared(release: Numbers, asked: Asked, first: Sequence[str], second: Seque
 
 
 def _moments_of_two(places: Places, left: Weights, right: Weights) -> tuple[Moments, Moments]:
-    """The moments `(2, k)` of two areas, and `(k,)` between them: the left sums of both, the right sums, and the mean of
-    the first's left with the second's right and the other way round. (x + y)^2 - x^2 - y^2 = 2 x y.
+    """The moments `(2, k)` of two areas, and the covariances `(k,)` between them, from (x + y)^2 - x^2 - y^2 = 2 x y.
+
+    Those are of both left sums, of both right sums, and the mean of one area's left with the other's right.
     """
     own = places.moments(left, right)
     joined = places.inside[0].astype(np.float64) + places.inside[1]

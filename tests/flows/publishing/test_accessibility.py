@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 from releases.browser import Opened, chromium, opened
+from typer.testing import CliRunner
 
+from flows.cli import app
+from pipeline.audit.findings import Audit, Finding
+from pipeline.audit.report import write_audit
+from pipeline.reading.compare import compare
+from pipeline.reading.compare_page import write_page
+from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
 _WIDTHS = (360, 800, 1280)
@@ -57,6 +64,7 @@ def test_no_rule_is_broken(browser: Any, town: Path, look: str) -> None:
     shown.page.context.close()
 
 
+@pytest.mark.slow
 def test_no_rule_is_broken_on_a_telephone_and_what_is_broken_is_found(browser: Any, town: Path) -> None:
     """A picture without a name and text that is hardly visible."""
     shown = opened(browser, RunDirectory(town).report, width=_WIDTHS[0])
@@ -100,6 +108,7 @@ def test_the_keyboard_keeps_its_place(browser: Any, town: Path) -> None:
     assert focused(shown) != "BODY"
 
 
+@pytest.mark.slow
 def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town: Path) -> None:
     shown = opened(browser, RunDirectory(town).report, width=360)
     shown.page.locator("#counts-body tr:last-child button").scroll_into_view_if_needed()
@@ -110,3 +119,28 @@ def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town:
         " return card.top >= 0 && card.bottom <= innerHeight; })()"
     )
     assert shown.page.locator("#area-title").text_content() in shown.page.locator("#said").text_content()
+
+
+@pytest.mark.slow
+def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
+    browser: Any, town: Path, town_spec: Path, tmp_path: Path
+) -> None:
+    """Comparison, audit, plan, and the restricted page: on a telephone in light, on a desk in dark."""
+    release = open_release(town)
+    write_page(tmp_path / "compare.html", compare(release, release))
+    audit, _ = write_audit(Audit("Audit", (Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"}), tmp_path)
+    planned = CliRunner().invoke(app, ["plan", str(town_spec), "--chart", str(tmp_path / "plan.html")])
+    assert planned.exit_code == 0, planned.output
+    pages = (tmp_path / "compare.html", audit, tmp_path / "plan.html", RunDirectory(town).accuracy_page)
+    for file in pages:
+        colours = set()
+        for dark, width in ((False, _WIDTHS[0]), (True, _WIDTHS[2])):
+            shown = opened(browser, file, dark=dark, width=width, ready=False)
+            shown.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+            shown.page.wait_for_timeout(300)
+            assert broken(shown.page) == [], file.name
+            assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+            colours.add(shown.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert shown.complaints == []
+            shown.page.context.close()
+        assert colours == {"rgb(251, 250, 247)", "rgb(20, 24, 26)"}

@@ -57,9 +57,14 @@ def test_a_view_is_linked_and_gone_back_to(browser: Any, town: Path) -> None:
     assert shown.complaints + again.complaints == []
 
 
+@pytest.mark.slow
 def test_an_address_of_nothing_shows_the_page_as_it_is(browser: Any, town: Path) -> None:
     """Names that are not there, broken escapes and anchors are no errors."""
-    for wrong in ("table=nothing&level=&area=tract:ZZ&compare=x,tract:A01,:&page=-3&embed=all", "area=%E0%A4%A", "guide"):
+    for wrong in (
+        "table=nothing&level=&area=tract:ZZ&compare=x,tract:A01,:&page=-3&embed=all",
+        "area=%E0%A4%A",
+        "guide",
+    ):
         shown = at(browser, RunDirectory(town).report, wrong)
         assert shown.page.input_value("#table") == "0"
         assert shown.page.locator("#area-title").count() == 0
@@ -67,6 +72,7 @@ def test_an_address_of_nothing_shows_the_page_as_it_is(browser: Any, town: Path)
         shown.page.context.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["chart", "table", "area", "compare"])
 def test_one_part_stands_alone_in_another_page(browser: Any, town: Path, tmp_path: Path, part: str) -> None:
     """The HTML that the page offers, in a page beside it; whose numbers and which status is said."""
@@ -86,6 +92,7 @@ def test_one_part_stands_alone_in_another_page(browser: Any, town: Path, tmp_pat
     assert other.complaints == []
 
 
+@pytest.mark.slow
 def test_the_picture_is_taken_along(browser: Any, town: Path, tmp_path: Path) -> None:
     shown = at(browser, RunDirectory(town).report, _VIEW)
     for kind in ("svg", "png"):
@@ -101,6 +108,7 @@ def test_the_picture_is_taken_along(browser: Any, town: Path, tmp_path: Path) ->
     assert shown.complaints == []
 
 
+@pytest.mark.slow
 def test_the_comparison_is_taken_along(browser: Any, town: Path, tmp_path: Path) -> None:
     shown = at(browser, RunDirectory(town).report, _VIEW)
     with shown.page.expect_download() as waiting:
@@ -116,6 +124,7 @@ def test_the_comparison_is_taken_along(browser: Any, town: Path, tmp_path: Path)
     assert found["number"][2] == over[release.table("sex", "tract").columns[0]]
 
 
+@pytest.mark.slow
 def test_print_cuts_no_picture_and_leaves_no_page_half_empty(browser: Any, town: Path) -> None:
     """On paper no picture is wider than its place, controls are gone, and tables may go over pages."""
     shown = at(browser, RunDirectory(town).report, _VIEW)

@@ -32,7 +32,9 @@ def test_a_catalogue_is_as_make_texts_writes_it(path: Path) -> None:
     assert path.read_bytes() == update(path.stem)
 
 
-@pytest.mark.parametrize("name", ["report.html.j2", "households.html.j2", "compare_areas.html.j2", "link_and_embed.html.j2"])
+@pytest.mark.parametrize(
+    "name", ["report.html.j2", "households.html.j2", "compare_areas.html.j2", "link_and_embed.html.j2"]
+)
 def test_a_template_writes_no_text_past_the_catalogue(name: str) -> None:
     """What is left of a template without its expressions, tags and attributes that are not read has no words."""
     template = (ROOM / "assets" / name).read_text("utf-8")
