@@ -37,8 +37,8 @@ def check_columns(layout: str, file: DataFile, most: int | None = None) -> None:
             "answers that differ in capital letters only" if alike else f"{len(names):,} columns, of at most {most:,}"
         )
         raise InputError(
-            f"--format {layout}: table {file.table!r} at level {file.level!r} has {found}, which a database cannot hold: "
-            "use --format parquet, or leave it out with --table or --level"
+            f"--format {layout}: table {file.table!r} at level {file.level!r} has {found}, which a database cannot "
+            "hold: use --format parquet, or leave it out with --table or --level"
         )
 
 
