@@ -5,15 +5,16 @@ Everything here is computed from confidential counts. Its page is written to res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.texts.catalogue import Texts
 from pipeline.release.tables import ReleasedTable
 from pipeline.report.render import render
-from pipeline.report.summaries import SIZE_LABELS, SIZES
+from pipeline.report.summaries import SIZES, size_labels
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.
 _LARGEST = 100_000
@@ -56,7 +57,7 @@ class Errors:
 class LargestError:
     """One of the largest errors of a table at a level."""
 
-    geocode: str
+    area: str
     label: str
     truth: int
     released: int
@@ -134,12 +135,37 @@ class _Class:
         return int(np.searchsorted(np.cumsum(self.errors), rank)) if self.numbers else 0
 
 
+@dataclass(frozen=True)
+class Called:
+    """What a table at a level, its numbers and its areas are called for people; what is not stated has its own name.
+
+    Attributes:
+        table, level: titles, "" where none is stated.
+        labels: column -> label.
+        names: geocode -> name.
+    """
+
+    table: str = ""
+    level: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def area(self, geocode: str) -> str:
+        """The geocode, with its name if it has one."""
+        return f"{self.names[geocode]} ({geocode})" if self.names.get(geocode) else geocode
+
+    def number(self, column: str) -> str:
+        """The label of a number of the table."""
+        return self.labels.get(column, column)
+
+
 @dataclass
 class TableErrors:
     """The errors of one table at one level; filled part by part."""
 
     table: str
     level: str
+    called: Called = field(default_factory=Called)
     largest: list[LargestError] = field(default_factory=list)
     _classes: dict[int, _Class] = field(default_factory=dict)
     _fitness: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
@@ -170,8 +196,8 @@ class TableErrors:
             margin = None if part.margins is None else float(part.margins[row, column])
             self.largest.append(
                 LargestError(
-                    str(part.geocodes[row]),
-                    part.labels[column],
+                    self.called.area(str(part.geocodes[row])),
+                    self.called.number(part.labels[column]),
                     int(truth[row, column]),
                     int(part.counts[row, column]),
                     None if margin is None or np.isnan(margin) else margin,
@@ -198,7 +224,8 @@ class TableErrors:
     @property
     def by_size(self) -> tuple[Errors, ...]:
         """Of each class of size that has areas."""
-        return tuple(self._classes[size].summary(SIZE_LABELS[size]) for size in sorted(self._classes) if size >= 0)
+        labels = size_labels(Texts())
+        return tuple(self._classes[size].summary(labels[size]) for size in sorted(self._classes) if size >= 0)
 
     @property
     def fitness(self) -> Fitness | None:
@@ -215,6 +242,7 @@ def accuracy_page(release: str, status: str, universes: Sequence[tuple[str, Sequ
     return render(
         "accuracy.html.j2",
         (),
+        Texts(),
         release=release,
         status=status,
         universes=universes,

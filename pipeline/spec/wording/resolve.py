@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.model.labels import Labels, in_language
+from pipeline.model.texts.available import languages
 from pipeline.model.universe import Universe
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.sections import GeographySection
@@ -18,6 +19,7 @@ def note_names(geography: GeographySection, problems: Problems) -> None:
         for level in getattr(geography, table) or {}:
             if level not in levels:
                 problems.add(dotted([table, level]), unknown("level", level, levels, are="the levels are"))
+    _note_alike("labels", levels, geography.labels or {}, problems)
     for level, section in (geography.names or {}).items():
         _note_file(section, problems.at(dotted(["names", level])))
         if geography.regroup is not None and level == levels[-2]:
@@ -38,7 +40,7 @@ def _note_file(section: NamesSection, problems: Problems) -> None:
 def note_language(
     language: str | None, geography: GeographySection, labels: Sequence[LabelsSection | None], problems: Problems
 ) -> None:
-    """Note a language that no name or label is in; `problems` are those of [report]."""
+    """Note a language that neither a name or label nor the report's texts are in; `problems` are those of [report]."""
     if language is None:
         return
     texts = [section.name for section in (geography.names or {}).values()] + [*(geography.labels or {}).values()]
@@ -48,8 +50,11 @@ def note_language(
             texts += [*(section.tables or {}).values()]
             texts += [text for values in (section.values or {}).values() for text in values.values()]
     stated = sorted({tag for one in texts for tag in one if tag})
-    if language not in stated and language.partition("-")[0] not in stated:
-        problems.add("language", unknown("language of names or labels", language, stated, are="they are in"))
+    known = [*stated, *(one for one in languages() if one not in stated)]
+    if language not in known and language.partition("-")[0] not in known:
+        problems.add(
+            "language", unknown("language of names, labels or the report's texts", language, known, are="they are in")
+        )
 
 
 def note_labels(section: LabelsSection | None, universe: Universe, problems: Problems) -> None:
@@ -66,9 +71,9 @@ def note_labels(section: LabelsSection | None, universe: Universe, problems: Pro
             _note_unknown(f"values.{term}", labels, f"value of {term}", values[term], problems)
     tables = [table.name for table in universe.tables]
     _note_unknown("tables", section.tables or (), "published table", tables, problems)
+    _note_alike("tables", tables, section.tables or {}, problems)
     for term, known in values.items():
-        for language in sorted({one for texts in (section.values or {}).get(term, {}).values() for one in texts}):
-            _note_alike(term, known, language, section, problems)
+        _note_alike(f"values.{term}", known, (section.values or {}).get(term, {}), problems)
 
 
 def _note_unknown(key: str, names: Iterable[str], kind: str, known: Sequence[str], problems: Problems) -> None:
@@ -77,16 +82,17 @@ def _note_unknown(key: str, names: Iterable[str], kind: str, known: Sequence[str
             problems.add(dotted([*key.split(".", 1), name]), unknown(kind, name, known))
 
 
-def _note_alike(term: str, known: Sequence[str], language: str, section: LabelsSection, problems: Problems) -> None:
-    """Two values with one label would be two columns that nobody can tell apart."""
-    labels = _texts((section.values or {})[term], language)
-    seen: dict[str, str] = {}
-    for value in known:
-        label = labels.get(value, value)
-        if (other := seen.setdefault(label, value)) != value:
-            problems.add(
-                dotted(["values", term, value]), f"{label!r} is the label of {other!r} too; labels must differ"
-            )
+def _note_alike(key: str, known: Sequence[str], stated: Mapping[str, Mapping[str, str]], problems: Problems) -> None:
+    """Two values, levels or tables with one label would be two columns or bars that nobody can tell apart."""
+    for language in sorted({one for texts in stated.values() for one in texts}):
+        labels = _texts(stated, language)
+        seen: dict[str, str] = {}
+        for name in known:
+            label = labels.get(name, name)
+            if (other := seen.setdefault(label, name)) != name:
+                problems.add(
+                    dotted([*key.split(".", 1), name]), f"{label!r} is the label of {other!r} too; labels must differ"
+                )
 
 
 def labels_of(geography: GeographySection, section: LabelsSection | None, language: str) -> Labels:
