@@ -10,6 +10,7 @@ from pipeline.fitness.districts import EQUAL, PlanFitness
 from pipeline.fitness.errors import ErrorMeasures
 from pipeline.fitness.largest_group import PEOPLE, POINTS, SHARE
 from pipeline.fitness.table import TableFitness
+from pipeline.model.texts.catalogue import Texts
 from pipeline.report.render import render
 
 
@@ -74,4 +75,6 @@ class Fitness:
 
     def page(self) -> str:
         """The page, for any browser; all text is escaped."""
-        return render("fitness.html.j2", (), fitness=self, points=POINTS, share=SHARE, people=PEOPLE, equal=EQUAL)
+        return render(
+            "fitness.html.j2", (), Texts(), fitness=self, points=POINTS, share=SHARE, people=PEOPLE, equal=EQUAL
+        )
