@@ -23,6 +23,8 @@ from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
 LARGEST_COUNT = 10**10
 
 MISSING, OUTSIDE = -1, -2
+#: A geocode that the spine leaves out on purpose.
+LEFT_OUT = -3
 NEGATIVE, FRACTIONAL, NOT_A_NUMBER, TOO_LARGE = -2, -3, -4, -5
 
 _COUNT_PROBLEMS = {
