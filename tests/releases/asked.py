@@ -17,6 +17,7 @@ from flows.runs.questions.answering import AnsweringHere, answered
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.spec.release_spec import ReleaseSpec
 
 SPEC = """
 name = "work"
@@ -99,13 +100,13 @@ def spent(place: Path) -> Fraction:
         return ledger.dataset("workers").spent
 
 
-def checked(spec: Path, text: str, rho: str | None = "1/20", **rest: object) -> CheckedQuestion:
+def checked(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **rest: object) -> CheckedQuestion:
     """A question, checked; `rest` as `QuestionRequest`."""
-    request = QuestionRequest(spec, text, rho, out=spec.parent / "answers")
+    request = QuestionRequest(spec, text, rho, out=Path(spec if isinstance(spec, Path) else ".").parent / "answers")
     return check_question(replace(request, **rest))  # type: ignore[arg-type]
 
 
-def ask(spec: Path, text: str, rho: str | None = "1/20", **rest: object) -> Path:
+def ask(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **rest: object) -> Path:
     """Its answer, made in this process."""
     one = checked(spec, text, rho, **rest)
     return answered(one, AnsweringHere(one))
