@@ -14,7 +14,7 @@ PYTHONS := $(PYTHON) python3.11 python3.12 python3.13 python3 python
 PYTEST = $(BIN)/python -m pytest -n 2 --dist loadfile
 BENCHMARKS := $(filter-out %/bench_national.py,$(sort $(wildcard benchmarks/bench_*.py)))
 
-.PHONY: help setup release test test-slow test-all lint types imports check format docs site report-js bench bench-national clean
+.PHONY: help setup release test test-slow test-all lint types imports check format docs texts site report-js bench bench-national clean
 
 help:
 	@sed -n '3,7s/^# \{0,1\}//p' Makefile
@@ -87,6 +87,10 @@ docs: $(STAMP)
 # The pages of docs/ as a site, in site/; any warning is an error.
 site: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The report's texts in each language, with those that are new and without those that are gone.
+texts: $(STAMP)
+	$(BIN)/python tests/project/report_texts.py
 
 # The plotting library that the report carries, from the package that bundles it.
 report-js: $(STAMP)

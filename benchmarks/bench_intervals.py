@@ -40,8 +40,7 @@ key = "insecure-test:{key}"
 
 [strategy.queries]
 total = "1/4"
-{attribute} = "1/4"
-detailed = "1/2"
+{queries}
 """
 
 STATE_2000 = """
@@ -65,7 +64,7 @@ block_group = "1/4"
 file = "areas.parquet"
 form = "wide"
 geocode = "block_group"
-cells = [{{ counts = "age_{{age}}", age = "{{age}}" }}]
+cells = [{{ counts = "age_{{age}}" }}]
 
 [tables]
 total = "total"
@@ -109,20 +108,20 @@ detail = "votingage * race"
 def _iowa(folder: Path, key: int) -> str:
     areas = pd.read_parquet(DATA / "us_2000_block_groups.parquet")
     areas[areas["block_group"].str.startswith("19")].to_parquet(folder / "areas.parquet")
-    return STATE_2000.format() + STRATEGY.format(key=key, attribute="age")
+    return STATE_2000.format() + STRATEGY.format(key=key, queries='age = "3/4"')
 
 
 def _country(folder: Path, key: int) -> str:
     areas = pd.read_parquet(DATA / "us_2010_national_leaves.parquet")
     areas.to_parquet(folder / "areas.parquet")
-    return COUNTRY_2010.format() + STRATEGY.format(key=key, attribute="race")
+    return COUNTRY_2010.format() + STRATEGY.format(key=key, queries='race = "1/4"\ndetailed = "1/2"')
 
 
 def _example(folder: Path, key: int) -> str:
-    subprocess.run([sys.executable, "-m", "flows.cli", "example", str(folder / "example")], check=True)
-    text = (folder / "example" / "release.toml").read_text(encoding="utf-8")
+    subprocess.run([sys.executable, "-m", "flows.cli", "example", str(folder / "made")], check=True)
+    text = (folder / "made" / "release.toml").read_text(encoding="utf-8")
     lines = [line for line in text.splitlines() if not line.startswith(("key =", "dataset ="))]
-    text = "\n".join(lines).replace('file = "', f'file = "{folder}/example/')
+    text = "\n".join(lines).replace('file = "', f'file = "{folder}/made/')
     return text.replace("[privacy]\n", f'[privacy]\nkey = "insecure-test:{key}"\n')
 
 

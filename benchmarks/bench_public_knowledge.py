@@ -178,6 +178,7 @@ def opendp_and_ratio(spec: ReleaseSpec, spine: Spine, truth: list[Numbers]) -> l
 def coverage(found: Numbers, true: Numbers, expected: Numbers, spread: Numbers) -> dict[str, dict[str, float]]:
     """The share of true totals in their 90 % intervals, by size, and by standard deviations from the public share."""
     inside = (found[:, 1] <= true) & (true <= found[:, 2])
+    width = found[:, 2] - found[:, 1] + 1.0
     distance = np.abs(true - expected) / spread
     sizes = {"0-9": true < 10, "10-99": (true >= 10) & (true < 100), "100-999": (true >= 100) & (true < 1000)}
     by = {
@@ -211,6 +212,7 @@ def measured(part: str, state: str, keys: int, rho: Fraction, covered: int) -> d
     }
     errors: dict[str, list[list[float]]] = {name: [] for name in (*ways, "OpenDP and ratios")}
     covering: dict[str, list[dict[str, dict[str, float]]]] = {"shares": [], "no shares": []}
+    widths: dict[str, list[float]] = {"shares": [], "no shares": []}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         areas = areas_of(part, state)
@@ -240,11 +242,13 @@ def measured(part: str, state: str, keys: int, rho: Fraction, covered: int) -> d
                     spec = spec_of(part, folder, key, rho, margins=True, **ways[way])
                     with_margins = released(spec, spine, margins=True)
                     runs.append(coverage(with_margins[-1], truth[-1], expected, spread))
+                    widths[way].append(float((with_margins[-1][:, 2] - with_margins[-1][:, 1] + 1.0).mean()))
     return {
         "levels": list(spine.level_names),
         "mean count": [float(true.mean()) for true in truth],
         "errors": {way: np.mean(runs, axis=0).tolist() for way, runs in errors.items() if runs},
         "coverage": {way: _means(runs) for way, runs in covering.items() if runs},
+        "widths": {way: float(np.mean(runs)) for way, runs in widths.items() if runs},
     }
 
 
@@ -292,6 +296,8 @@ def _print(part: str, result: Mapping[str, Any]) -> None:
         for kind, classes in kinds.items():
             shown = ", ".join(f"{key}: {100 * share:.1f} %" for key, share in classes.items())
             print(f"coverage with {way}, by {kind}: {shown}")
+    for way, width in result["widths"].items():
+        print(f"mean number of persons in an interval with {way}: {width:,.1f}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ class Layout(StrEnum):
     csv = "csv"
     xlsx = "xlsx"
     parquet = "parquet"
+    sdmx = "sdmx"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,8 +33,12 @@ def export(
     ],
     layout: Annotated[Layout, typer.Option("--format", help="The layout to write.", show_default=False)],
     out: Annotated[Path, typer.Option(help="A new or empty folder.", show_default=False)],
-    table: Annotated[list[str] | None, typer.Option(help="Only this table (csv, xlsx, parquet); repeatable.")] = None,
-    level: Annotated[list[str] | None, typer.Option(help="Only this level (csv, xlsx, parquet); repeatable.")] = None,
+    table: Annotated[list[str] | None, typer.Option(help="Only this table (of tables); repeatable.")] = None,
+    level: Annotated[list[str] | None, typer.Option(help="Only this level (of tables); repeatable.")] = None,
+    microdata: Annotated[bool, typer.Option("--microdata", help="The microdata, too (csv, parquet).")] = False,
+    measurements: Annotated[
+        bool, typer.Option("--measurements", help="The noisy measurements with labelled columns, too (csv, parquet).")
+    ] = False,
 ) -> None:
     """Write a release in another layout, from its public files alone, and print the folder.
 
@@ -41,7 +46,7 @@ def export(
     areas, as summary files with a geographic header. mdf: the microdata detail file as CSV, with the column names of
     2020. nmf: the noisy measurements, in the layout of those that the Census Bureau published; spinewise estimate reads
     it. activitysim: persons and the households that they live in, as micro-simulations read them. csv, xlsx, parquet:
-    the release's tables with their margins of error; csv also has the microdata.
+    the release's tables with their margins of error; csv and parquet with a description of their columns.
 
     Example:
 
@@ -51,4 +56,13 @@ def export(
     from pipeline.published import open_finished
 
     finished = open_finished(release, check_hashes=True)
-    typer.echo(export_release(finished, layout, out, tables=table or (), levels=level or ()))
+    written = export_release(
+        finished,
+        layout,
+        out,
+        tables=table or (),
+        levels=level or (),
+        microdata=microdata,
+        measurements=measurements,
+    )
+    typer.echo(written)

@@ -17,6 +17,7 @@ from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.marginals import marginal_of
 from flows.estimation.public_key import public_key
 from flows.estimation.sampled_runs import SampledRuns
+from flows.estimation.shares.intervals import SharedIntervals
 from flows.estimation.table_variances import TableVariances
 from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
@@ -123,6 +124,7 @@ class Margins:
         self.estimation = estimation
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
         self._intervals: dict[tuple[str, int], Intervals] = {}
+        self._shared: SharedIntervals | None = None
 
     @property
     def replicates(self) -> int:
@@ -195,11 +197,16 @@ class Margins:
             published = PublishedTable(table.name, level, marginal_of(table.query))
             intervals = Intervals(published, self.errors[table.name, level])
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
-        variances, rows = self.variances.of_rows(level, rows)
-        return self._intervals[table.name, level].ends(self.estimation.basis, variances, counts, rows)
+            self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
+        variances, own = self.variances.of_rows(level, rows)
+        ends = self._intervals[table.name, level].ends(self.estimation.basis, variances, counts, own)
+        if self._shared is not None:
+            self._shared.put_into(ends, counts, rows)
+        return ends
 
     def close(self) -> None:
         """Free what was computed."""
         self.errors.clear()
         self._intervals.clear()
+        self._shared = None
         self.__dict__.pop("variances", None)

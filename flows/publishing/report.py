@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -11,11 +10,13 @@ from numpy.typing import NDArray
 from flows.estimation.marginals import marginal_of
 from flows.execution.job import Job
 from flows.plan.expectation import Expectation
+from flows.publishing.alike_areas import table_moments
 from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.spine import read_public_names
+from pipeline.report.moments import TableMoments
 from pipeline.report.page import report_page
 from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
@@ -40,6 +41,7 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
 
 def write_report(job: Job) -> None:
     """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps."""
+    of_universes = _Expectations(job)
     sources = ReportSources(
         run=job.run,
         spec=job.spec,
@@ -52,7 +54,8 @@ def write_report(job: Job) -> None:
         joint=joint_of(job.universes),
         households=households_of(job.universes, job.spec.joins()),
         notes=job.notes,
-        exact=_exact_answers(job),
+        exact=of_universes.exact,
+        moments=of_universes.moments,
         names={
             level: read_public_names(job.run.names(level), level, job.spine.level(level).geocodes, tuple(section.name))
             for level, section in (job.spec.geography.names or {}).items()
@@ -62,15 +65,23 @@ def write_report(job: Job) -> None:
     job.progress.advance(1)
 
 
-def _exact_answers(job: Job) -> Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-    """Which numbers are certain, as `ReportSources` has it; what a universe fixes is worked out once."""
+class _Expectations:
+    """What each universe fixes and how its errors go together, worked out once and when first needed."""
 
-    @cache
-    def of_universe(name: str) -> Expectation:
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._of = cache(self._expected)
+        self._planned = cache(lambda name: self._of(name).planned())
+
+    def exact(self, universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+        """Which numbers are certain, as `ReportSources` has it."""
+        return self._of(universe).exact(level, marginal_of(query))
+
+    def moments(self, universe: str, level: int, query: Query) -> TableMoments:
+        """The covariances of a table at a level."""
+        return table_moments(self._of(universe), self._planned(universe), level, query)
+
+    def _expected(self, name: str) -> Expectation:
+        job = self._job
         universe = next(candidate for candidate in job.universes if candidate.name == name)
         return Expectation.of_published(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)
-
-    def exact(universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-        return of_universe(universe).exact(level, marginal_of(query))
-
-    return exact

@@ -12,19 +12,20 @@ from numpy.typing import NDArray
 from geography.spine import Level
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import write_nmf
+from pipeline.export.chosen import Choice, chosen_files
 from pipeline.export.mdf import DetailFile, person_attributes, unit_attributes
 from pipeline.export.pl94171 import CensusTables, column_names
 from pipeline.export.pl94171_files import SummaryFiles, census_levels
-from pipeline.export.plain import CsvFiles, plain_parts, write_csv, write_plain_parquet
+from pipeline.export.plain import CsvFiles, write_csv
+from pipeline.export.plain_files import write_csv_files, write_parquet_files
 from pipeline.export.population import write_population
-from pipeline.export.words import ABOUT_COLUMNS, LABEL_COLUMNS, area_names, label_rows, with_names, write_words
-from pipeline.export.workbook import SheetWords, check_fits, require_openpyxl, write_workbook
-from pipeline.model.query import Query
-from pipeline.model.residents import size_sources
+from pipeline.export.sdmx.files import write_sdmx
+from pipeline.export.words import area_names
+from pipeline.export.workbooks import write_workbooks
+from pipeline.metadata.contents import DataFile
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.release.layout import file_name
-from pipeline.release.tables import n_columns, read_table
 from pipeline.storage.files import new_folder
 
 #: Geounits worked on at a time.
@@ -38,119 +39,39 @@ def export_release(
     *,
     tables: Sequence[str] = (),
     levels: Sequence[str] = (),
+    microdata: bool = False,
+    measurements: bool = False,
 ) -> Path:
     """Write a release in another layout to a new folder; returns the folder.
 
     Args:
         release: the finished release.
-        layout: one of `FORMATS`.
+        layout: one of `LAYOUTS`.
         out: a folder that is new or empty; it appears complete or not at all.
-        tables: export only these, for csv, parquet and xlsx; all if empty.
+        tables: export only these, for the layouts of `TABULAR`; all if empty.
         levels: export only these, likewise.
+        microdata: the records, too, for csv and parquet.
+        measurements: the noisy answers with a column for each, too, for csv and parquet.
 
     Raises:
         InputError: the release lacks what the layout needs; the message names it.
     """
-    if (tables or levels) and layout not in _PLAIN:
-        raise InputError(f"--format {layout}: --table and --level choose among tables of {', '.join(_PLAIN)}")
-    if unknown := [level for level in levels if level not in release.spine.level_names]:
-        raise InputError(f"--level {unknown[0]}: no such level; the levels are {', '.join(release.spine.level_names)}")
-    table_names = list(dict.fromkeys(table.name for universe in release.universes for table in universe.tables))
-    if layout in ("csv", "parquet"):
-        table_names += [table.name for table in release.spec.tables_of_households()]
-    if unknown := [table for table in tables if table not in table_names]:
-        raise InputError(f"--table {unknown[0]}: no such table; the tables are {', '.join(table_names) or 'none'}")
-    chosen = [
-        (universe, table.name, [level for level in table.levels if not levels or level in levels])
-        for universe in release.universes
-        for table in universe.tables
-        if not tables or table.name in tables
-    ]
+    choice = Choice(tables, levels, microdata, measurements)
+    if choice and layout not in TABULAR:
+        raise InputError(f"--format {layout}: --table and --level choose among tables of {', '.join(TABULAR)}")
+    if (microdata or measurements) and layout not in _WITH_RECORDS:
+        raise InputError(f"--format {layout}: --microdata and --measurements are for {' and '.join(_WITH_RECORDS)}")
+    choice.check(release)
     with new_folder(out) as folder:
-        if layout in _PLAIN:
-            _PLAIN[layout](release, folder, [choice for choice in chosen if choice[2]])
-            if layout in ("csv", "parquet"):
-                write = write_csv if layout == "csv" else write_plain_parquet
-                for name, path in _of_households(release, tables, levels):
-                    write(folder / f"{name}.{layout}", plain_parts(path))
-            if layout == "csv" and release.spec.publish.microdata and not tables and not levels:
-                _microdata(release, folder)
+        if layout in TABULAR:
+            TABULAR[layout](release, folder, chosen_files(release, choice))
         else:
             FORMATS[layout](release, folder)
     return out
 
 
-def _of_households(
-    release: PublishedRelease, tables: Sequence[str], levels: Sequence[str]
-) -> Iterator[tuple[str, Path]]:
-    """What is published of persons and their households: the path of the export without its suffix, and the file."""
-    for level in (name for name in release.spine.level_names if not levels or name in levels):
-        for source in size_sources(release.universes, release.spec.joins(), level) if not tables else ():
-            companion = source.residents.companion
-            yield f"household_sizes/{companion}/{level}", release.run.household_sizes(companion, level)
-        for table in release.spec.tables_of_households():
-            if level in table.levels and (not tables or table.name in tables):
-                yield f"household_tables/{table.name}/{level}", release.run.household_table(table.name, level)
-
-
 def _folder(folder: Path, universe: Universe) -> Path:
     return folder / "companions" / file_name("companion", universe.name) if universe.name else folder
-
-
-_Chosen = Sequence[tuple[Universe, str, list[str]]]
-
-
-def _csv(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
-    names = _names(release)
-    for universe, table, levels in chosen:
-        for level in levels:
-            path = release.run.universe(universe.name).table(table, level)
-            parts = with_names(plain_parts(path), names[level], cells=True)
-            write_csv(_folder(folder, universe) / table / f"{level}.csv", parts)
-    write_words(release, folder)
-
-
-def _parquet(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
-    names = _names(release)
-    for universe, table, levels in chosen:
-        for level in levels:
-            path = release.run.universe(universe.name).table(table, level)
-            parts = with_names(plain_parts(path), names[level], cells=False)
-            write_plain_parquet(_folder(folder, universe) / table / f"{level}.parquet", parts)
-
-
-def _query(universe: Universe, table: str) -> Query:
-    return next(candidate.query for candidate in universe.tables if candidate.name == table)
-
-
-def _names(release: PublishedRelease) -> dict[str, list[str] | None]:
-    return {level: area_names(release, level) for level in release.spine.level_names}
-
-
-def _xlsx(release: PublishedRelease, folder: Path, chosen: _Chosen) -> None:
-    require_openpyxl()
-    by_level = {level.name: len(level) for level in release.spine.levels}
-    names = _names(release)
-    lists: list[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = [
-        ("labels", LABEL_COLUMNS, label_rows(release)),
-        ("about", ABOUT_COLUMNS, release.spec.about.rows()),
-    ]
-    for universe, table, levels in chosen:  # before anything is written
-        size = _query(universe, table).size
-        columns = n_columns(size, with_margins=release.spec.publish.margins)
-        for level in levels:
-            check_fits(table, level, by_level[level], columns + (names[level] is not None))
-    for universe, table, levels in chosen:
-        files = release.run.universe(universe.name)
-        sheets = [read_table(files.table(table, level), by_level[level]) for level in levels]
-        words = SheetWords(names, release.spec.labels(universe.name).columns(_query(universe, table)), lists)
-        write_workbook(_folder(folder, universe) / f"{table}.xlsx", sheets, words)
-
-
-def _microdata(release: PublishedRelease, folder: Path) -> None:
-    for universe in release.universes:
-        path = release.run.universe(universe.name).microdata
-        write_csv(_folder(folder, universe) / "microdata.csv", plain_parts(path))
 
 
 def _mdf(release: PublishedRelease, folder: Path) -> None:
@@ -237,12 +158,15 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
                 write_nmf(_folder(folder, universe) / f"{file_name('level', level.level)}.parquet", measured)
 
 
-_PLAIN: Mapping[str, Callable[[PublishedRelease, Path, _Chosen], None]] = {
-    "csv": _csv,
-    "parquet": _parquet,
-    "xlsx": _xlsx,
+#: Layouts of tables, of which some can be chosen -> what writes them.
+TABULAR: Mapping[str, Callable[[PublishedRelease, Path, Sequence[DataFile]], None]] = {
+    "csv": write_csv_files,
+    "xlsx": write_workbooks,
+    "parquet": write_parquet_files,
+    "sdmx": write_sdmx,
 }
-#: Layout -> what writes it.
+_WITH_RECORDS = ("csv", "parquet")
+#: Other layouts -> what writes them.
 FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {
     "pl94171": _pl94171,
     "mdf": _mdf,
@@ -250,4 +174,4 @@ FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {
     "activitysim": write_population,
 }
 #: All formats.
-LAYOUTS: tuple[str, ...] = ("pl94171", "mdf", "nmf", "activitysim", "csv", "xlsx", "parquet")
+LAYOUTS: tuple[str, ...] = (*FORMATS, *TABULAR)

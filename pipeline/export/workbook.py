@@ -1,17 +1,19 @@
-"""A released table as an XLSX workbook with one sheet a level; geocodes stay text."""
+"""XLSX workbooks with one sheet a level; geocodes stay text."""
 
 from __future__ import annotations
 
 import re
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pipeline.errors import InputError
 from pipeline.export.words import name_column
-from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, n_columns
 
 #: Of a sheet, by the format.
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
@@ -41,51 +43,63 @@ def check_fits(table: str, level: str, rows: int, columns: int) -> None:
         )
 
 
-@dataclass(frozen=True)
-class SheetWords:
-    """Words of a workbook for people.
+@dataclass(frozen=True, eq=False)
+class Sheet:
+    """The rows of one level.
 
     Attributes:
-        names: level -> names of its geounits, None where it has none.
-        labels: column -> label of its answer.
-        lists: further sheets after the levels' own: title, columns, rows; those without rows are left out.
+        title: of the sheet, as far as the format allows.
+        geocodes: `(n,)`, kept as text.
+        names: of the areas, None where they have none.
+        columns: after the geocode and the name: heading and values `(n,)`; NaN is an empty cell.
     """
 
-    names: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    lists: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]] = ()
-
-    def header(self, column: str) -> str:
-        """The title of a column: its label, with what the column holds of the answer."""
-        answer = next((column.removesuffix(end) for end in INTERVAL_SUFFIXES if column.endswith(end)), column)
-        return self.labels.get(answer, answer) + column[len(answer) :]
+    title: str
+    geocodes: NDArray[np.str_]
+    names: Sequence[str] | None
+    columns: Sequence[tuple[str, NDArray[np.generic]]]
 
 
-def write_workbook(target: Path, tables: Sequence[ReleasedTable], words: SheetWords | None = None) -> None:
-    """Write a table's levels as the sheets of one workbook, whose bytes depend on its content alone."""
-    words = words or SheetWords()
+@dataclass(frozen=True)
+class TextSheet:
+    """A list of texts: a heading for each column, and rows."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+def write_workbook(target: Path, title: str, sheets: Sequence[Sheet], lists: Sequence[TextSheet] = ()) -> None:
+    """Write a workbook, whose bytes depend on its content alone.
+
+    Args:
+        target: the file.
+        title: of the document, also on every printed page.
+        sheets: one for each level.
+        lists: further sheets; those without rows are left out.
+    """
     openpyxl = require_openpyxl()
     book = openpyxl.Workbook(write_only=True)
+    book.properties.title = title
     titles: set[str] = set()
-    for table in tables:
-        check_fits(table.name, table.level, len(table.geocodes), _width(table))
-        sheet = book.create_sheet(_title(table.level, titles))
-        sheet.freeze_panes = "B2" if words.names.get(table.level) is None else "C2"
-
-        names = words.names.get(table.level)
-        columns = dict(table.columns())
-        heads = ["geocode", *([name_column(columns)] if names is not None else []), *map(words.header, columns)]
+    for one in sheets:
+        sheet = book.create_sheet(_title(one.title, titles))
+        sheet.freeze_panes = "B2" if one.names is None else "C2"
+        sheet.print_title_rows = "1:1"
+        sheet.oddHeader.center.text = title.replace("&", "&&")
+        columns = dict(one.columns)
+        heads = ["geocode", *([name_column(columns)] if one.names is not None else []), *columns]
         sheet.append([_text(sheet, head) for head in heads])
         values = [column.tolist() for column in columns.values()]
-        for number, (code, *row) in enumerate(zip(table.geocodes.tolist(), *values, strict=True)):
-            place = [code] if names is None else [code, names[number]]
-            texts = [_text(sheet, one) for one in place]
+        for number, (code, *row) in enumerate(zip(one.geocodes.tolist(), *values, strict=True)):
+            place = [code] if one.names is None else [code, one.names[number]]
+            texts = [_text(sheet, text) for text in place]
             sheet.append([*texts, *(None if value != value else value for value in row)])
-    for title, columns_of_list, rows in words.lists:
-        if rows:
-            sheet = book.create_sheet(_title(title, titles))
-            for line in (columns_of_list, *rows):
-                sheet.append([_text(sheet, one) for one in line])
+    for listed in lists:
+        if listed.rows:
+            sheet = book.create_sheet(_title(listed.title, titles))
+            for line in (listed.heads, *listed.rows):
+                sheet.append([_text(sheet, text) for text in line])
     target.parent.mkdir(parents=True, exist_ok=True)
     loose = target.with_suffix(".loose")
     book.save(loose)
@@ -100,10 +114,6 @@ def _text(sheet: Any, value: str) -> Any:
     cell = WriteOnlyCell(sheet, value=value)
     cell.data_type = "s"
     return cell
-
-
-def _width(table: ReleasedTable) -> int:
-    return n_columns(len(table.labels), with_margins=table.lows is not None)
 
 
 def _title(level: str, used: set[str]) -> str:

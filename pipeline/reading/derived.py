@@ -15,7 +15,7 @@ from pipeline.model.schema import Schema
 from pipeline.reading.medians import median_interval, median_weights
 from pipeline.reading.numbers import Numbers
 from pipeline.reading.ranks import rank_limits
-from pipeline.reading.shares import ratio_interval, share_interval
+from pipeline.reading.shares import difference_interval, ratio_interval, share_interval
 from pipeline.reading.sums import QUANTILE, Moments, Weights, answer_weights, together
 from pipeline.release.tables import HIGH_SUFFIX, LOW_SUFFIX
 
@@ -179,6 +179,59 @@ def differences(release: Numbers, asked: Asked, first: Sequence[str], second: Se
         "difference" + LOW_SUFFIX: difference - reach, "difference" + HIGH_SUFFIX: difference + reach,
     }  # fmt: skip
     return pd.DataFrame(columns, index=pd.Index(list(asked.labels), name="number", dtype=object))
+
+
+def compared(release: Numbers, asked: Asked, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+    """For each number of two areas: the difference, that of its shares, and the ratio, each with its 90 % interval.
+
+    Returns:
+        A row for each number. "differs" and "shares differ" say whether 0 is outside the interval of the difference:
+        of areas that are equal in truth, about one in ten differs, or fewer. Shares are in percent of all that is asked
+        for, their difference is in points.
+    """
+    found = differences(release, asked, first, second)
+    places = Places.over(release, {"first": first, "second": second})
+    counts = places.counts(asked).astype(np.float64)
+    own, both = _moments_of_two(places, asked.weights, asked.whole)
+    totals = np.repeat(counts.sum(axis=1, keepdims=True), counts.shape[1], axis=1)
+    percent, low, high = share_interval(counts, totals, own)
+    pooled = np.divide(counts.sum(axis=0), totals.sum(axis=0), out=np.zeros(counts.shape[1]), where=totals[0] > 0)
+    gap, gap_low, gap_high = difference_interval(percent, low, high, _correlation(own, both, pooled))
+    between = Moments(own.left[:1], own.left[1:], both.left[None])
+    ratio = np.divide(counts[0], counts[1], out=np.full(counts.shape[1], np.nan), where=counts[1] > 0)
+    ratio_low, ratio_high = ratio_interval(counts[:1], counts[1:], between)
+    ends = found["difference" + LOW_SUFFIX], found["difference" + HIGH_SUFFIX]
+    return found.assign(
+        differs=(ends[0] > 0) | (ends[1] < 0),
+        **{
+            "share difference": gap,
+            "share difference" + LOW_SUFFIX: gap_low,
+            "share difference" + HIGH_SUFFIX: gap_high,
+            "shares differ": (gap_low > 0) | (gap_high < 0),
+            "ratio": ratio,
+            "ratio" + LOW_SUFFIX: ratio_low[0],
+            "ratio" + HIGH_SUFFIX: ratio_high[0],
+        },
+    )
+
+
+def _moments_of_two(places: Places, left: Weights, right: Weights) -> tuple[Moments, Moments]:
+    """The moments `(2, k)` of two areas, and `(k,)` between them: the left sums of both, the right sums, and the mean of
+    the first's left with the second's right and the other way round. (x + y)^2 - x^2 - y^2 = 2 x y.
+    """
+    own = places.moments(left, right)
+    joined = places.inside[0].astype(np.float64) + places.inside[1]
+    found = places.release.half_widths.moments_of_leaves(joined, left, right)
+    names = ("left", "right", "both")
+    return own, Moments(*(0.5 * (getattr(found, name)[0] - getattr(own, name).sum(axis=0)) for name in names))
+
+
+def _correlation(own: Moments, both: Moments, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Of the errors of two shares that are both about `share`, `(k,)`; 0 where one is exact."""
+    errors = own.left - 2.0 * share * own.both + share**2 * own.right
+    product = np.sqrt(np.maximum(errors[0] * errors[1], 0.0))
+    common = both.left - 2.0 * share * both.both + share**2 * both.right
+    return np.clip(np.divide(common, product, out=np.zeros_like(common), where=product > 0), -1.0, 1.0)
 
 
 def _interleaved(

@@ -193,6 +193,16 @@ class Question:
         """
         return derived.differences(self.release, self._asked(), first, second)
 
+    def compared(self, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
+        """Each number of two areas, both as in `over`: difference, difference of shares, ratio, and whether they differ.
+
+        See `pipeline.reading.derived.compared`; the report's page gives the same figures.
+
+        Raises:
+            InputError: as in `over`.
+        """
+        return derived.compared(self.release, self._asked(), first, second)
+
     def _asked(self) -> Asked:
         marginal, kept, labels = self._marginal()
         return Asked(marginal, kept, labels, self.allowed)

@@ -37,3 +37,18 @@ def share_interval(x: Floats, y: Floats, moments: Moments) -> tuple[Floats, Floa
         share = np.where(y > 0, 100.0 * x / y, np.nan)
     low, high = ratio_interval(x, y, moments)
     return share, np.clip(100.0 * low, 0.0, 100.0), np.clip(100.0 * high, 0.0, 100.0)
+
+
+def difference_interval(values: Floats, low: Floats, high: Floats, correlation: Floats) -> tuple[Floats, Floats, Floats]:
+    """The difference of two numbers and its interval, from those of each, `(2, k)`, and the errors' correlation `(k,)`.
+
+    Method of variance estimates recovery (Donner and Zou 2012): each end is as far from the difference as the nearer
+    ends of both intervals let it be.
+    """
+    below, above = values - low, high - values
+    difference = values[0] - values[1]
+
+    def reach(one: Floats, other: Floats) -> Floats:
+        return np.asarray(np.sqrt(np.maximum(one**2 + other**2 - 2.0 * correlation * one * other, 0.0)))
+
+    return difference, difference - reach(below[0], above[1]), difference + reach(above[0], below[1])

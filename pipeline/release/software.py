@@ -9,6 +9,7 @@ from pipeline.release.stated import Stated
 
 #: Packages whose version can change a published number or the bytes that it is written in.
 PACKAGES = (
+    "babel",
     "clarabel",
     "cryptography",
     "cvxpy",

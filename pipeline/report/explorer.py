@@ -18,7 +18,9 @@ from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.universe import Table, Universe
 from pipeline.release.tables import ReleasedTable, read_table, read_table_parts
 from pipeline.report.encoding import packed_lines, packed_numbers
+from pipeline.report.moments import MomentChunks
 from pipeline.report.polygons import Area, flattening, read_public_areas
+from pipeline.report.sentences import sentence
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
 
@@ -80,7 +82,7 @@ def explorer_of(sources: ReportSources) -> Explorer:
         ("", table.name): {
             "universe": "", "name": table.name, "query": table.query, "title": sources.words("").table(table.name),
             "labels": list(table.labels), "shown": [label.replace("_", " ") for label in table.labels], "levels": {},
-            "note": NO_MARGINS,
+            "note": sentence(sources.texts, NO_MARGINS),
         }
         for table in by_household
     }  # fmt: skip
@@ -101,8 +103,23 @@ def explorer_of(sources: ReportSources) -> Explorer:
                 if chunk is not None:
                     tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
         levels.append(entry)
+    _add_moments(explorer, sources, tables)
     explorer.content = {"levels": levels, "tables": list(tables.values())}
     return explorer
+
+
+def _add_moments(
+    explorer: Explorer, sources: ReportSources, tables: dict[tuple[str, str], dict[str, object]]
+) -> None:
+    """How errors go together, for every table that is in the page with intervals, upper levels first."""
+    kept = MomentChunks()
+    for number, level in enumerate(sources.spine.levels):
+        for universe in sources.universes:
+            for table in universe.tables:
+                chunk = tables[universe.name, table.name]["levels"].get(level.name)  # type: ignore[attr-defined]
+                if chunk is not None and chunk["below"] is not None:
+                    moments = sources.moments(universe.name, number, table.query)
+                    chunk["moments"] = kept.entry(moments, explorer.chunks)
 
 
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:

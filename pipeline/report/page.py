@@ -8,32 +8,37 @@ from decimal import Decimal
 from fractions import Fraction
 
 from pipeline.model.household_table import NO_MARGINS
+from pipeline.model.texts.catalogue import Texts, marked
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
-from pipeline.release.receipts import NOT_CHARGED
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
 from pipeline.report.reliability import CLASSES
 from pipeline.report.render import render, script_json
+from pipeline.report.sentences import sentence
 from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources
-from pipeline.report.summaries import SIZE_LABELS, SizeSummary
-from pipeline.report.words import Words
+from pipeline.report.summaries import SizeSummary, size_labels
 from pipeline.spec.provenance import input_names, origin_of
 from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
-SCRIPTS = ("vega.js", "decode.js", "charts.js", "figures.js", "explorer.js")
+SCRIPTS = (
+    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "moments.js", "compare.js", "view.js", "takeaway.js",
+    "search.js", "explorer.js",
+)  # fmt: skip
 
 
 def report_page(sources: ReportSources) -> str:
     """The page; all text is escaped. A function of the sources alone."""
+    texts = sources.texts
     explorer = explorer_of(sources)
     universes = [
-        _universe(explorer, sources.words(universe.name), universe, statement, account)
+        _universe(explorer, sources, universe, statement, account)
         for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
     ]
     levels = [{"name": level.name, "n": len(level)} for level in sources.spine.levels]
@@ -42,23 +47,25 @@ def report_page(sources: ReportSources) -> str:
         **explorer.content,
         "release": sources.spec.name,
         "notForRelease": sources.status != "official",
-        "classes": [{"key": grade.key, "label": grade.label, "advice": grade.advice} for grade in CLASSES],
-        "sizes": SIZE_LABELS,
+        "classes": [
+            {"key": grade.key, "label": texts(grade.label), "advice": texts(grade.advice)} for grade in CLASSES
+        ],
+        "sizes": size_labels(texts),
         "margins": [_margins_json(row) for row in margins],
         "budget": [part for view in universes for part in view.budget],
     }
     return render(
         "report.html.j2",
         SCRIPTS,
+        texts,
         spec=sources.spec,
         title=sources.spec.report.title or sources.spec.name,
         status=sources.status,
         official=sources.status == "official",
         example=sources.spec.purpose == "example",
         receipts=sources.receipts,
-        not_charged=NOT_CHARGED,
-        banner=_banner(sources.status),
-        origins=_origins(sources.spec),
+        banner=texts(_banner(sources.status)),
+        origins=_origins(sources.spec, texts),
         undetermined=_undetermined(sources, explorer, universes),
         levels=levels,
         n_areas=sum(len(level) for level in sources.spine.levels),
@@ -66,12 +73,14 @@ def report_page(sources: ReportSources) -> str:
         main=universes[0],
         joint=sources.joint,
         households=sources.households,
-        odds=odds(sources.joint.epsilon),
+        odds=_grouped(odds(sources.joint.epsilon), texts),
         joint_budget=decimal_text(Fraction(sources.joint.budget)),
         beyond=beyond_limits(sources.universes),
         companions=universes[1:],
         classes=CLASSES,
-        size_labels=SIZE_LABELS,
+        size_labels=size_labels(texts),
+        said=lambda words: sentence(texts, words),
+        level_titles=lambda levels: ", ".join(sources.words("").level(level) for level in levels),
         solver=_solver(sources),
         shared=shared_rows(sources),
         left_out=explorer.left_out,
@@ -79,6 +88,7 @@ def report_page(sources: ReportSources) -> str:
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,
         content=script_json(content),
+        dataset=dataset_block(sources),
         chunks=explorer.chunks,
         maps=bool(sources.spec.report.polygons),
         named=bool(sources.names),
@@ -92,38 +102,55 @@ def report_page(sources: ReportSources) -> str:
 def _banner(status: Status) -> str:
     """What a status other than official means for readers."""
     if status == EXAMPLE:
-        return "The records were invented to show the program; no number here says anything about anybody."
+        return marked("The records were invented to show the program; no number here says anything about anybody.")
     if status == UNCHARGED:
-        return "What is promised below holds for this run alone, as if nothing else were published from its records."
+        return marked(
+            "What is promised below holds for this run alone, as if nothing else were published from its records."
+        )
     if status == MADE_ELSEWHERE:
-        return "Another program drew the noise; what is promised below holds if it did so as is said here."
+        return marked("Another program drew the noise; what is promised below holds if it did so as is said here.")
     if status == FROM_RECORDS:
-        return (
+        return marked(
             "The noise protects the counts, and not what these inputs show: which areas or values the records have. "
             "They are named below, under “Where the public inputs come from”."
         )
-    return "The noise of this release can be redone by anyone: it protects nobody. Its numbers are for tests."
+    return marked("The noise of this release can be redone by anyone: it protects nobody. Its numbers are for tests.")
 
 
-def _origins(spec: ReleaseSpec) -> list[dict[str, str]]:
+def _grouped(factor: str, texts: Texts) -> str:
+    """A factor of `odds` as the page's language writes it."""
+    return texts.numerals.digits(factor.replace(",", ""))
+
+
+def _origins(spec: ReleaseSpec, texts: Texts) -> list[dict[str, str]]:
     """Where each public input is from; nothing where the spec does not say."""
     if spec.provenance is None:
         return []
-    words = {"public": "public", "records": "made from the records, which show through"}
+    words = {"public": texts("public"), "records": texts("made from the records, which show through")}
     origins = {name: origin_of(spec, name) for name in input_names(spec)}
-    return [
-        {"name": name, "words": words[one.source] + (f" ({one.origin})" if one.origin else "")}
-        for name, one in origins.items()
-    ]
+    return [{"name": name, "words": words[one.source], "origin": one.origin or ""} for name, one in origins.items()]
 
 
 def _undetermined(sources: ReportSources, explorer: Explorer, universes: Sequence[UniverseView]) -> list[str]:
     """A sentence for each table and level with numbers that have no margin, and why."""
-    what = {view.name: f" of {view.what}" if view.name else "" for view in universes}
+    what = {view.name: view.what for view in universes}
     of = {view.name: sources.words(view.name) for view in universes}
+    here = marked(
+        "Table “{table}” at level {level}: nothing that was measured determines {n} of its numbers. They have no "
+        "margin; do not use them."
+    )
+    there = marked(
+        "Table “{table}” of {what} at level {level}: nothing that was measured determines {n} of its numbers. They "
+        "have no margin; do not use them."
+    )
     return [
-        f"Table “{of[universe].table(table)}”{what[universe]} at level {of[''].level(level)}: nothing that was "
-        f"measured determines {summary.unknown:,} of its numbers. They have no margin; do not use them."
+        sources.texts(
+            there if universe else here,
+            table=of[universe].table(table),
+            what=what[universe],
+            level=of[""].level(level),
+            n=summary.unknown,
+        )
         for (universe, table, level), summary in explorer.summaries.items()
         if summary.unknown
     ]
@@ -176,11 +203,12 @@ class UniverseView:
 
 def _universe(
     explorer: Explorer,
-    words: Words,
+    sources: ReportSources,
     universe: Universe,
     statement: PrivacyStatement,
     account: PrivacyAccount,
 ) -> UniverseView:
+    words, texts = sources.words(universe.name), sources.texts
     shares = {(noise.level, noise.query): Fraction(noise.share) for noise in statement.noise}
     scales = {(noise.level, noise.query): noise for noise in statement.noise}
     largest = max(shares.values(), default=Fraction(1))
@@ -189,9 +217,9 @@ def _universe(
         noise = scales[level, query]
         scale = Decimal(noise.scale_decimal)
         deviation = scale.sqrt() if noise.mechanism == "discrete_gaussian" else scale * Decimal(2).sqrt()
-        text = f"{deviation:,.1f}" if deviation < 100 else f"{deviation:,.0f}"
-        text = "a choice" if noise.mechanism == "exponential" else text
-        heat.setdefault(level, {})[query] = (f"{float(100 * share):.3g} %", round(float(share / largest), 3), text)
+        text = texts.numerals.decimal(deviation, 1 if deviation < 100 else 0)
+        text = texts("a choice") if noise.mechanism == "exponential" else text
+        heat.setdefault(level, {})[query] = (_three_digits(share, texts), round(float(share / largest), 3), text)
     rows = tuple(
         MarginRow(universe.name, table.name, level, summary.all(), tuple(summary.by_size()))
         for table in universe.tables
@@ -200,7 +228,7 @@ def _universe(
     )
     return UniverseView(
         name=universe.name,
-        what=words.labels.records or universe.name or "people",
+        what=words.labels.records or universe.name.replace("_", " ") or texts("people"),
         total=explorer.totals.get(universe.name),
         universe=universe,
         statement=statement,
@@ -217,6 +245,11 @@ def _universe(
         heat=heat,
         margins=rows,
     )
+
+
+def _three_digits(share: Fraction, texts: Texts) -> str:
+    """A share in per cent."""
+    return f"{texts.numerals.digits(f'{float(100 * share):.3g}')} %"
 
 
 def _margins_json(row: MarginRow) -> dict[str, object]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.texts.catalogue import marked
+
 #: Margins are stated in tenths of a person, rounded up; UNKNOWN where the measurements say nothing, EXACT where the
 #: public problem fixes the number.
 TENTHS = 10
@@ -34,22 +36,26 @@ class Class:
 CLASSES = (
     Class(
         "good",
-        "Good for most uses",
-        "the number is exact, or its margin of error is at most a tenth of it",
-        "Use it as it stands. Give the margin with it where a decision hangs on it.",
+        marked("Good for most uses"),
+        marked("the number is exact, or its margin of error is at most a tenth of it"),
+        marked("Use it as it stands. Give the margin with it where a decision hangs on it."),
     ),
     Class(
         "care",
-        "Use with care",
-        "the margin of error is at most half of the number",
-        "Always give the margin with it. Two such numbers surely differ only if they are further apart than both "
-        "margins together.",
+        marked("Use with care"),
+        marked("the margin of error is at most half of the number"),
+        marked(
+            "Always give the margin with it. Two such numbers surely differ only if they are further apart than both "
+            "margins together."
+        ),
     ),
     Class(
         "sum",
-        "Do not use on its own",
-        "the margin of error is more than half of the number, or is not known, or the number is 0 and not exact",
-        "Take the larger area around it, or a coarser table: there the error is a smaller part of the number.",
+        marked("Do not use on its own"),
+        marked(
+            "the margin of error is more than half of the number, or is not known, or the number is 0 and not exact"
+        ),
+        marked("Take the larger area around it, or a coarser table: there the error is a smaller part of the number."),
     ),
 )
 
@@ -78,3 +84,13 @@ def classes_of(counts: NDArray[np.int64], margins: NDArray[np.int64]) -> NDArray
     care = 2 * least <= counts * TENTHS
     classes = np.where(good, 0, np.where(care, 1, 2))
     return np.where(margins == EXACT, 0, np.where(margins == UNKNOWN, 2, classes)).astype(np.int8)
+
+
+def classes_in(counts: NDArray[np.int64], margins: NDArray[np.float64]) -> NDArray[np.int8]:
+    """The number of each count's class in `CLASSES`, from a published table alone.
+
+    Args:
+        counts: persons.
+        margins: of error, in persons; NaN where unknown. One of 0 says that the number is exact.
+    """
+    return classes_of(counts, tenths(margins, margins == 0))

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
 from pipeline.model.query import Query
+from pipeline.model.texts.catalogue import Texts, texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.privacy_statement import PrivacyStatement
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
+from pipeline.report.moments import TableMoments
 from pipeline.report.words import Words
 from pipeline.spec.release_spec import ReleaseSpec
 
@@ -36,6 +38,7 @@ class ReportSources:
         names: of areas, of each level that has some.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
+        moments: universe, level, query -> how the errors of its answers go together in and between areas.
     """
 
     run: RunDirectory
@@ -50,7 +53,13 @@ class ReportSources:
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
+    moments: Callable[[str, int, Query], TableMoments]
     names: AreaNames = field(default_factory=dict)
+
+    @property
+    def texts(self) -> Texts:
+        """The texts and numbers of the page."""
+        return texts_in(self.spec.report.language)
 
     def words(self, universe: str) -> Words:
         """What its levels and tables are called in the page."""

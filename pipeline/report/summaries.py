@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.texts.catalogue import Texts
 from pipeline.release.tables import ReleasedTable
 from pipeline.report.reliability import CLASSES, EXACT, TENTHS, UNKNOWN, classes_of, tenths
 
 #: Smallest number of people of each class of areas.
 SIZES = (0, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)
-SIZE_LABELS = (
-    "empty",
-    "1 to 9",
-    "10 to 99",
-    "100 to 999",
-    "1,000 to 9,999",
-    "10,000 to 99,999",
-    "100,000 to 999,999",
-    "1,000,000 and more",
-)
 #: Below this number of tenths, margins are kept apart; above it they are rounded to three digits.
 _TOLD_APART = 2048
 #: The least margin of each bin, in tenths.
@@ -51,6 +43,12 @@ class SizeSummary:
     median: float | None
     high: float | None
     shares: tuple[int, ...]
+
+
+def size_labels(texts: Texts) -> tuple[str, ...]:
+    """What the classes of `SIZES` are called."""
+    between = (texts("{low} to {high}", low=low, high=high - 1) for low, high in itertools.pairwise(SIZES[1:]))
+    return (texts("empty"), *between, texts("{n} and more", n=SIZES[-1]))
 
 
 class MarginSummary:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.texts.catalogue import Texts
 from pipeline.release.tables import ReleasedTable
 from pipeline.report.render import render
-from pipeline.report.summaries import SIZE_LABELS, SIZES
+from pipeline.report.summaries import SIZES, size_labels
 
 #: Errors larger than this are counted as this, in persons, where quantiles are taken.
 _LARGEST = 100_000
@@ -198,7 +199,8 @@ class TableErrors:
     @property
     def by_size(self) -> tuple[Errors, ...]:
         """Of each class of size that has areas."""
-        return tuple(self._classes[size].summary(SIZE_LABELS[size]) for size in sorted(self._classes) if size >= 0)
+        labels = size_labels(Texts())
+        return tuple(self._classes[size].summary(labels[size]) for size in sorted(self._classes) if size >= 0)
 
     @property
     def fitness(self) -> Fitness | None:
@@ -215,6 +217,7 @@ def accuracy_page(release: str, status: str, universes: Sequence[tuple[str, Sequ
     return render(
         "accuracy.html.j2",
         (),
+        Texts(),
         release=release,
         status=status,
         universes=universes,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from postprocess.algebra import Basis, chunks
+from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.information import FREE
 from postprocess.linear.known import zero_masks
-from postprocess.linear.upward import LevelEstimate, estimates_of
+from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal, refines
 from postprocess.problem import Problem
 
@@ -91,11 +91,8 @@ def _determined_sums(problem: Problem, basis: Basis, level: int, estimate: Level
     for number in np.flatnonzero(use.any(axis=0)):
         query, given = queries[number], use[estimate.classes, number]
         values = np.zeros((len(given), query.size))
-        keep = basis.kept(query)
         rows = np.flatnonzero(given)
-        for part in chunks(len(rows), problem.n_cells):
-            summed, _ = estimates_of(problem, basis, level, estimate, rows[part], keep)
-            values[rows[part]] = basis.answers_in_order(query, summed)
+        values[rows] = estimated_answers(problem, basis, level, estimate, query, rows)
         yield Sums(query, _not_negative(values), given)
 
 

@@ -27,7 +27,7 @@ from postprocess.linear.downward import AnswerVariances
 from postprocess.marginal import Marginal
 
 #: Relative standard error of a margin.
-PRECISION = 0.04
+PRECISION = 0.05
 #: Errors behind it: the 90 % quantile of the absolute value of n normal numbers has the relative standard error
 #: sqrt(0.9 0.1 / n) / (2 phi(z) z) = 0.885 / sqrt(n), with z = 1.645 and the density phi of a standard normal.
 ERRORS = math.ceil((0.885 / PRECISION) ** 2)
@@ -37,7 +37,7 @@ NOTABLE, NOTABLE_LEAVES = 500, 1000
 #: Simulated runs at least, where the spec allows them.
 LEAST_RUNS = 4
 #: Seconds of work on a level that are always worth it.
-CHEAP = 4.0
+CHEAP = 0.25
 #: Seconds of a core for a geounit, for a cell of one, per square and per cube of the cells of a family, for each child,
 #: and per cube of all cells at the top.
 PER_GEOUNIT, PER_CELL, PER_SQUARE, PER_CUBE, PER_TOP = 1.1e-4, 1.5e-7, 2.5e-7, 0.8e-9, 2.0e-10

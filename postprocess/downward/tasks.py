@@ -15,7 +15,7 @@ from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.downward.passes import Pass
 from postprocess.linear.information import BLIND, inverse_off, is_full, null_projector
 from postprocess.linear.known import zero_masks
-from postprocess.linear.upward import LevelEstimate, estimates_of
+from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Implied
 from postprocess.problem import GroupBounds, Measured, Problem
 from postprocess.shares.shared import Shared, blind_centres
@@ -86,13 +86,7 @@ def _coarse_terms(
 ) -> PassTerms:
     """Precision and linear term of a coarse pass: the best linear estimate of its answers."""
     marginal = current.cells
-    keep = basis.kept(marginal)
-    centre = np.zeros((len(estimate.classes), marginal.size))
-    step = max(1, BATCH_CELLS // problem.n_cells)
-    for first in range(0, len(centre), step):
-        rows = np.arange(first, min(first + step, len(centre)))
-        summed, _ = estimates_of(problem, basis, level, estimate, rows, keep)
-        centre[rows] = basis.answers_in_order(marginal, summed)
+    centre = estimated_answers(problem, basis, level, estimate, marginal, np.arange(len(estimate.classes)))
     covariance = basis.answer_covariances(estimate.info.covariance, marginal)
     null = null_projector(covariance)
     precision = inverse_off(covariance, null)

@@ -18,7 +18,7 @@ from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray
 from postprocess.joins.composition import Composition, answer_of
 from postprocess.linear.information import BLIND
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.members import Counted, Implied
 from postprocess.problem import Problem
 
@@ -65,14 +65,8 @@ def implied_by(counted: Counted, problem: Problem, basis: Basis, level: int, est
         level: of it.
         estimate: of the level.
     """
-    n = len(estimate.classes)
-    values = np.zeros((n, len(counted.sums)))
-    keep = basis.kept(counted.persons)
-    step = max(1, CHUNK_CELLS // problem.n_cells)
-    for first in range(0, n, step):
-        rows = np.arange(first, min(first + step, n))
-        summed, _ = estimates_of(problem, basis, level, estimate, rows, keep)
-        values[rows] = basis.answers_in_order(counted.persons, summed) @ counted.sums.T
+    rows = np.arange(len(estimate.classes))
+    values = estimated_answers(problem, basis, level, estimate, counted.persons, rows) @ counted.sums.T
     covariance = counted.sums @ basis.answer_covariances(estimate.info.covariance, counted.persons) @ counted.sums.T
     variances = np.maximum(np.diagonal(covariance, axis1=1, axis2=2), LEAST_VARIANCE)
     if estimate.info.any_unmeasured:

@@ -7,7 +7,7 @@ import numpy as np
 from postprocess.algebra import Basis
 from postprocess.arrays import FloatArray
 from postprocess.linear.information import BLIND
-from postprocess.linear.upward import CHUNK_CELLS, LevelEstimate, estimates_of
+from postprocess.linear.upward import LevelEstimate, estimated_answers
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
 
@@ -26,14 +26,7 @@ def answers_of_subtrees(
         estimate: of the level, from the upward pass.
         query: whose answers.
     """
-    n = len(estimate.classes)
-    values = np.zeros((n, query.size))
-    keep = basis.kept(query)
-    step = max(1, CHUNK_CELLS // problem.n_cells)
-    for first in range(0, n, step):
-        rows = np.arange(first, min(first + step, n))
-        summed, _ = estimates_of(problem, basis, level, estimate, rows, keep)
-        values[rows] = basis.answers_in_order(query, summed)
+    values = estimated_answers(problem, basis, level, estimate, query, np.arange(len(estimate.classes)))
     variances = np.maximum(basis.answer_variances(estimate.info.covariance, query), 0.0)
     if estimate.info.any_unmeasured:
         variances[basis.answer_variances(estimate.info.unmeasured, query) > BLIND] = np.inf

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from postprocess.algebra import Basis
+from postprocess.algebra import Basis, chunks
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.linear.alike import ChildGroups
 from postprocess.linear.information import (
@@ -38,6 +38,7 @@ from postprocess.linear.known import (
     zero_masks,
     zero_projector,
 )
+from postprocess.marginal import Marginal
 from postprocess.problem import GroupBounds, Measured, Problem
 
 #: Cells of dense estimates held at once while a level is worked through.
@@ -384,3 +385,13 @@ def estimates_of(
     masks = zero_masks(problem, basis, level)[rows] if sums.invariants else None
     kept = everything(basis) if keep is None else keep
     return sums.estimates(basis, estimate, estimate.classes[rows], slice(None), masks, kept)
+
+
+def estimated_answers(
+    problem: Problem, basis: Basis, level: int, estimate: LevelEstimate, query: Marginal, rows: IntArray
+) -> FloatArray:
+    """Best linear estimates of a query's answers in some geounits, `(n, size)`."""
+    values, keep = np.empty((len(rows), query.size)), basis.kept(query)
+    for part in chunks(len(rows), problem.n_cells):
+        values[part] = basis.answers_in_order(query, estimates_of(problem, basis, level, estimate, rows[part], keep)[0])
+    return values

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 860, 1240
+WIDTH, HEIGHT = 860, 1304
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -93,6 +93,7 @@ ROOMS = (
     Room("pipeline/release", ("the form of every file",), 20, 1166, 266, 54),
     Room("pipeline/storage", ("atomic, durable, private writing",), 297, 1166, 266, 54),
     Room("geography", ("the spine: levels, parents",), 574, 1166, 266, 54),
+    Room("pipeline/metadata", ("what the columns of each file are",), 20, 1230, 266, 54),
 )
 
 

@@ -11,10 +11,9 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from project.documents import PROJECT
+from releases.county import keep_county
 
 PACKAGES = ("geography", "pipeline", "postprocess", "flows", "spinewise")
 #: The county of the example that the small release is of; its five are of very different size.
@@ -154,14 +153,7 @@ def example(installed: Installed, tmp_path_factory: pytest.TempPathFactory) -> P
 @pytest.fixture(scope="session")
 def release(installed: Installed, example: Path) -> Path:
     """The same folder with `releases/example`, the release of one county of it."""
-    for name in ("blocks", "persons"):
-        path = example / "example" / f"{name}.parquet"
-        table = pq.read_table(path)
-        pq.write_table(table.filter(pc.starts_with(table["block"], COUNTY)), path)
-    names = example / "example" / "names.csv"
-    lines = names.read_text("utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if line.startswith(("geocode,", f"{COUNTY[:2]},", COUNTY))]
-    names.write_text("".join(kept), "utf-8")
+    keep_county(example / "example", COUNTY)
     spec = example / "example" / "release.toml"
     spec.write_text(spec.read_text("utf-8").replace("replicates = 20", "replicates = 2"), "utf-8")
     printed = installed.run("spinewise", "run", "example/release.toml", "--out", "releases", cwd=example)

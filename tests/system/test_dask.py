@@ -18,6 +18,7 @@ from flows.execution.steps import Step
 from flows.runs.request import Engine, Request, check_request
 from flows.runs.run import run_release
 from geography.errors import InputError
+from postprocess.downward.samples import Rates
 
 if TYPE_CHECKING:
     from distributed import LocalCluster
@@ -80,6 +81,23 @@ def test_a_worker_that_is_killed_in_the_middle_does_not_show(
     root = run_release(check_request(Request(town_spec, tmp_path, None, 1, engine=engine)), reaper)
     assert reaper.killed
     assert public_bytes(root) == undisturbed
+
+
+def test_simulated_runs_of_a_sample(
+    cluster: LocalCluster, town_spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Margins from a sample of subtrees are the same from a cluster as from here, and others from all subtrees."""
+    monkeypatch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: Rates(3, (3.0, 3.0, 1.3), 1))
+    monkeypatch.setattr("postprocess.downward.intervals.ENOUGH", 5)  # a town is too small for more errors of each size
+    found = {}
+    for name, engine in (("there", Engine("dask", cluster.scheduler_address)), ("here", Engine())):
+        request = Request(town_spec, tmp_path / name, None, 1, engine=engine)
+        found[name] = public_bytes(run_release(check_request(request), Silent()))
+    assert found["there"] == found["here"]
+    monkeypatch.setattr("flows.estimation.sampled_runs.rates_of", lambda *_: Rates(3, (3.0, 3.0, 3.0), 1))
+    whole = public_bytes(run_release(check_request(Request(town_spec, tmp_path / "whole", None, 1)), Silent()))
+    tables = {name for name in whole if "/tables/" in name and name.endswith(("block.parquet", "tract.parquet"))}
+    assert any(whole[name] != found["here"][name] for name in tables)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.county import keep_county
 from releases.small import run
 
 from pipeline.checker.release import check_release
@@ -55,13 +56,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The smallest county of it, without margins and maps."""
     folder = tmp_path_factory.mktemp("example")
     spec = write_example(folder / "in", people=150_000, households=True)
-    for name in ("persons", "households", "blocks"):
-        path = folder / "in" / f"{name}.parquet"
-        frame = pd.read_parquet(path)
-        frame[frame.block.str.startswith("99001")].to_parquet(path, index=False)
-    names = folder / "in" / "names.csv"
-    lines = names.read_text("utf-8").splitlines(keepends=True)
-    names.write_text("".join(line for line in lines if line.startswith(("geocode,", "99,", "99001"))), "utf-8")
+    keep_county(folder / "in", "99001")
     text = spec.read_text("utf-8").replace("margins = true", "margins = false").replace("replicates = 20\n", "")
     head, maps, rest = text.partition("[report.polygons.county]")
     assert maps

@@ -48,7 +48,7 @@ def test_a_killed_run_is_gone_on_with(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("event", "step"), [("start", 3), ("sync", 17), ("advance", 5)])
+@pytest.mark.parametrize(("event", "step"), [("start", 5), ("sync", 37), ("advance", 11)])
 def test_it_does_not_matter_where(
     town_spec: Path, undisturbed: dict[str, bytes], tmp_path: Path, event: str, step: int
 ) -> None:

@@ -18,12 +18,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pytest
 from oracles.postgresql import NoServerError
 from oracles.postgresql import server as postgresql
 from project.documents import PROJECT, code_blocks
+from releases.county import keep_county
 
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -164,13 +163,7 @@ def shell(folder: Path, database: str = "") -> Iterator[Shell]:
 
 def make_small(folder: Path) -> None:
     """Leave one county of the example."""
-    for name in ("blocks", "persons"):
-        table = pq.read_table(folder / f"{name}.parquet")
-        pq.write_table(table.filter(pc.starts_with(table["block"], COUNTY)), folder / f"{name}.parquet")
-    names = folder / "names.csv"
-    lines = names.read_text("utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if line.startswith(("geocode,", f"{COUNTY[:2]},", COUNTY))]
-    names.write_text("".join(kept), "utf-8")
+    keep_county(folder, COUNTY)
     spec = folder / "release.toml"
     text = spec.read_text("utf-8")
     assert "replicates = 20" in text

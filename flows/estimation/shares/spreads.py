@@ -18,6 +18,7 @@ from postprocess.linear.answers import answers_of_subtrees
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
+from postprocess.shares.estimates import adjusted
 from postprocess.shares.shared import Shared
 
 if TYPE_CHECKING:
@@ -121,21 +122,54 @@ class PublicShares:
     @cached_property
     def levels(self) -> tuple[tuple[Shared, ...], ...]:
         """Per level of the spine, the shares with their spreads."""
-        computed = self._computed()
-        stated, spine = computed.stated.shares, self._job.spine
-        problem, estimates = computed.combined()
-        answers: list[list[Answers]] = [
-            [answers_of_subtrees(problem, computed.basis, level, estimates[level], one.query) for one in own]
-            for level, own in enumerate(stated[: problem.spine.n_levels])
-        ]
-        answers += self._below_cut(computed, problem.spine.n_levels)
         return tuple(
             tuple(
                 one.with_spreads(values[:, one.answers], variances[:, one.answers], level.parents)
                 for one, (values, variances) in zip(own, of_level, strict=True)
             )
-            for level, own, of_level in zip(spine.levels, stated, answers, strict=True)
+            for level, own, of_level in zip(self._job.spine.levels, self._stated, self._answers, strict=True)
         )
+
+    @cached_property
+    def unbiased(self) -> tuple[dict[str, Answers], ...]:
+        """Per level, of each share by its name the unbiased estimates of its answers and their variances, `(n, r)`.
+
+        They do without the shares, and are those of each geounit's subtree and of all above it.
+        """
+        stated, found = self._stated, list[dict[str, Answers]]()
+        for level, own, of_level in zip(self._job.spine.levels, stated, self._answers, strict=True):
+            below = {}
+            for one, (values, variances) in zip(own, of_level, strict=True):
+                answers = values[:, one.answers], variances[:, one.answers]
+                above = found[-1].get(one.name)
+                below[one.name] = answers if above is None else adjusted(answers, above, level.parents)
+            found.append(below if found else self._at_top())
+        return tuple(found)
+
+    def _at_top(self) -> dict[str, Answers]:
+        """The answers of the top level, of the shares of the one below it."""
+        computed = self._computed()
+        problem, estimates = computed.combined()
+        found = {}
+        for one in self._stated[1] if len(self._stated) > 1 else ():
+            values, variances = answers_of_subtrees(problem, computed.basis, 0, estimates[0], one.query)
+            found[one.name] = values[:, one.answers], variances[:, one.answers]
+        return found
+
+    @property
+    def _stated(self) -> tuple[tuple[Shared, ...], ...]:
+        return self._computed().stated.shares
+
+    @cached_property
+    def _answers(self) -> list[list[Answers]]:
+        """Per level, of each share's query the answers that each subtree's measurements give."""
+        computed = self._computed()
+        problem, estimates = computed.combined()
+        answers: list[list[Answers]] = [
+            [answers_of_subtrees(problem, computed.basis, level, estimates[level], one.query) for one in own]
+            for level, own in enumerate(self._stated[: problem.spine.n_levels])
+        ]
+        return [*answers, *self._below_cut(computed, problem.spine.n_levels)]
 
     def _below_cut(self, computed: Computed, first: int) -> Iterator[list[Answers]]:
         """The answers of the levels from `first` on, where the spine is cut above them."""

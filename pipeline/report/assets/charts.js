@@ -23,9 +23,15 @@ window.charts = (() => {
     header: { labelFontSize: 12, labelFontWeight: 600, title: null },
   };
 
+  // Numbers on axes as Intl writes them: its signs, and from how many digits on thousands are set apart.
+  const parts = Object.fromEntries(numerals(1).formatToParts(-1234567.8).map((one) => [one.type, one.value]));
+  const formatLocale = { decimal: parts.decimal, thousands: parts.group, grouping: [3], currency: ["", ""] };
+  const ungrouped = numerals(0).formatToParts(1234).length === 1;
+  const count = { labelExpr: `format(datum.value, ${ungrouped ? "abs(datum.value) < 10000 ? '~f' : " : ""}',~f')` };
+
   async function draw(place, spec, tooltip) {
     const result = await vegaEmbed(place, { config, ...spec }, {
-      actions: false, ast: true, logLevel: 1, renderer: "svg", defaultStyle: false, tooltip: tooltip || false,
+      actions: false, ast: true, formatLocale, logLevel: 1, renderer: "svg", defaultStyle: false, tooltip: tooltip || false,
       loader: { load: () => Promise.reject(new Error("this page loads nothing")) },
     });
     return result.view;
@@ -38,18 +44,18 @@ window.charts = (() => {
   }
 
   function budget(place, parts, levels, labels) {
-    const total = new Map();
+    const total = new Map(), others = text("other queries");
     for (const part of parts) total.set(part.query, (total.get(part.query) || 0) + part.share);
     const queries = [...total.keys()].sort((a, b) => total.get(b) - total.get(a));
     const shown = queries.slice(0, queries.length > QUERIES.length ? QUERIES.length - 1 : QUERIES.length);
     const values = new Map();
     for (const part of parts) {
-      const query = shown.includes(part.query) ? part.query : "other queries";
+      const query = shown.includes(part.query) ? part.query : others;
       const key = part.level + "\n" + query;
       const before = values.get(key) || { level: labels.get(part.level), query, rank: queries.indexOf(part.query), share: 0 };
       values.set(key, { ...before, share: before.share + part.share });
     }
-    const domain = [...shown, ...(shown.length < queries.length ? ["other queries"] : [])];
+    const domain = [...shown, ...(shown.length < queries.length ? [others] : [])];
     const range = [...QUERIES.slice(0, shown.length), ...(shown.length < queries.length ? [OTHER] : [])];
     return draw(place, {
       ...size(place, levels.length, 30),
@@ -57,9 +63,9 @@ window.charts = (() => {
       mark: { type: "bar", cornerRadius: 2, height: { band: 0.72 } },
       encoding: {
         y: { field: "level", type: "nominal", sort: levels.map((level) => labels.get(level)), title: null },
-        x: { field: "share", type: "quantitative", stack: "zero", axis: { format: "%", title: "share of the whole budget", tickCount: 5 } },
+        x: { field: "share", type: "quantitative", stack: "zero", axis: { format: "%", title: text("share of the whole budget"), tickCount: 5 } },
         color: { field: "query", type: "nominal", scale: { domain, range },
-                 legend: { title: "query", orient: "bottom", columns: 4, labelLimit: 240 } },
+                 legend: { title: text("query"), orient: "bottom", columns: 4, labelLimit: 240 } },
         order: { field: "rank" },
       },
     });
@@ -82,7 +88,7 @@ window.charts = (() => {
       ],
       layer: [
         { mark: { type: "rule", strokeWidth: 6, strokeCap: "round", opacity: 0.3, color: accent() },
-          encoding: { x: { field: "low", ...x, axis: { title: "margin of error, in persons", tickCount: 6, format: ",~f" } }, x2: { field: "high" } } },
+          encoding: { x: { field: "low", ...x, axis: { title: text("margin of error, in persons"), tickCount: 6, ...count } }, x2: { field: "high" } } },
         { mark: { type: "point", filled: true, size: 70, color: accent(), opacity: 1 },
           encoding: { x: { field: "median", ...x } } },
       ],
@@ -123,7 +129,7 @@ window.charts = (() => {
       },
       layer: [
         { mark: { type: "rule", strokeWidth: 5, opacity: 0.3, color: accent(), strokeCap: "round" },
-          encoding: { x: { field: "low", type: "quantitative", axis: { title: options.title, format: ",~f", tickCount: 6 } }, x2: { field: "high" } } },
+          encoding: { x: { field: "low", type: "quantitative", axis: { title: options.title, ...count, tickCount: 6 } }, x2: { field: "high" } } },
         { mark: { type: "point", filled: true, size: 60, color: accent() }, encoding: {
           x: { field: "value", type: "quantitative" },
           opacity: { condition: { test: "datum.weak", value: 0.45 }, value: 1 } } },

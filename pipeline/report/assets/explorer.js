@@ -2,19 +2,21 @@
 "use strict";
 (async () => {
   const content = JSON.parse(document.getElementById("content").textContent);
+  const numbersOfPage = figures(content);
   const {
     levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, whole, tenth, csvOf,
-  } = figures(content);
+    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+  } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
-  const ROWS = 25, RANKED = 30, FOUND = 12;
+  const ROWS = 25, RANKED = 30;
   const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
   const tableTitle = (table) => table.title + (table.universe ? ` (${spoken(table.universe)})` : "");
 
   function element(tag, properties = {}, ...children) {
     const made = document.createElement(tag);
     for (const [name, value] of Object.entries(properties)) {
-      if (name.startsWith("aria-") || name === "role" || name === "scope") made.setAttribute(name, value);
+      if (name === "key") made.dataset.key = value;
+      else if (name.startsWith("aria-") || name === "role" || name === "scope") made.setAttribute(name, value);
       else made[name] = value;
     }
     made.append(...children);
@@ -28,7 +30,7 @@
   const usable = firstTable >= 0 && typeof DecompressionStream !== "undefined";
   $("explorer").hidden = !usable;
   $("no-explorer").hidden = usable;
-  const state = { table: firstTable, level: 0, cell: 0, measure: "count", inside: null, area: null, page: 0, sort: "code" };
+  const state = { table: firstTable, level: 0, cell: 0, measure: "count", inside: null, area: null, page: 0, sort: "code", compare: [] };
 
   function startLevel(table) {
     const levels = shownLevels(table);
@@ -38,7 +40,7 @@
   }
 
   function fill(select, options, chosen) {
-    select.replaceChildren(...options.map(([value, text]) => element("option", { value: String(value), textContent: text })));
+    select.replaceChildren(...options.map(([value, words]) => element("option", { value: String(value), textContent: words })));
     select.value = String(chosen);
   }
 
@@ -47,10 +49,10 @@
     fill($("table"), content.tables.map((one, number) => [number, tableTitle(one)]).filter(([number]) => shownLevels(number).length), state.table);
     fill($("level"), shownLevels(state.table).map((number) => [number, `${content.levels[number].label} (${whole.format(content.levels[number].n)})`]), state.level);
     fill($("cell"), table.shown.map((label, number) => [number, label]), state.cell);
-    const measures = [["count", "Number"]];
-    if (table.labels.length > 1) measures.push(["share", "Share of the area, in %"]);
+    const measures = [["count", text("Number")]];
+    if (table.labels.length > 1) measures.push(["share", text("Share of the area, in %")]);
     $("table-note").textContent = table.note ?? "";
-    if (!table.note) measures.push(["margin", "Margin of error"]);
+    if (!table.note) measures.push(["margin", text("Margin of error")]);
     if (!measures.some(([value]) => value === state.measure)) state.measure = "count";
     fill($("measure"), measures, state.measure);
     $("cell").closest("label").hidden = table.labels.length === 1;
@@ -101,17 +103,30 @@
     return classOf(numbers, row, state.cell) === "sum";
   }
 
+  // What has the focus keeps it when it is drawn again; else what stands for it has it.
+  function focused() {
+    const held = document.activeElement, home = held?.closest("[data-home]")?.dataset.home;
+    return () => {
+      if (!held || held === document.body || (held.isConnected && !held.disabled && held.checkVisibility())) return;
+      const again = held.dataset.key && document.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`);
+      (again || (home && document.querySelector(home)))?.focus({ preventScroll: true });
+    };
+  }
+
   let drawing = 0;
   async function show() {
-    const mine = ++drawing;
+    const mine = ++drawing, focus = focused();
     if (!shownLevels(state.table).includes(state.level)) state.level = startLevel(state.table);
     if (state.inside && state.inside.level >= state.level) state.inside = null;
     state.cell = Math.min(state.cell, content.tables[state.table].labels.length - 1);
     controls();
-    const [level, numbers] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level)]);
+    const [level, numbers, shareOf] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level), compared.shares(state.table, state.level)]);
+    numbers.shareOf = shareOf;
     const rows = await rowsInside(level);
     if (mine !== drawing) return;
-    await Promise.all([picture(level, numbers, rows), counts(level, numbers, rows), card()]);
+    await Promise.all([picture(level, numbers, rows), counts(level, numbers, rows), card(), compared.draw()]);
+    focus();
+    await links();
     document.documentElement.dataset.ready = String(mine);
   }
 
@@ -128,7 +143,7 @@
       tip.replaceChildren(
         element("strong", { textContent: titleOf(level, row) }),
         element("span", { textContent: `${label}: ${whole.format(count(numbers, row, state.cell))} ${intervalText(numbers, row, state.cell)}`.trim() }),
-        ...(part ? [element("span", { textContent: `${shareText(part)} of ${whole.format(rowTotal(numbers, row))}` })] : []),
+        ...(part ? [element("span", { textContent: text("{share} of {all}", { share: shareText(part), all: whole.format(rowTotal(numbers, row)) }) })] : []),
         ...(numbers.below === null ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
       tip.hidden = false;
       const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
@@ -151,21 +166,23 @@
       const breaks = charts.breaks(features.map((one) => one.value).filter((value) => value !== null));
       view = await charts.map("#picture", features.sort((a, b) => a.chosen - b.chosen), { breaks, tooltip: tooltip(level, numbers) });
       legend(breaks, features);
-      $("picture-title").textContent = `${what}, by ${level.label}`;
+      $("picture-title").textContent = text("{what}, by {level}", { what, level: level.label });
     } else {
       const shown = rows.map((row) => ({ row, ...shownOf(numbers, row) })).filter((one) => one.rank !== undefined);
       const best = shown.sort((a, b) => b.rank - a.rank || a.row - b.row).slice(0, RANKED);
       const values = best.map((one) => ({ ...one, label: nameOf(level, one.row), weak: weak(one.row) }));
       view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
       const withInterval = state.measure !== "margin" && numbers.below !== null;
-      const order = state.measure === "share" && withInterval ? " Ordered by the low end of the interval." : "";
-      const none = shown.length ? "" : "Nothing that was measured determines these numbers. ";
-      const note = withInterval ? "Dot: the number. Bar: its 90 % interval." : "Dot: the number.";
+      const order = state.measure === "share" && withInterval ? " " + text("Ordered by the low end of the interval.") : "";
+      const none = shown.length ? "" : text("Nothing that was measured determines these numbers.");
+      const note = withInterval ? text("Dot: the number. Bar: its 90 % interval.") : text("Dot: the number.");
       $("legend").replaceChildren(element("li", { textContent: none || note + order }));
-      $("picture-title").textContent = `${what}, by ${level.label}` +
-        (shown.length > best.length ? ` (the ${best.length} largest of ${whole.format(shown.length)})` : "");
+      $("picture-title").textContent = shown.length > best.length
+        ? text("{what}, by {level} (the {n} largest of {all})",
+          { what, level: level.label, n: whole.format(best.length), all: whole.format(shown.length) })
+        : text("{what}, by {level}", { what, level: level.label });
     }
-    $("picture").setAttribute("aria-label", `${$("picture-title").textContent}. The same numbers are in the table below.`);
+    $("picture").setAttribute("aria-label", text("{title}. The same numbers are in the table below.", { title: $("picture-title").textContent }));
     $("fade").closest("label").hidden = numbers.below === null;
     view.addEventListener("click", (_, item) => {
       const row = item && item.datum && item.datum.row;
@@ -179,7 +196,7 @@
     const classes = colours.map(() => []);
     const known = features.filter((one) => one.value !== null);
     for (const one of known) classes[breaks.filter((least) => one.value >= least).length].push(one.value);
-    const text = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
+    const written = (value) => state.measure === "count" ? whole.format(value) : tenth.format(value);
     const line = (colour, words) => {
       const swatch = element("span", { className: "swatch" });
       swatch.style.background = colour;
@@ -187,10 +204,10 @@
     };
     const lines = classes.map((values, i) => {
       if (!values.length) return null;
-      const [low, high] = [text(Math.min(...values)), text(Math.max(...values))];
-      return line(colours[i], low === high ? low : `${low} to ${high}`);
+      const [low, high] = [written(Math.min(...values)), written(Math.max(...values))];
+      return line(colours[i], low === high ? low : text("{low} to {high}", { low, high }));
     }).filter((one) => one !== null);
-    if (known.length < features.length) lines.push(line("transparent", "interval not known"));
+    if (known.length < features.length) lines.push(line("transparent", text("interval not known")));
     $("legend").replaceChildren(...lines);
   }
 
@@ -223,13 +240,16 @@
       ...table.shown.map((label) => element("th", { scope: "col", textContent: label }))));
     $("counts-body").replaceChildren(...part.map((row) => {
       const chosen = state.area !== null && state.area.level === state.level && state.area.row === row;
-      const button = element("button", { type: "button", className: "link", textContent: nameOf(level, row), onclick: () => choose(state.level, row) });
+      const button = element("button", { type: "button", className: "link", key: `row-${row}`, textContent: nameOf(level, row), onclick: () => choose(state.level, row) });
       return element("tr", { className: chosen ? "chosen" : "" }, element("th", { scope: "row" }, button),
         ...table.labels.map((_, column) => number(numbers, row, column)));
     }));
-    const inside = state.inside === null ? "" : ` in ${titleOf(await levelOf(state.inside.level), state.inside.row)}`;
-    $("counts-caption").textContent = `Table ${tableTitle(table)}: ${whole.format(rows.length)} areas of level ${level.label}${inside}`;
-    $("page").textContent = `page ${whole.format(state.page + 1)} of ${whole.format(pages)}`;
+    const said = { table: tableTitle(table), n: whole.format(rows.length), level: level.label };
+    $("counts-caption").textContent = state.inside === null
+      ? text("Table {table}: {n} areas of level {level}", said)
+      : text("Table {table}: {n} areas of level {level} in {area}",
+        { ...said, area: titleOf(await levelOf(state.inside.level), state.inside.row) });
+    $("page").textContent = text("page {n} of {all}", { n: whole.format(state.page + 1), all: whole.format(pages) });
     $("previous").disabled = state.page === 0;
     $("next").disabled = state.page >= pages - 1;
     $("everywhere").hidden = state.inside === null;
@@ -238,19 +258,21 @@
   async function download() {
     const table = content.tables[state.table];
     const [level, numbers] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level)]);
-    const url = URL.createObjectURL(new Blob([csvOf(table, level, numbers, sortedRows)], { type: "text/csv" }));
-    const link = element("a", { href: url, download: `${content.release}-${table.universe ? table.universe + "-" : ""}${table.name}-${level.name}.csv` });
-    document.body.append(link);
-    link.click();
-    link.remove();
-    setTimeout(() => URL.revokeObjectURL(url), 10000);
+    takeaway.save(`${fileName(table)}-${level.name}.csv`, new Blob([csvOf(table, level, numbers, sortedRows)], { type: "text/csv" }));
+  }
+  const fileName = (table) => `${content.release}-${table.universe ? table.universe + "-" : ""}${table.name}`;
+  const pictureSvg = () => takeaway.svgOf($("picture"), $("picture-title").textContent,
+    [...$("legend").children].map((line) => ({ colour: line.querySelector(".swatch")?.style.background, words: line.textContent })), document.title);
+  async function downloadPicture(type) {
+    const svg = pictureSvg(), name = `${fileName(content.tables[state.table])}-${content.levels[state.level].name}.${type}`;
+    takeaway.save(name, type === "svg" ? new Blob([svg], { type: "image/svg+xml" }) : await takeaway.pngOf(svg));
   }
 
   // ---------------------------------------------------------------- one area
   async function card() {
     const place = $("area");
     if (state.area === null) {
-      place.replaceChildren(element("p", { className: "hint", textContent: "Search for an area, or choose one on the map or in the table, to read its numbers here." }));
+      place.replaceChildren(element("p", { className: "hint", textContent: text("Search for an area, or choose one on the map or in the table, to read its numbers here.") }));
       return;
     }
     const level = await levelOf(state.area.level);
@@ -258,10 +280,10 @@
     for (let number = 0; number < state.area.level; number++) {
       const above = await levelOf(number);
       const row = await ancestor(level, state.area.row, number);
-      path.push(element("button", { type: "button", className: "link", textContent: above.names[row] ? nameOf(above, row) : titleOf(above, row), onclick: () => choose(number, row) }), " \u203a ");
+      path.push(element("button", { type: "button", className: "link", textContent: above.names[row] ? nameOf(above, row) : titleOf(above, row), key: `path-${number}`, onclick: () => choose(number, row) }), " \u203a ");
     }
     const table = content.tables[state.table];
-    const parts = [element("p", { className: "path" }, ...path), element("h3", { textContent: titleOf(level, state.area.row) })];
+    const parts = [element("p", { className: "path" }, ...path), element("h3", { id: "area-title", tabIndex: -1, textContent: titleOf(level, state.area.row) })];
     if (shownLevels(state.table).includes(state.area.level)) {
       const numbers = await numbersOf(state.table, state.area.level);
       const rows = table.shown.map((label, column) => {
@@ -273,90 +295,52 @@
           element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll" }, element("table", {},
-        element("caption", { textContent: `Table ${tableTitle(table)}` }),
-        element("thead", {}, element("tr", {}, ...["", "number", "90 % interval", "can I use it?"].map((text) => element("th", { scope: "col", textContent: text })))),
+        element("caption", { textContent: text("Table {table}", { table: tableTitle(table) }) }),
+        element("thead", {}, element("tr", {}, ...["", text("number"), text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
         element("tbody", {}, ...rows))));
     } else {
-      parts.push(element("p", { textContent: "This table is not in the page for this level; see \u201cFiles\u201d." }));
+      parts.push(element("p", { textContent: text("This table is not in the page for this level; see “Files”.") }));
     }
     const below = shownLevels(state.table).filter((number) => number > state.area.level);
-    parts.push(element("p", { className: "actions" }, ...below.slice(0, 3).map((number) => element("button", {
-      type: "button", textContent: `Show each ${content.levels[number].label} in it`,
+    const here = { ...state.area }, parent = await compared.parentOf(here), there = shownLevels(state.table).includes(here.level);
+    const offers = there ? [element("button", { type: "button", key: "compare", "aria-pressed": String(compared.has(here)),
+      textContent: compared.has(here) ? text("Take out of the comparison") : text("Compare"), onclick: () => compared.toggle(here) })] : [];
+    if (there && parent && shownLevels(state.table).includes(parent.level) && !(compared.has(here) && compared.has(parent))) {
+      offers.push(element("button", { type: "button", key: "compare-parent", textContent: text("Compare with {area}", { area: await compared.titled(parent) }),
+        onclick: () => compared.toggle(parent, here) }));
+    }
+    if (there) offers.push(element("button", { type: "button", key: "area-csv", textContent: text("CSV"), onclick: async () => {
+      takeaway.save(`${fileName(table)}-${level.codes[here.row]}.csv`, new Blob([csvOf(table, level, await numbersOf(state.table, here.level), [here.row])], { type: "text/csv" }));
+    } }));
+    parts.push(element("p", { className: "actions" }, ...offers, ...below.slice(0, 3).map((number) => element("button", {
+      type: "button", key: `below-${number}`, textContent: text("Show each {level} in it", { level: content.levels[number].label }),
       onclick: () => { Object.assign(state, { inside: { ...state.area }, level: number, page: 0 }); show(); } }))));
     place.replaceChildren(...parts);
   }
 
-  function choose(level, row) {
+  async function choose(level, row) {
     state.area = { level, row };
-    return show();
+    await show();
+    $("said").textContent = [...$("area").querySelectorAll("h3, tbody tr:first-child > *")].map((one) => one.textContent).join(" ");
+    // On a narrow screen the card is not beside what was chosen from.
+    if (matchMedia("(max-width: 56rem)").matches) $("area").scrollIntoView({ block: "nearest" });
   }
 
-  // ---------------------------------------------------------------- search: a list that opens while one types
-  const search = $("search"), list = $("found");
-  let found = [], active = -1, searching = 0;
-  // Areas whose code or name is what is typed, begins with it, or has it within; upper levels first.
-  async function matching(wanted) {
-    const mine = [];
-    const tests = [(text) => text === wanted, (text) => text.startsWith(wanted), (text) => text.includes(wanted)];
-    for (const test of tests) {
-      for (let number = 0; number < content.levels.length && mine.length < FOUND; number++) {
-        const level = await levelOf(number);
-        if (level === null) break;
-        for (let row = 0; row < level.n && mine.length < FOUND; row++) {
-          if (!test(level.codes[row].toLowerCase()) && !test(level.keys[row] || "")) continue;
-          if (!mine.some((one) => one.number === number && one.row === row)) mine.push({ number, row, text: titleOf(level, row) });
-        }
-      }
-    }
-    return mine;
+  // ---------------------------------------------------------------- the address of the view, and parts in other pages
+  async function links() {
+    await address.keep();
+    const part = $("embed-part").value;
+    $("link").value = address.address(await address.written(""));
+    $("embed-whole").href = $("link").value;
+    const source = address.address(await address.written(part)).replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+    $("embed-code").value = `<iframe src="${source}" title="${document.title.replaceAll("&", "&amp;").replaceAll('"', "&quot;")}" width="100%" height="520" loading="lazy"></iframe>`;
   }
-  async function find() {
-    const turn = ++searching;
-    const wanted = folded(search.value.trim());
-    const mine = wanted ? await matching(wanted) : [];
-    if (turn !== searching) return;
-    found = mine;
-    active = -1;
-    list.replaceChildren(...found.map((one, i) => element("li", { id: `found-${i}`, role: "option", "aria-selected": "false", textContent: one.text, onmousedown: (event) => { event.preventDefault(); take(i); } })));
-    const open = wanted !== "";
-    if (open && !found.length) list.replaceChildren(element("li", { className: "hint", textContent: "No such area in this page." }));
-    list.hidden = !open;
-    search.setAttribute("aria-expanded", String(open));
-    $("found-count").textContent = open ? `${found.length} areas found` : "";
-  }
-  function close() {
-    list.hidden = true;
-    search.setAttribute("aria-expanded", "false");
-    search.removeAttribute("aria-activedescendant");
-  }
-  function take(i) {
-    const one = found[i];
-    if (!one) return;
-    search.value = one.text;
-    close();
-    const levels = shownLevels(state.table);
-    if (levels.includes(one.number) && content.levels[one.number].n > 1) {
-      state.level = one.number;
-      state.inside = null;
-    }
-    choose(one.number, one.row);
-  }
-  search.addEventListener("input", find);
-  search.addEventListener("focus", () => { if (search.value) search.select(); });
-  search.addEventListener("blur", close);
-  search.addEventListener("keydown", (event) => {
-    if (event.key === "Escape") close();
-    if (event.key === "Enter") { event.preventDefault(); take(Math.max(0, active)); }
-    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
-    event.preventDefault();
-    if (!found.length) return;
-    active = (active + (event.key === "ArrowDown" ? 1 : found.length - 1) + (active < 0 && event.key === "ArrowUp" ? 1 : 0)) % found.length;
-    [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === active)));
-    list.children[active].scrollIntoView({ block: "nearest" });
-    search.setAttribute("aria-activedescendant", `found-${active}`);
-  });
 
   // ---------------------------------------------------------------- controls
+  searchFor(content, numbersOfPage, { element, taken: (number, row) => {
+    if (shownLevels(state.table).includes(number) && content.levels[number].n > 1) Object.assign(state, { level: number, inside: null });
+    choose(number, row);
+  } });
   $("table").addEventListener("change", () => { state.table = Number($("table").value); state.cell = 0; state.page = 0; show(); });
   $("level").addEventListener("change", () => { state.level = Number($("level").value); state.page = 0; show(); });
   $("cell").addEventListener("change", () => { state.cell = Number($("cell").value); show(); });
@@ -367,6 +351,14 @@
   $("next").addEventListener("click", () => { state.page += 1; show(); });
   $("everywhere").addEventListener("click", () => { state.inside = null; state.page = 0; show(); });
   $("download").addEventListener("click", download);
+  for (const type of ["svg", "png"]) $(`as-${type}`).addEventListener("click", () => downloadPicture(type));
+  $("compare-csv").addEventListener("click", async () => {
+    takeaway.save(`${fileName(content.tables[state.table])}-comparison.csv`, new Blob([await compared.csv()], { type: "text/csv" }));
+  });
+  $("compare-none").addEventListener("click", () => { state.compare = []; show(); });
+  $("embed-part").addEventListener("change", links);
+  for (const id of ["link", "embed-code"]) $(id).addEventListener("focus", () => $(id).select());
+  addEventListener("hashchange", async () => { if (usable && !address.isKept() && await address.read(location.hash.slice(1))) await show(); });
   $("picture").addEventListener("pointerleave", () => { tip.hidden = true; });
 
   // ---------------------------------------------------------------- the other pictures
@@ -396,5 +388,8 @@
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
   if (usable) state.level = startLevel(firstTable);
+  const compared = comparison(content, numbersOfPage, state, { element, choose, show });
+  const address = view(content, state, levelOf);
+  if (usable) await address.read(location.hash.slice(1));
   await all();
 })();

@@ -1,8 +1,7 @@
 // The numbers of the page: read when they are first needed, with their intervals, classes and shares, and as text.
 "use strict";
 window.figures = (content) => {
-  const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
-  const tenth = new Intl.NumberFormat("en-US", { maximumFractionDigits: 1 });
+  const whole = numerals(0), tenth = numerals(1), hundredth = numerals(2);
   const spoken = (name) => name.replaceAll("_", " ");
   // A name whose letters run from right to left, so that what stands beside it stays where it is.
   const apart = (name) => /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/.test(name) ? `\u2068${name}\u2069` : name;
@@ -63,20 +62,12 @@ window.figures = (content) => {
     return 2 * error <= value ? "care" : "sum";
   }
   const kindOf = (...place) => content.classes.find((one) => one.key === classOf(...place));
-  // The share of a number in its area, in %, with its 90 % interval; errors of a row's numbers are taken as independent.
+  // The share of a number in its area, in %, with its 90 % interval where moments.js knows it.
   function share(numbers, row, column) {
     const value = count(numbers, row, column), all = rowTotal(numbers, row);
     if (!all) return null;
-    let others = 0;
-    for (let other = 0; other < numbers.width; other++) {
-      const error = margin(numbers, row, other);
-      if (error === null) return { value: (100 * value) / all, low: null, high: null };
-      if (other !== column) others += error * error;
-    }
-    const own = margin(numbers, row, column);
-    const error = (100 * Math.hypot((all - value) * own, value * Math.sqrt(others))) / (all * all);
-    const middle = (100 * value) / all;
-    return { value: middle, low: Math.max(0, middle - error), high: Math.min(100, middle + error) };
+    const [low, high] = numbers.shareOf?.(row, column) ?? [null, null];
+    return { value: (100 * value) / all, low, high };
   }
   const rowTotal = (numbers, row) => {
     let sum = 0;
@@ -85,12 +76,12 @@ window.figures = (content) => {
   };
   function intervalText(numbers, row, column) {
     if (numbers.below === null) return "";
-    if (isExact(numbers, row, column)) return "exact";
+    if (isExact(numbers, row, column)) return text("exact");
     const ends = interval(numbers, row, column);
-    return ends === null ? "(not known)" : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
+    return ends === null ? text("(not known)") : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
   }
   const shareText = (found) => `${tenth.format(found.value)} %` +
-    (found.low === null ? "" : ` (${tenth.format(found.low)} to ${tenth.format(found.high)} %)`);
+    (found.low === null ? "" : " " + text("({low} to {high} %)", { low: tenth.format(found.low), high: tenth.format(found.high) }));
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
   const titleOf = (level, row) => level.names[row] ? `${apart(level.names[row])} (${level.label} ${level.codes[row]})`
     : `${level.label} ${level.codes[row]}`;
@@ -118,6 +109,6 @@ window.figures = (content) => {
 
   return {
     levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth,
+    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
   };
 };

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pipeline.model.labels import Labels, in_language
+from pipeline.model.texts.available import languages
 from pipeline.model.universe import Universe
 from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.sections import GeographySection
@@ -38,7 +39,7 @@ def _note_file(section: NamesSection, problems: Problems) -> None:
 def note_language(
     language: str | None, geography: GeographySection, labels: Sequence[LabelsSection | None], problems: Problems
 ) -> None:
-    """Note a language that no name or label is in; `problems` are those of [report]."""
+    """Note a language that neither a name or label nor the report's texts are in; `problems` are those of [report]."""
     if language is None:
         return
     texts = [section.name for section in (geography.names or {}).values()] + [*(geography.labels or {}).values()]
@@ -48,8 +49,11 @@ def note_language(
             texts += [*(section.tables or {}).values()]
             texts += [text for values in (section.values or {}).values() for text in values.values()]
     stated = sorted({tag for one in texts for tag in one if tag})
-    if language not in stated and language.partition("-")[0] not in stated:
-        problems.add("language", unknown("language of names or labels", language, stated, are="they are in"))
+    known = [*stated, *(one for one in languages() if one not in stated)]
+    if language not in known and language.partition("-")[0] not in known:
+        problems.add(
+            "language", unknown("language of names, labels or the report's texts", language, known, are="they are in")
+        )
 
 
 def note_labels(section: LabelsSection | None, universe: Universe, problems: Problems) -> None:

@@ -61,7 +61,7 @@ def test_half_the_noise_is_caught_at_the_measurements(tmp_path: Path, monkeypatc
 
 @pytest.mark.slow
 def test_estimates_and_release_stay_under_the_claim(tmp_path: Path) -> None:
-    found = told_apart(tmp_path, 400, whole=True)
+    found = told_apart(tmp_path, 250, whole=True)
     assert list(found) == ["measurements", "estimates", "release"]
     assert not any(any(stage) for stage in found.values())
 

@@ -8,9 +8,10 @@ import math
 import numpy as np
 import pytest
 
+from pipeline.model.texts.numerals import Numerals
 from pipeline.release.tables import ReleasedTable
 from pipeline.report.reliability import CLASSES, UNKNOWN, classes_of, tenths
-from pipeline.report.render import percent_text, persons_text, script_json
+from pipeline.report.render import script_json
 from pipeline.report.summaries import SIZES, MarginSummary
 from pipeline.report.truth import TableErrors, accuracy_page
 
@@ -122,10 +123,10 @@ def test_the_restricted_page_says_so_and_escapes_names() -> None:
 
 
 def test_figures_for_people() -> None:
-    assert [persons_text(value) for value in (None, 0.0, 0.4, 3.0, 12.2, 1234.0)] == [
+    assert [Numerals("en").persons(value) for value in (None, 0.0, 0.4, 3.0, 12.2, 1234.0)] == [
         "?", "0", "0.4", "3", "13", "1,234",
     ]  # fmt: skip
-    assert [percent_text(value) for value in (0.0, 0.004, 0.25, 0.996, 1.0)] == [
+    assert [Numerals("en").percent(value) for value in (0.0, 0.004, 0.25, 0.996, 1.0)] == [
         "0 %",
         "< 1 %",
         "25 %",

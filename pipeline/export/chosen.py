@@ -1,0 +1,59 @@
+"""What of a release is exported: tables, levels, and what is written only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pipeline.errors import InputError
+from pipeline.metadata.contents import Contents, DataFile
+from pipeline.published import PublishedRelease
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is wanted.
+
+    Attributes:
+        tables, levels: only these; all where there are none.
+        microdata: the records, too.
+        measurements: the noisy answers, too.
+    """
+
+    tables: Sequence[str] = ()
+    levels: Sequence[str] = ()
+    microdata: bool = False
+    measurements: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.tables or self.levels or self.microdata or self.measurements)
+
+    def check(self, release: PublishedRelease) -> None:
+        """InputError where the release has no such table or level, or no microdata; the message names it."""
+        if unknown := [level for level in self.levels if level not in release.spine.level_names]:
+            raise InputError(
+                f"--level {unknown[0]}: no such level; the levels are {', '.join(release.spine.level_names)}"
+            )
+        names = [table.name for universe in release.universes for table in universe.tables]
+        names = list(dict.fromkeys([*names, *(table.name for table in release.spec.tables_of_households())]))
+        if unknown := [table for table in self.tables if table not in names]:
+            raise InputError(f"--table {unknown[0]}: no such table; the tables are {', '.join(names) or 'none'}")
+        if self.microdata and not release.spec.publish.microdata:
+            raise InputError("--microdata: the release has none; its spec says publish.microdata = false")
+
+
+def chosen_files(release: PublishedRelease, choice: Choice) -> list[DataFile]:
+    """The files that are wanted: tables, what is published of households, and what was asked for."""
+    contents = Contents(release.spec, release.universes, release.run)
+    return [file for file in _all_files(contents, choice) if not choice.levels or file.level in choice.levels]
+
+
+def _all_files(contents: Contents, choice: Choice) -> Iterator[DataFile]:
+    tables = (*contents.tables(), *contents.household_tables())
+    yield from (file for file in tables if not choice.tables or file.table in choice.tables)
+    if not choice.tables:
+        yield from contents.household_sizes()
+    if choice.measurements:
+        yield from contents.measurements()
+    if choice.microdata:
+        yield from contents.microdata()

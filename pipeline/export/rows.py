@@ -1,0 +1,62 @@
+"""The rows of a published file as exports have them: with names of areas, and a column for each noisy answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from pipeline.export.plain import plain_parts
+from pipeline.export.words import area_names, name_column, with_names
+from pipeline.metadata.contents import DataFile
+from pipeline.published import PublishedRelease
+from pipeline.release.measurements import open_measurement
+
+#: Kinds of files with a row for each geounit of a level, in the spine's order.
+_BY_AREA = ("table", "household sizes", "household table")
+#: Numbers of a measurement read at a time.
+_AT_ONCE = 1 << 22
+
+
+class Rows:
+    """The rows of a release's files."""
+
+    def __init__(self, release: PublishedRelease) -> None:
+        self._release = release
+        self._names: dict[str, Sequence[str] | None] = {}
+
+    def names(self, level: str) -> Sequence[str] | None:
+        """The names of a level's areas, None where it has none."""
+        if level not in self._names:
+            self._names[level] = area_names(self._release, level)
+        return self._names[level]
+
+    def described(self, file: DataFile) -> DataFile:
+        """The file as it is exported: with the column of names, where it has one."""
+        if file.kind not in _BY_AREA or self.names(file.level) is None:
+            return file
+        return file.with_names(name_column([column.name for column in file.columns]))
+
+    def parts(self, file: DataFile, *, cells: bool = False) -> Iterator[pa.Table]:
+        """Its rows, part by part, at least one part.
+
+        Args:
+            file: of the release.
+            cells: for files that spreadsheets open, see `with_names`.
+        """
+        if file.kind == "measurement":
+            return _labelled(file)
+        names = self.names(file.level) if file.kind in _BY_AREA else None
+        return with_names(plain_parts(file.source), names, cells=cells)
+
+
+def _labelled(file: DataFile) -> Iterator[pa.Table]:
+    """A measurement with a column for each answer, under its label."""
+    geocode, *answers, variance = (column.name for column in file.columns)
+    with open_measurement(file.source) as opened:
+        step = max(1, _AT_ONCE // len(answers))
+        for start in range(0, max(1, len(opened)), step):
+            part = opened.read(start, min(start + step, len(opened)))
+            numbers = {name: pa.array(column) for name, column in zip(answers, part.values.T, strict=True)}
+            codes = pa.array(part.geocodes.tolist(), pa.string())
+            yield pa.table({geocode: codes, **numbers, variance: pa.array(part.variances)})

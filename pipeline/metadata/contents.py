@@ -1,0 +1,291 @@
+"""The files of a release that people use, and what each of their columns is.
+
+It is the one list that every description of a release, and every export of its tables, is made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from pipeline.model.household_table import NO_MARGINS, HouseholdTable
+from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_companions
+from pipeline.model.labels import Labels
+from pipeline.model.query import Query
+from pipeline.model.residents import size_sources
+from pipeline.model.universe import Table, Universe
+from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
+from pipeline.release.layout import RunDirectory, file_name
+from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
+from pipeline.spec.release_spec import ReleaseSpec
+
+Kind = Literal["table", "household sizes", "household table", "measurement", "microdata", "words"]
+Type = Literal["string", "integer", "number"]
+
+#: What each column of an interval is.
+SUFFIX_WORDS = {
+    MARGIN_SUFFIX: "margin of error (90 %)",
+    LOW_SUFFIX: "lower end of the 90 % interval",
+    HIGH_SUFFIX: "upper end of the 90 % interval",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a file.
+
+    Attributes:
+        title: for people.
+        filled: whether every row has a value.
+        values: all that it can have; () for numbers and codes.
+    """
+
+    name: str
+    type: Type
+    title: str
+    filled: bool = True
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class DataFile:
+    """One published file of rows.
+
+    Attributes:
+        path: below the folder of an export, without a suffix, with slashes.
+        source: the file under public/.
+        universe, table: "" where it is of none; of a measurement, the query's name.
+        level: of its geounits.
+        title: for people.
+        columns: in their order.
+        keys: the columns that name a row; () where rows have no name.
+        axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
+    """
+
+    path: str
+    kind: Kind
+    source: Path
+    universe: str
+    table: str
+    level: str
+    title: str
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...] = ("geocode",)
+    axes: tuple[Axis, ...] = ()
+    note: str = ""
+
+    def with_names(self, column: str) -> DataFile:
+        """The file with a column of areas' names after the geocodes."""
+        geocode, *rest = self.columns
+        return replace(self, columns=(geocode, Column(column, "string", "Name of the area"), *rest))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One of the terms whose values make the answers of a table, the last one fastest.
+
+    Attributes:
+        universe: whose records it is of.
+        term: attribute or recode.
+        label: of it, for people.
+        values, labels: of its values.
+    """
+
+    universe: str
+    term: str
+    label: str
+    values: tuple[str, ...]
+    labels: tuple[str, ...]
+
+
+class Contents:
+    """The files of a release, of each kind; nothing is read.
+
+    Args:
+        spec: of the release.
+        universes: as the spec resolves to.
+        run: whose files they are.
+    """
+
+    def __init__(self, spec: ReleaseSpec, universes: Sequence[Universe], run: RunDirectory) -> None:
+        self._spec = spec
+        self._universes = tuple(universes)
+        self._run = run
+        self._levels = spec.geography.level_names
+
+    def tables(self) -> Iterator[DataFile]:
+        """Tables of every universe, level by level."""
+        for universe in self._universes:
+            labels = self._spec.labels(universe.name)
+            for table in universe.tables:
+                for level in table.levels:
+                    yield self._table(universe, table, level, labels)
+
+    def household_sizes(self) -> Iterator[DataFile]:
+        """Average household sizes of joined companions."""
+        joins, levels = self._spec.joins(), self._spec.labels()
+        for level in self._levels:
+            for source in size_sources(self._universes, joins, level):
+                companion = source.residents.companion
+                named = self._spec.labels(companion).records or companion
+                columns = [
+                    Column(PERSONS, "integer", f"Persons in {named}"),
+                    Column(HOUSEHOLDS, "integer", named[:1].upper() + named[1:]),
+                    *_with_interval(AVERAGE, "number", "Persons for each", self._spec.publish.margins, filled=False),
+                ]
+                yield DataFile(
+                    f"household_sizes/{companion}/{level}",
+                    "household sizes",
+                    self._run.household_sizes(companion, level),
+                    *(companion, companion, level),
+                    f"Average size of {named}, by {levels.level(level)}",
+                    (geocode_column(levels, level), *columns),
+                )
+
+    def household_tables(self) -> Iterator[DataFile]:
+        """Tables of persons by what their households are."""
+        own = self._spec.labels()
+        for table in self._spec.tables_of_households():
+            axes = (
+                *axes_of(table.persons, own, ""),
+                *axes_of(table.households, self._spec.labels(table.companion), table.companion),
+            )
+            titles = labels_of_household_table(table, own, self._spec.labels(table.companion))
+            counts = [Column(name, "integer", title) for name, title in zip(table.labels, titles, strict=True)]
+            for level in table.levels:
+                yield DataFile(
+                    f"household_tables/{table.name}/{level}",
+                    "household table",
+                    self._run.household_table(table.name, level),
+                    *("", table.name, level),
+                    f"{own.table(table.name)}, by {own.level(level)}",
+                    (geocode_column(own, level), *counts),
+                    axes=axes,
+                    note=NO_MARGINS,
+                )
+
+    def measurements(self) -> Iterator[DataFile]:
+        """Noisy answers and invariants, with a column for each answer; in the files they are lists."""
+        levels = self._spec.labels()
+        for universe in self._universes:
+            labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
+            for allocated in universe.strategy.levels:
+                level = allocated.level
+                noisy = [(folder.measurement(level, one.query.name), one.query, "noisy") for one in allocated.queries]
+                exact = [
+                    (folder.invariant(level, query.name), query, "exact")
+                    for name, query in universe.invariants
+                    if name == level
+                ]
+                for source, query, what in (*noisy, *exact):
+                    yield DataFile(
+                        self._run.name_of(source).removesuffix(".parquet"),
+                        "measurement",
+                        source,
+                        *(universe.name, query.name, level),
+                        f"{query.name}: {what} answers as they were published, by {levels.level(level)}",
+                        (
+                            geocode_column(levels, level),
+                            *(
+                                Column(name, "integer", title)
+                                for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
+                            ),
+                            Column(variance_column(query.answer_labels()), "number", "Variance of the noise on each"),
+                        ),
+                        axes=axes_of(query, labels, universe.name),
+                    )
+
+    def microdata(self) -> Iterator[DataFile]:
+        """Microdata of every universe, if they are published."""
+        if not self._spec.publish.microdata:
+            return
+        companions, leaf = joined_companions(self._spec.joins()), self._levels[-1]
+        for universe in self._universes:
+            labels = self._spec.labels(universe.name)
+            joined: list[Column] = []
+            if universe.name in companions:
+                joined = [
+                    Column(HOUSEHOLD, "integer", "Number of the household"),
+                    Column(MEMBERS, "integer", "Persons in the household"),
+                ]
+            elif not universe.name:
+                joined = [
+                    Column(household_column(one, companions), "integer", f"Number among {one}", filled=False)
+                    for one in companions
+                ]
+            attributes = [
+                Column(one.name, "string", labels.attribute(one.name), values=one.values)
+                for one in universe.schema.attributes
+            ]
+            yield DataFile(
+                f"{_prefix(universe)}microdata",
+                "microdata",
+                self._run.universe(universe.name).microdata,
+                *(universe.name, "", leaf),
+                f"Synthetic records of {labels.records or universe.name or 'persons'}; none is a real one",
+                (geocode_column(self._spec.labels(), leaf), *attributes, *joined),
+                keys=(HOUSEHOLD,) if universe.name in companions else (),
+            )
+
+    def _table(self, universe: Universe, table: Table, level: str, labels: Labels) -> DataFile:
+        levels = self._spec.labels()
+        answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
+        counts = [
+            column
+            for name, title in answers
+            for column in _with_interval(name, "integer", title, self._spec.publish.margins)
+        ]
+        what = f" of {labels.records or universe.name}" if labels.records or universe.name else ""
+        return DataFile(
+            f"{_prefix(universe)}{table.name}/{level}",
+            "table",
+            self._run.universe(universe.name).table(table.name, level),
+            *(universe.name, table.name, level),
+            f"{labels.table(table.name)}{what}, by {levels.level(level)}",
+            (geocode_column(levels, level), *counts),
+            axes=axes_of(table.query, labels, universe.name),
+        )
+
+
+def geocode_column(labels: Labels, level: str) -> Column:
+    """The column of geocodes of a level."""
+    return Column("geocode", "string", f"Code of the {labels.level(level)}")
+
+
+def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:
+    """The terms of a query on a universe with their values, in the order in which answers are counted."""
+    stated = [values for values in query.labels if values]
+    return tuple(
+        Axis(universe, term, labels.attribute(term), values, tuple(labels.value(term, value) for value in values))
+        for term, values in zip(query.terms, stated, strict=True)
+    )
+
+
+def labels_of_household_table(table: HouseholdTable, persons: Labels, households: Labels) -> tuple[str, ...]:
+    """A label for each column of the table, as `HouseholdTable.labels` has the names."""
+    theirs = households.answers(table.households)
+    if not table.persons.terms:
+        return theirs
+    own = persons.answers(table.persons)
+    return tuple(f"{one} * {home}" for one in own for home in theirs) if table.households.terms else own
+
+
+def variance_column(answers: Sequence[str]) -> str:
+    """The column of variances: "variance", unless an answer is called so."""
+    return "variance" if "variance" not in answers else "variance of the noise"
+
+
+def _with_interval(name: str, kind: Type, title: str, margins: bool, *, filled: bool = True) -> list[Column]:
+    """A column and, where margins are published, those of its interval, which can be unknown."""
+    ends = [
+        Column(name + suffix, "number", f"{title}: {SUFFIX_WORDS[suffix]}", filled=False)
+        for suffix in INTERVAL_SUFFIXES
+        if margins
+    ]
+    return [Column(name, kind, title, filled=filled), *ends]
+
+
+def _prefix(universe: Universe) -> str:
+    return f"companions/{file_name('companion', universe.name)}/" if universe.name else ""

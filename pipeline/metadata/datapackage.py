@@ -1,0 +1,113 @@
+"""A Data Package (Frictionless): every file with the schema of its columns, and who publishes them on which terms.
+
+It follows version 2 (https://datapackage.org/standard/data-package/) in what version 1 reads, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.metadata.contents import Column, DataFile
+from pipeline.metadata.licences import is_address, licence_of
+from pipeline.model.about import About
+from pipeline.storage.files import sha256_file
+
+#: Of this profile; read by name, never fetched.
+PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9._-]+")
+#: Suffix -> type.
+MEDIA = {"csv": "text/csv", "parquet": "application/vnd.apache.parquet"}
+_EMAIL = re.compile(r"[^\s@<>]+@[^\s@<>]+\.[^\s@<>]+")
+
+
+def data_package(name: str, about: About, language: str, resources: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The descriptor.
+
+    Args:
+        name: of the release.
+        about: what it says of itself.
+        language: of labels, "" where it is not stated.
+        resources: from `resource`.
+    """
+    package: dict[str, Any] = {
+        "$schema": PROFILE,
+        "profile": "data-package",
+        "name": slug(name),
+        "title": about.title or name,
+    }
+    if about.notes:
+        package["description"] = "\n\n".join(about.notes)
+    if about.publisher or about.contact:
+        package["contributors"] = [contributor(about)]
+    if licence := licence_of(about.licence):
+        stated = {"name": licence.name, "title": licence.title, "path": licence.address}
+        package["licenses"] = [{key: text for key, text in stated.items() if text}]
+    if about.reference_date:
+        package["reference_date"] = about.reference_date
+    if about.citation:
+        package["citation"] = about.citation
+    if language:
+        package["language"] = language
+    if about.definitions:
+        package["definitions"] = dict(about.definitions)
+    return package | {"resources": list(resources)}
+
+
+def contributor(about: About) -> dict[str, Any]:
+    """The publisher, with an address where the contact is one."""
+    found: dict[str, Any] = {"title": about.publisher or about.contact, "role": "publisher", "roles": ["publisher"]}
+    if is_address(about.contact):
+        found["path"] = about.contact
+    elif address := _EMAIL.search(about.contact):
+        found["email"] = address.group()
+    return found
+
+
+def resource(file: DataFile, path: str, written: Path | None = None) -> dict[str, Any]:
+    """One file of a package.
+
+    Args:
+        file: what it holds.
+        path: relative to the descriptor.
+        written: whose size and hash are stated; neither where it is None.
+    """
+    suffix = path.rpartition(".")[2]
+    described: dict[str, Any] = {
+        "profile": "tabular-data-resource" if suffix == "csv" else "data-resource",
+        "type": "table",
+        "name": slug(path.removesuffix(f".{suffix}").replace("/", ".")),
+        "path": path,
+        "title": file.title,
+        "format": suffix,
+        "mediatype": MEDIA[suffix],
+        **({"encoding": "utf-8"} if suffix == "csv" else {}),
+        **({"description": file.note} if file.note else {}),
+        "schema": table_schema(file),
+    }
+    if suffix != "csv":
+        del described["type"]
+    if written is not None:
+        described |= {"bytes": written.stat().st_size, "hash": f"sha256:{sha256_file(written)}"}
+    return described
+
+
+def table_schema(file: DataFile) -> dict[str, Any]:
+    """The Table Schema of a file."""
+    schema: dict[str, Any] = {"fields": [_field(column) for column in file.columns], "missingValues": [""]}
+    return schema | ({"primaryKey": list(file.keys)} if file.keys else {})
+
+
+def slug(text: str) -> str:
+    """A name in small letters, digits and ._-; what a release or a table may be called beyond that becomes -."""
+    return _NOT_IN_NAMES.sub("-", text.lower()).strip("-") or "release"
+
+
+def _field(column: Column) -> dict[str, Any]:
+    limits: dict[str, Any] = {"required": True} if column.filled else {}
+    if column.values:
+        limits["enum"] = list(column.values)
+    field: dict[str, Any] = {"name": column.name, "type": column.type, "title": column.title}
+    return field | ({"constraints": limits} if limits else {})

@@ -1,0 +1,108 @@
+// Areas beside each other: numbers, shares, their differences from the first, and their sum, each with its 90 % interval.
+"use strict";
+window.comparison = (content, figures, state, { element, choose, show }) => {
+  const { number, share, shares, compare, pathOf } = moments(content, figures);
+  const { levelOf, titleOf, whole, tenth, quoted } = figures;
+  const MOST = 60;
+  const $ = (id) => document.getElementById(id);
+  const place = (area) => [area.level, area.row];
+  const same = (one) => (other) => one.level === other.level && one.row === other.row;
+  const has = (area) => state.compare.some(same(area));
+  const titled = async (area) => titleOf(await levelOf(area.level), area.row);
+
+  function toggle(...areas) {
+    const [first] = areas;
+    state.compare = has(first) && areas.length === 1 ? state.compare.filter((one) => !same(first)(one))
+      : [...state.compare, ...areas.filter((one) => !has(one))].slice(0, MOST);
+    return show();
+  }
+  async function parentOf({ level, row }) {
+    return level === 0 ? null : { level: level - 1, row: (await levelOf(level)).parents[row] };
+  }
+
+  // ---------------------------------------------------------------- in words
+  const signed = (value, format) => (value > 0 ? "+" : value < 0 ? "\u2212" : "") + format.format(Math.abs(value));
+  const ends = (found, format, written = (value, form) => form.format(value)) => {
+    if (found === null) return text("not known");
+    if (found.some((end) => !Number.isFinite(end))) return text("no limit");
+    return text("{low} to {high}", { low: written(found[0], format), high: written(found[1], format) });
+  };
+  const verdict = (found) => found.differs === null ? text("cannot tell: the margin is not known")
+    : found.differs ? text("differs") : text("cannot tell");
+  const kindOf = (found) => (found.differs ? "good" : "hint");
+
+  // What is in the table: a row an area, the sum last; each cell has a value and its interval as numbers.
+  async function rows() {
+    const [table, cell] = [state.table, state.cell], several = content.tables[table].labels.length > 1;
+    const inPage = state.compare.filter((area) => content.tables[table].levels[content.levels[area.level].name] !== undefined);
+    const found = await Promise.all(inPage.map(async (area, i) => ({
+      area, title: await titled(area), number: await number(table, [place(area)], cell),
+      share: several ? await share(table, [place(area)], cell) : null,
+      compared: i === 0 ? null : await compare(table, [place(area)], [place(inPage[0])], cell) })));
+    return { found, several, missing: state.compare.length - inPage.length };
+  }
+  // Areas can be added up where none is inside another.
+  async function sum(found) {
+    const paths = await Promise.all(found.map(({ area }) => pathOf(place(area))));
+    const nested = paths.some((path, i) => paths.some((other, j) => i !== j && other.length <= path.length
+      && other.every((row, level) => row === path[level])));
+    if (found.length < 2 || nested) return null;
+    const areas = found.map(({ area }) => place(area));
+    return { number: await number(state.table, areas, state.cell), share: await share(state.table, areas, state.cell) };
+  }
+
+  function cells(one, several) {
+    const inTd = (value, interval, kind = "") => element("td", {}, value, ...(interval ? [" ", element("small", { textContent: `(${interval})` })] : []), ...(kind ? [kind] : []));
+    const mark = (found) => element("span", { className: `verdict ${kindOf(found)}`, textContent: verdict(found) });
+    const numbers = [inTd(whole.format(one.number.value), one.number.exact ? text("exact") : ends(one.number.ends, whole))];
+    if (several) numbers.push(one.share ? inTd(`${tenth.format(one.share.value)} %`, ends(one.share.ends, tenth)) : element("td", {}, "\u2013"));
+    const { difference, shares, ratio } = one.compared ?? {};
+    numbers.push(difference ? inTd(signed(difference.value, whole), ends(difference.ends, whole, signed), mark(difference)) : element("td"));
+    if (several) numbers.push(shares ? inTd(signed(shares.value, tenth), ends(shares.ends, tenth, signed), mark(shares)) : element("td"));
+    const fine = figures.hundredth;
+    numbers.push(ratio ? inTd(fine.format(ratio.value), ends(ratio.ends, fine)) : element("td"));
+    return numbers;
+  }
+
+  let shown = [];
+  async function draw() {
+    const { found, several, missing } = await rows();
+    const table = content.tables[state.table];
+    $("compare").hidden = state.compare.length === 0;
+    const heads = [text("area"), text("number"), ...(several ? [text("share, in %")] : []), text("difference"),
+      ...(several ? [text("difference of shares, in points")] : []), text("ratio"), ""];
+    $("compare-head").replaceChildren(element("tr", {}, ...heads.map((head) => head ? element("th", { scope: "col", textContent: head })
+      : element("td", {}))));
+    const lines = found.map((one) => element("tr", {}, element("th", { scope: "row" }, element("button", {
+      type: "button", className: "link", textContent: one.title, key: `compared-${one.area.level}-${one.area.row}`,
+      onclick: () => choose(one.area.level, one.area.row) })), ...cells(one, several), element("td", {}, element("button", {
+        type: "button", textContent: "\u00d7", title: text("Take out"), "aria-label": text("Take {area} out", { area: one.title }),
+        key: `out-${one.area.level}-${one.area.row}`, onclick: () => toggle(one.area) }))));
+    const all = await sum(found);
+    if (all) lines.push(element("tr", { className: "sum-row" }, element("th", { scope: "row", textContent: text("all together") }), ...cells(all, several), element("td")));
+    $("compare-body").replaceChildren(...lines);
+    $("compare-caption").textContent = text("{what}, table {table}; in brackets 90 % intervals", { what: table.shown[state.cell], table: table.title });
+    const notes = [];
+    if (found.length > 1) notes.push(text("Differences and ratios are those to the first, {area}.", { area: found[0].title }));
+    if (found.length > 1 && all === null) notes.push(text("One of the areas is inside another, so that they are not added up."));
+    if (missing) notes.push(text("{n} of the areas are not shown: this table is not in the page for their level.", { n: whole.format(missing) }));
+    if (found.some(({ compared }) => compared && compared.difference.ends === null)) {
+      notes.push(text("“Not known”: this page has not what it takes for the interval, or nothing that was measured determines it; spinewise query may tell."));
+    }
+    $("compare-notes").replaceChildren(...notes.map((note) => element("li", { textContent: note })));
+    shown = all ? [...found, { title: text("all together"), ...all }] : found;
+  }
+
+  // The comparison as CSV; what is not known is empty.
+  async function csv() {
+    const levels = await Promise.all(content.levels.map((_, number) => levelOf(number)));
+    const columns = ["number", "share", "difference", "share_difference", "ratio"];
+    const three = (found) => found ? [found.value, ...(found.ends ?? ["", ""])].map((one) => typeof one === "number" && !Number.isFinite(one) ? "" : one) : ["", "", ""];
+    const lines = shown.map((one) => [one.area ? content.levels[one.area.level].name : "", one.area ? levels[one.area.level].codes[one.area.row] : "", one.title,
+      ...[one.number, one.share, one.compared?.difference, one.compared?.shares, one.compared?.ratio].flatMap(three)]);
+    const head = ["level", "geocode", "title", ...columns.flatMap((name) => [name, `${name}:low90`, `${name}:high90`])];
+    return [head, ...lines].map((line) => line.map((one) => quoted(String(one))).join(",")).join("\n") + "\n";
+  }
+
+  return { draw, has, toggle, parentOf, titled, csv, shares };
+};

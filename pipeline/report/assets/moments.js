@@ -1,0 +1,193 @@
+// Sums, shares, differences and ratios of areas with 90 % intervals, by the same formulas as the Python reader
+// (pipeline/reading/derived.py and shares.py); covariances are put together from the factors of moments.py.
+"use strict";
+window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => {
+  const QUANTILE = 1.6448536269514722, CERTAIN = 1, UNKNOWN = 2;
+  const floats = async (chunk) => chunk === null ? null : Float64Array.from(await decode.lines(chunk), Number);
+
+  const kept = new Map();
+  function factorsOf(table, level) {
+    const stated = content.tables[table].levels[content.levels[level].name]?.moments;
+    if (!stated || stated.nested === null || stated.known === null || stated.classes === null) return null;
+    const key = `${table}/${level}`;
+    if (!kept.has(key)) kept.set(key, (async () => {
+      const [classes, known] = await Promise.all([stated.classes, stated.known].map(decode.numbers));
+      const [nested, crossed, shared] = await Promise.all([stated.nested, stated.crossed, stated.shared].map(floats));
+      const [blocks, rows, a] = stated.shape.slice(1), k = stated.places.length;
+      return { ...stated, level, classes, known, nested, crossed, shared, blocks, rows, a, k };
+    })());
+    return kept.get(key);
+  }
+
+  // Of an area and what is above it, the row at each level.
+  async function pathOf([level, row]) {
+    const path = [row];
+    for (let number = level; number > 0; number--) path.unshift((await levelOf(number)).parents[path[0]]);
+    return path;
+  }
+
+  // What a row of the query has in common with the same row, and with the sum of all rows, of another area.
+  function products(one, a, other, b, depth) {
+    const { blocks, rows } = one, same = new Float64Array(blocks * rows), whole = new Float64Array(rows);
+    if (depth === other.level) {
+      const at = one.classes[a] * (one.level + 1) + depth;
+      for (let i = 0; i < blocks * rows; i++) same[i] = one.nested[at * blocks * rows + i];
+      for (let r = 0; r < rows; r++) whole[r] = rows > 1 ? one.crossed[at * rows + r] : same[r];
+    } else if (depth >= 0) {
+      const size = blocks * rows * one.a;
+      const [left, right] = [one.classes[a] * one.level + depth, other.classes[b] * other.level + depth].map((at) => at * size);
+      const dot = (i, j) => {
+        let sum = 0;
+        for (let n = 0; n < one.a; n++) sum += one.shared[left + i * one.a + n] * other.shared[right + j * one.a + n];
+        return -sum;
+      };
+      for (let i = 0; i < blocks * rows; i++) same[i] = dot(i, i);
+      for (let r = 0; r < rows; r++) whole[r] = (dot(r, rows - 1) + dot(rows - 1, r)) / 2;
+    }
+    return { same, whole };
+  }
+
+  // Covariances of two areas: of each number, of each with the other area's whole (mean of both ways), of both wholes.
+  function ofPair(one, a, other, b, depth) {
+    const { same, whole } = products(one, a, other, b, depth);
+    const { k, rows, blocks, factors, sizes } = one, places = sizes.length;
+    const state = (j) => {
+      const both = [one.known[one.classes[a] * (k + 1) + j], other.known[other.classes[b] * (k + 1) + j]];
+      return both.includes(UNKNOWN) ? NaN : both.includes(CERTAIN) ? 0 : 1;
+    };
+    // "Exact" and "not known" are facts of their own: no product of rounded factors says so.
+    const apply = (known, value) => known === 1 ? value : known;
+    const all = state(k);
+    const xx = new Float64Array(k), xt = new Float64Array(k);
+    one.places.forEach((place, j) => {
+      const [row, at] = [Math.floor(place / places), place % places];
+      let sum = 0;
+      for (let block = 0; block < blocks; block++) sum += factors[block][at] * same[block * rows + row];
+      xx[j] = apply(state(j), sum);
+      xt[j] = apply(state(j) * all, whole[row] * sizes[at]);
+    });
+    return { xx, xt, tt: apply(all, same[rows - 1] * one.whole) };
+  }
+
+  // The same of two sums of areas, each a list of [level, row]; null where the page has not what it takes.
+  async function together(table, first, second) {
+    const k = content.tables[table].labels.length;
+    const sum = { xx: new Float64Array(k), xt: new Float64Array(k), tt: 0 };
+    const [left, right] = await Promise.all([first, second].map((areas) => Promise.all(areas.map(async (area) => (
+      { area, path: await pathOf(area), factors: await factorsOf(table, area[0]) })))));
+    if ([...left, ...right].some((one) => one.factors === null)) return null;
+    for (const one of left) for (const other of right) {
+      const [lower, upper] = one.area[0] >= other.area[0] ? [one, other] : [other, one];
+      let depth = -1;
+      while (depth + 1 < upper.path.length && lower.path[depth + 1] === upper.path[depth + 1]) depth++;
+      if (depth >= 0 && depth < upper.area[0] && (lower.factors.shared === null || upper.factors.shared === null)) return null;
+      const found = ofPair(lower.factors, lower.area[1], upper.factors, upper.area[1], depth);
+      for (let j = 0; j < k; j++) { sum.xx[j] += found.xx[j]; sum.xt[j] += found.xt[j]; }
+      sum.tt += found.tt;
+    }
+    return sum;
+  }
+
+  // Fieller (1954), as pipeline/reading/shares.py.
+  function ratioInterval(x, y, left, right, both) {
+    const square = QUANTILE ** 2, a = y * y - square * right, b = x * y - square * both, c = x * x - square * left;
+    if (Number.isNaN(a + b + c)) return null;
+    if (a <= 0) return [-Infinity, Infinity];
+    const root = Math.sqrt(Math.max(b * b - a * c, 0));
+    return [(b - root) / a, (b + root) / a];
+  }
+
+  // An area that is all of what is in one above it is that one.
+  async function whole(areas) {
+    let now = areas;
+    while (now.length > 1 || areas.length > 1) {
+      const [number, row] = now[0];
+      if (number === 0 || now.some(([level]) => level !== number)) return now;
+      const { parents } = await levelOf(number);
+      const children = parents.reduce((n, parent) => n + (parent === parents[row]), 0);
+      if (children !== now.length || now.some(([, other]) => parents[other] !== parents[row])) return now;
+      now = [[number - 1, parents[row]]];
+    }
+    return now;
+  }
+
+  async function counts(table, areas) {
+    const k = content.tables[table].labels.length;
+    const values = new Float64Array(k);
+    for (const [level, row] of areas) {
+      const numbers = await numbersOf(table, level);
+      for (let j = 0; j < k; j++) values[j] += count(numbers, row, j);
+    }
+    return { values, total: values.reduce((sum, value) => sum + value, 0) };
+  }
+
+  // A number of areas together: its value, and its interval, which is that of the table where it stands in one.
+  async function number(table, areas, j) {
+    const value = (await counts(table, areas)).values[j];
+    const joined = await whole(areas);
+    const stated = content.tables[table].levels;
+    if (joined.length === 1 && stated[content.levels[joined[0][0]].name] !== undefined) {
+      const numbers = await numbersOf(table, joined[0][0]);
+      const ends = numbers.below === null ? null : interval(numbers, joined[0][1], j);
+      return { value, ends, exact: isExact(numbers, joined[0][1], j) };
+    }
+    const variance = (await together(table, areas, areas))?.xx[j] ?? NaN;
+    if (Number.isNaN(variance)) return { value, ends: null, exact: false };
+    const exact = variance < 1e-9, reach = exact ? 0 : Math.max(Math.round(QUANTILE * Math.sqrt(variance)), 1);
+    return { value, ends: [Math.max(value - reach, 0), value + reach], exact };
+  }
+
+  const percent = (ends) => ends && ends.map((end) => Math.min(100, Math.max(0, 100 * end)));
+  // For the areas of a level: the interval of a number's share of its area, in %; null where it is not known.
+  async function shares(table, level) {
+    const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
+    if (factors === null) return () => null;
+    const kept = new Map();
+    return (row, column) => {
+      const of = factors.classes[row];
+      if (!kept.has(of)) kept.set(of, ofPair(factors, row, factors, row, level));
+      const { xx, xt, tt } = kept.get(of);
+      let total = 0;
+      for (let j = 0; j < factors.k; j++) total += count(numbers, row, j);
+      return percent(ratioInterval(count(numbers, row, column), total, xx[column], tt, xt[column]));
+    };
+  }
+  // The share of a number in all of its areas, in %.
+  async function share(table, areas, j) {
+    const { values, total } = await counts(table, areas);
+    if (!total) return null;
+    const found = await together(table, areas, areas);
+    const ends = found && ratioInterval(values[j], total, found.xx[j], found.tt, found.xt[j]);
+    return { value: (100 * values[j]) / total, ends: percent(ends) };
+  }
+
+  // One number of two areas: the difference, that of the shares in points, and the ratio; "differs" where the interval
+  // of the difference does not hold 0.
+  async function compare(table, first, second, j) {
+    const sides = [first, second];
+    const [one, other] = await Promise.all(sides.map((areas) => counts(table, areas)));
+    const [left, right, both] = await Promise.all([[first, first], [second, second], [first, second]]
+      .map(([a, b]) => together(table, a, b)));
+    const told = (value, ends) => ({ value, ends, differs: ends === null ? null : ends[0] > 0 || ends[1] < 0 });
+    const [x, y] = [one.values[j], other.values[j]];
+    if (left === null || right === null || both === null) return { difference: told(x - y, null), shares: null, ratio: null };
+    const reach = Math.round(QUANTILE * Math.sqrt(Math.max(left.xx[j] + right.xx[j] - 2 * both.xx[j], 0)));
+    const difference = told(x - y, Number.isNaN(reach) ? null : [x - y - reach, x - y + reach]);
+    const ratio = y > 0 ? { value: x / y, ends: ratioInterval(x, y, left.xx[j], right.xx[j], both.xx[j]) } : null;
+    const [mine, theirs] = await Promise.all(sides.map((areas) => share(table, areas, j)));
+    if (mine === null || theirs === null) return { difference, shares: null, ratio };
+    const gap = mine.value - theirs.value;
+    if (mine.ends === null || theirs.ends === null) return { difference, shares: told(gap, null), ratio };
+    // Donner and Zou (2012): the intervals of both shares, and how their errors go together.
+    const pooled = (x + y) / (one.total + other.total);
+    const error = (found) => found.xx[j] - 2 * pooled * found.xt[j] + pooled * pooled * found.tt;
+    const product = Math.sqrt(error(left) * error(right));
+    const r = product > 0 ? Math.min(1, Math.max(-1, error(both) / product)) : 0;
+    const half = (a, b) => Math.sqrt(Math.max(a * a + b * b - 2 * r * a * b, 0));
+    const low = gap - half(mine.value - mine.ends[0], theirs.ends[1] - theirs.value);
+    const high = gap + half(mine.ends[1] - mine.value, theirs.value - theirs.ends[0]);
+    return { difference, shares: told(gap, [low, high]), ratio };
+  }
+
+  return { number, share, shares, compare, pathOf };
+};

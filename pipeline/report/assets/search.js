@@ -1,0 +1,64 @@
+// Search for an area by its name or code: a list that opens while one types.
+"use strict";
+window.searchFor = (content, { levelOf, titleOf, folded, whole }, { element, taken }) => {
+  const FOUND = 12;
+  const $ = (id) => document.getElementById(id);
+  const search = $("search"), list = $("found");
+  let found = [], active = -1, searching = 0;
+  // Areas whose code or name is what is typed, begins with it, or has it within; upper levels first.
+  async function matching(wanted) {
+    const mine = [];
+    const tests = [(one) => one === wanted, (one) => one.startsWith(wanted), (one) => one.includes(wanted)];
+    for (const test of tests) {
+      for (let number = 0; number < content.levels.length && mine.length < FOUND; number++) {
+        const level = await levelOf(number);
+        if (level === null) break;
+        for (let row = 0; row < level.n && mine.length < FOUND; row++) {
+          if (!test(level.codes[row].toLowerCase()) && !test(level.keys[row] || "")) continue;
+          if (!mine.some((one) => one.number === number && one.row === row)) mine.push({ number, row, text: titleOf(level, row) });
+        }
+      }
+    }
+    return mine;
+  }
+  async function find() {
+    const turn = ++searching;
+    const wanted = folded(search.value.trim());
+    const mine = wanted ? await matching(wanted) : [];
+    if (turn !== searching) return;
+    found = mine;
+    active = -1;
+    list.replaceChildren(...found.map((one, i) => element("li", { id: `found-${i}`, role: "option", "aria-selected": "false", textContent: one.text, onmousedown: (event) => { event.preventDefault(); take(i); } })));
+    const open = wanted !== "";
+    if (open && !found.length) list.replaceChildren(element("li", { className: "hint", role: "option", "aria-disabled": "true", textContent: text("No such area in this page.") }));
+    list.hidden = !open;
+    search.setAttribute("aria-expanded", String(open));
+    $("found-count").textContent = open ? text("{n} areas found", { n: whole.format(found.length) }) : "";
+  }
+  function close() {
+    list.hidden = true;
+    search.setAttribute("aria-expanded", "false");
+    search.removeAttribute("aria-activedescendant");
+  }
+  function take(i) {
+    const one = found[i];
+    if (!one) return;
+    search.value = one.text;
+    close();
+    taken(one.number, one.row);
+  }
+  search.addEventListener("input", find);
+  search.addEventListener("focus", () => { if (search.value) search.select(); });
+  search.addEventListener("blur", close);
+  search.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") close();
+    if (event.key === "Enter") { event.preventDefault(); take(Math.max(0, active)); }
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    if (!found.length) return;
+    active = (active + (event.key === "ArrowDown" ? 1 : found.length - 1) + (active < 0 && event.key === "ArrowUp" ? 1 : 0)) % found.length;
+    [...list.children].forEach((item, i) => item.setAttribute("aria-selected", String(i === active)));
+    list.children[active].scrollIntoView({ block: "nearest" });
+    search.setAttribute("aria-activedescendant", `found-${active}`);
+  });
+};

@@ -1,0 +1,10 @@
+// The page's texts in its language: text("There are {n} areas", { n: whole.format(3) }). English is its own key.
+"use strict";
+window.text = (() => {
+  const found = JSON.parse(document.getElementById("texts").textContent);
+  return (message, values = {}) => (found[message] ?? message)
+    .replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
+})();
+// Numbers as the page's language writes them, with so many decimals at most.
+window.numerals = (decimals) =>
+  new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: decimals, numberingSystem: "latn" });

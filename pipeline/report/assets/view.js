@@ -1,0 +1,68 @@
+// What is shown, as the fragment of the page's address: a view can be linked, kept, embedded, and gone back to.
+"use strict";
+window.view = (content, state, levelOf) => {
+  const EMBEDDED = ["chart", "table", "area", "compare"];
+  const SORTS = ["code", "most", "least"], MEASURES = ["count", "share", "margin"];
+  const start = { ...state };
+  const keyOf = (table) => (table.universe ? `${table.universe}/${table.name}` : table.name);
+  const safe = (words) => encodeURIComponent(words).replaceAll("%2F", "/").replaceAll("%3A", ":");
+
+  async function codeOf({ level, row }) {
+    return `${safe(content.levels[level].name)}:${safe((await levelOf(level)).codes[row])}`;
+  }
+  async function areaOf(code) {
+    const [name, ...rest] = code.split(":").map(decodeURIComponent);
+    const number = content.levels.findIndex((level) => level.name === name);
+    const level = number < 0 ? null : await levelOf(number);
+    const row = level === null ? -1 : level.codes.indexOf(rest.join(":"));
+    return row < 0 ? null : { level: number, row };
+  }
+
+  // Everything that is not as it was when the page opened.
+  async function written(embedded) {
+    const table = content.tables[state.table];
+    const parts = [["embed", embedded], ["table", safe(keyOf(table))], ["level", safe(content.levels[state.level].name)]];
+    if (state.cell) parts.push(["cell", safe(table.labels[state.cell])]);
+    if (state.measure !== start.measure) parts.push(["show", state.measure]);
+    if (state.sort !== start.sort) parts.push(["order", state.sort]);
+    if (state.page) parts.push(["page", state.page + 1]);
+    for (const key of ["inside", "area"]) if (state[key]) parts.push([key, await codeOf(state[key])]);
+    if (state.compare.length) parts.push(["compare", (await Promise.all(state.compare.map(codeOf))).join(",")]);
+    return parts.filter(([, value]) => value).map((pair) => pair.join("=")).join("&");
+  }
+
+  // Takes over what a fragment says; what it does not say, or says of nothing that is there, is as when the page opened.
+  async function read(fragment) {
+    if (fragment && !fragment.includes("=")) return false;
+    const found = new Map(fragment.split("&").filter(Boolean).map((part) => [part.split("=")[0], part.split("=").slice(1).join("=")]));
+    const plain = (key) => { try { return decodeURIComponent(found.get(key) ?? ""); } catch { return ""; } };
+    const among = (list, wanted, usual) => { const at = list.indexOf(wanted); return at < 0 ? usual : at; };
+    const one = async (key) => { try { return found.has(key) ? await areaOf(found.get(key)) : null; } catch { return null; } };
+    state.table = among(content.tables.map(keyOf), plain("table"), start.table);
+    state.level = among(content.levels.map((level) => level.name), plain("level"), start.level);
+    state.cell = among(content.tables[state.table].labels, plain("cell"), 0);
+    state.measure = MEASURES.includes(plain("show")) ? plain("show") : start.measure;
+    state.sort = SORTS.includes(plain("order")) ? plain("order") : start.sort;
+    state.page = Math.max(1, Number.parseInt(plain("page"), 10) || 1) - 1;
+    [state.inside, state.area] = [await one("inside"), await one("area")];
+    const listed = (found.get("compare") ?? "").split(",").filter(Boolean);
+    state.compare = (await Promise.all(listed.map((code) => areaOf(code).catch(() => null)))).filter(Boolean);
+    const part = plain("embed");
+    if (EMBEDDED.includes(part)) document.documentElement.dataset.embed = part;
+    else delete document.documentElement.dataset.embed;
+    return true;
+  }
+
+  // The address of the view; a new entry of the history where it is another than before.
+  let last = null;
+  async function keep() {
+    const now = await written(document.documentElement.dataset.embed ?? "");
+    if (last !== null && now !== last) location.hash = now;
+    last = now;
+    return now;
+  }
+  const address = (fragment) => location.href.split("#")[0] + "#" + fragment;
+  const isKept = () => location.hash.slice(1) === last;
+
+  return { read, keep, written, address, isKept, EMBEDDED };
+};

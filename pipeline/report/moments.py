@@ -1,0 +1,94 @@
+"""What the page needs of covariances to compare areas and to add them up: small factors for each class of areas.
+
+Covariances follow from the spec and the areas, not from any count. Those of all pairs of areas are far too many for a page,
+but each is a sum of few products of factors of its two areas (`postprocess.linear.pairs`), and alike areas share theirs.
+`moments.js` multiplies them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.report.encoding import packed_lines, packed_numbers
+
+#: What is known of an answer of a class: it has an error; it is certain; the measurements do not determine it.
+USUAL, CERTAIN, UNKNOWN = 0, 1, 2
+#: Characters of all factors in the page. Tables come first: the factors of later levels are left out.
+LARGEST = 1_000_000
+#: Digits of a factor, and what is taken as 0 beside the largest of its class and level.
+_DIGITS, _NOTHING = 6, 1e-6
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TableMoments:
+    """The factors of one table at one level, as `postprocess.linear.pairs.PairFactors` has them.
+
+    Attributes:
+        classes: `(n,)` class of each geounit.
+        known: `(n_classes, size + 1)` USUAL, CERTAIN or UNKNOWN, of each answer and of their sum.
+        nested, crossed, shared: see there.
+        factors: `(n_blocks, F)` part of each block in an answer's variance, by its place on the symmetric attributes.
+        sizes: `(F,)` symmetric cells of each; all of them together are `whole`.
+        places: `(size,)` of each answer: row x F + place.
+    """
+
+    classes: NDArray[np.int64]
+    known: NDArray[np.int64]
+    nested: Floats
+    crossed: Floats
+    shared: Floats
+    factors: Floats
+    sizes: Floats
+    whole: float
+    places: NDArray[np.int64]
+
+
+@dataclass
+class MomentChunks:
+    """Factors that are in the page already: tables and levels that have the same share one chunk.
+
+    Attributes:
+        size: characters so far.
+        by_text: packed text -> number of its chunk.
+    """
+
+    size: int = 0
+    by_text: dict[str, int] = field(default_factory=dict)
+
+    def entry(self, moments: TableMoments, chunks: list[str]) -> dict[str, object]:
+        """What `moments.js` reads: small lists, and the numbers of chunks; None for those that do not fit."""
+        several = moments.nested.shape[-1] > 1
+        return {
+            "classes": self._kept(packed_numbers(moments.classes), chunks),
+            "known": self._kept(packed_numbers(moments.known), chunks),
+            "nested": self._kept(_packed(moments.nested, 2), chunks),
+            "crossed": self._kept(_packed(moments.crossed, 2), chunks) if several else None,
+            "shared": self._kept(_packed(moments.shared, 2), chunks) if moments.shared.size else None,
+            "shape": list(moments.shared.shape[1:]),
+            "factors": moments.factors.tolist(),
+            "sizes": moments.sizes.tolist(),
+            "whole": moments.whole,
+            "places": moments.places.tolist(),
+        }
+
+    def _kept(self, text: str, chunks: list[str]) -> int | None:
+        if text not in self.by_text:
+            if self.size + len(text) > LARGEST:
+                return None
+            self.size += len(text)
+            self.by_text[text] = len(chunks)
+            chunks.append(text)
+        return self.by_text[text]
+
+
+def _packed(numbers: Floats, leading: int) -> str:
+    """Numbers with six digits; what rounding left beside the largest of each of the leading places is 0."""
+    axes = tuple(range(leading, numbers.ndim))
+    largest = np.abs(numbers).max(axis=axes, keepdims=True, initial=0.0)
+    clean = np.where(np.abs(numbers) <= _NOTHING * largest, 0.0, numbers)
+    return packed_lines([f"{value:.{_DIGITS}g}" for value in clean.ravel().tolist()])

@@ -1,0 +1,161 @@
+"""Sentences that accounts and statements make in English, said in the language of a page.
+
+What is promised is worded once, where it is computed, and stands in English in the manifest. A page recognises each
+sentence by the templates below, which the catalogue has like other texts, and says it again in its own language; what a
+template has in braces may be a sentence itself. A test asserts that all sentences of all kinds of statements are
+recognised; one that is not would stay in English.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from pipeline.model.texts.catalogue import Texts, marked
+
+#: Of the statements: the first that fits a sentence is the one. Of two that fit, the more special one comes first.
+TEMPLATES = (
+    marked("nothing is promised: {why}"),
+    marked("Nothing is promised: {why}. The noise has its cost all the same."),
+    marked(
+        'with neighbours = "add-remove", inputs that differ in whether a record is there never agree on an invariant, '
+        "which counts every record: the guarantee would compare nothing"
+    ),
+    marked(
+        "no record can change, and no two can swap places or values, without moving an invariant: the guarantee would "
+        "compare nothing"
+    ),
+    marked(
+        "the effect of one household of at most {members} members, their records and its own record of {companion} all "
+        "being others, on everything measured together"
+    ),
+    marked(
+        "the effect of one household of at most {members} members, their records and its own record of {companion} "
+        "being there or not, on everything measured together"
+    ),
+    marked("the effect of {who}, which alters at most {records} each, on everything measured together"),
+    marked("the effect of {who}, which alters at most {records}, on everything measured together"),
+    marked("the effect of {who}, which alters at most {records} each, on all of it"),
+    marked("the effect of {who}, which alters at most {records}, on all of it"),
+    marked("the effect of {change}"),
+    marked("one person's change"),
+    marked("one person's being there or not"),
+    marked("two persons' swapping places or values (none can change alone, an invariant would move)"),
+    marked("1 record of its own"),
+    marked("{n} records of its own"),
+    marked("1 record of {universe}"),
+    marked("{n} records of {universe}"),
+    marked("one record having other values (and {limits}, which the invariants fix)"),
+    marked("one record being there or not (and {limits}, which the invariants fix)"),
+    marked("one record having other values"),
+    marked("one record being there or not"),
+    marked("two records swapping places or values ({limits})"),
+    marked("no record can change alone, an invariant would move"),
+    marked("what can be learnt about {n} records together, such as a household"),
+    marked(
+        "what can be learnt about which of two records of {same} has which {attribute}, the rest of them being known"
+    ),
+    marked("what can be learnt about which of two records has which {attribute}, the rest of them being known"),
+    marked("what can be learnt about one record's {attribute}, the rest of it being known ({limits})"),
+    marked("what can be learnt about one record's {attribute}, the rest of it being known"),
+    marked(
+        "what can be learnt about which of two records of {same} lies in which {lowest}, their {level} and both places "
+        "being known"
+    ),
+    marked(
+        "what can be learnt about which of two records lies in which {lowest}, their {level} and both places being "
+        "known"
+    ),
+    marked("what can be learnt about the {lowest} in which one record lies, its {level} being known"),
+    marked("only between values that no invariant tells apart: {groups} and {n} more groups"),
+    marked("only between values that no invariant tells apart: {groups}"),
+    marked("the same group of {attribute} that the invariants show"),
+    marked("the same {attribute}"),
+    marked(
+        "All noisy measurements of this universe together satisfy {guarantee}, with respect to {change}. Everything "
+        "else that is published of it is computed from these measurements and from public inputs, which costs nothing."
+    ),
+    marked(
+        "zero-concentrated differential privacy with rho = {rho}, and so (epsilon, delta)-differential privacy for "
+        "every delta; the account states epsilon at delta = {delta}"
+    ),
+    marked("pure differential privacy with epsilon = {epsilon}"),
+    marked("the change of one person, which alters at most {n} records ({change} is protected better)"),
+    marked(
+        "The invariants are published exactly and are not protected: the guarantee compares only inputs that agree on "
+        "them."
+    ),
+    marked(
+        "How detailed a table is in each area was chosen in some tables (select) by the exponential mechanism; these "
+        "choices, and the noise on what was chosen, are part of the guarantee."
+    ),
+    marked(
+        "A geounit without siblings is not measured: the noise above it is less than stated here, as the budget of "
+        "both levels gives, and on every path from the top to a leaf the budgets add up to the whole."
+    ),
+    marked(
+        "The noise was not drawn by this program: the measurements were made elsewhere. This statement holds if they "
+        "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
+    ),
+    marked("Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"),
+    marked("none: the budget is epsilon"),
+    marked(
+        "privacy.delta: found {found}; it must be less than 1 / {population}, the population: a release that shows a "
+        "record drawn at random would satisfy it"
+    ),
+    marked("{key}: found {found} over all universes; at most {usual} is usual"),
+    marked("{key}: found {found}; at most {usual} is usual"),
+    marked("invariants: {reason}"),
+    marked("companions.{name}.invariants: {reason}"),
+    marked(
+        "Which person lives in which household was drawn: these numbers follow from the joins, the published counts of "
+        "persons and of households, and chance. Their error is not known, so they have no margin; none of them is "
+        "exact."
+    ),
+    marked("not charged: budgets of repeated runs add up and nobody counts them"),
+    marked("NOT FOR RELEASE: insecure test key"),
+    marked("estimated from measurements that were made elsewhere"),
+    marked("EXAMPLE: made-up data, about nobody"),
+    marked("official, but public inputs were made from the records"),
+)
+AND, MORE = marked("{first} and {rest}"), marked("{n} more")
+_FIELD = re.compile(r"\{(\w+)\}")
+_NUMBER = re.compile(r"[0-9]{1,3}(,[0-9]{3})+|[0-9]+(\.[0-9]+)?")
+_MORE = re.compile(r"(?<=\| )([0-9]+) more")
+
+
+def sentence(texts: Texts, words: str) -> str:
+    """What a statement or account says, without its ": epsilon = ..." at the end, in the language of the page."""
+    shown = words.rsplit(": epsilon = ", 1)[0]
+    return _said(texts, shown) if texts.messages else shown
+
+
+def _said(texts: Texts, words: str) -> str:
+    if _NUMBER.fullmatch(words):
+        return texts.numerals.digits(words.replace(",", ""))
+    if len(same := words.split(" and the same ")) > 1 and words.startswith("the same "):
+        rest = " and ".join(f"the same {one}" for one in same[1:])
+        return texts(AND, first=_said(texts, same[0]), rest=_said(texts, rest))
+    sentences = re.split(r"(?<=[.]) (?=[A-Z])", words)
+    for end in range(len(sentences), 0, -1):
+        if (found := _whole(texts, " ".join(sentences[:end]))) is not None:
+            return " ".join([found, *([_said(texts, " ".join(sentences[end:]))] if end < len(sentences) else [])])
+    return _MORE.sub(lambda found: texts(MORE, n=int(found[1])), words)
+
+
+def _whole(texts: Texts, words: str) -> str | None:
+    """What the first template that fits says; None where none fits."""
+    for template in TEMPLATES:
+        if found := _pattern(template).fullmatch(words):
+            values = {
+                name: ", ".join(_said(texts, one) for one in (value.split(", ") if name == "records" else [value]))
+                for name, value in found.groupdict().items()
+            }
+            return texts(template, **values)
+    return None
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    pieces = _FIELD.split(template)
+    return re.compile("".join(f"(?P<{one}>.+?)" if n % 2 else re.escape(one) for n, one in enumerate(pieces)), re.S)

@@ -1,0 +1,56 @@
+"""Every text of the report has its translation, and nothing is written past the catalogue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from project.report_texts import LANGUAGES, ROOM, placeholders, update, wanted
+
+from pipeline.model.texts.available import languages
+from pipeline.model.texts.catalogue import texts_in
+
+
+@pytest.fixture(scope="module")
+def texts() -> Mapping[str, list[str]]:
+    return wanted()
+
+
+@pytest.mark.parametrize("language", [tag for tag in languages() if tag != "en"])
+def test_each_text_is_translated_with_its_placeholders_and_tags(language: str, texts: Mapping[str, list[str]]) -> None:
+    messages = texts_in(language).messages
+    assert len(texts) > 250
+    assert [text for text in texts if not messages.get(text, "").strip()] == [], "run `make texts`, and translate these"
+    assert [text for text in messages if text not in texts] == [], "run `make texts`"
+    assert {text: messages[text] for text in texts if placeholders(text) != placeholders(messages[text])} == {}
+
+
+@pytest.mark.parametrize("path", sorted(LANGUAGES.glob("*.po")), ids=lambda path: path.stem)
+def test_a_catalogue_is_as_make_texts_writes_it(path: Path) -> None:
+    assert path.read_bytes() == update(path.stem)
+
+
+@pytest.mark.parametrize("name", ["report.html.j2", "households.html.j2"])
+def test_a_template_writes_no_text_past_the_catalogue(name: str) -> None:
+    """What is left of a template without its expressions, tags and attributes that are not read has no words."""
+    template = (ROOM / "assets" / name).read_text("utf-8")
+    template = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<code>[^<]*</code>|\{#.*?#\}", "", template, flags=re.S)
+    read = re.findall(r'(?:aria-label|placeholder|title|alt)="([^"]*)"', template)
+    shown = re.sub(r"<[^>]*>", "\n", template)
+    shown = shown.replace("pip install spinewise", "").replace("spinewise verify RELEASE_DIR", "")
+    shown = shown.replace("spinewise check RELEASE_DIR", "")
+    assert [line for line in [*shown.splitlines(), *read] if re.search(r"[A-Za-z]{2,}", line)] == []
+
+
+@pytest.mark.parametrize("name", ["charts.js", "explorer.js", "figures.js"])
+def test_a_script_writes_no_text_past_the_catalogue(name: str) -> None:
+    """Strings with words apart stand in text(...); selectors, policies and errors for programmers do not."""
+    script = re.sub(r"(?m)^\s*//.*$", "", (ROOM / "assets" / name).read_text("utf-8"))
+    script = re.sub(r'\btext\("(?:[^"\\]|\\.)*"', "", script)
+    strings = re.findall(r'"((?:[^"\\\n]|\\.)*)"|`([^`]*)`', script)
+    words = [re.sub(r"\$\{[^}]*\}", "", first or second) for first, second in strings]
+    allowed = ("use strict", "this page loads nothing", "format(datum.value", "abs(datum.value)", "datum.", "prefers-")
+    spoken = [one for one in words if re.search(r"[A-Za-z]{2,} [a-z(]{2,}", one)]
+    assert [one for one in spoken if not any(known in one for known in allowed)] == []

@@ -1,0 +1,77 @@
+"""Brings the report's catalogues up to date: each language's file has every text of templates, scripts and modules.
+
+`make texts` writes them; a text that is new has an empty translation, and one that is gone is left out. A new language
+is begun by naming it: `python tests/project/report_texts.py fr`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract
+from babel.messages.pofile import read_po, write_po
+from jinja2.ext import babel_extract
+
+from pipeline.model.texts.catalogue import collapsed
+
+ROOM = Path(__file__).parents[2] / "pipeline" / "report"
+LANGUAGES = ROOM.parent / "model" / "texts" / "languages"
+#: By which name each kind of file asks for a text; the first argument is the text.
+_KEYWORDS = {".py": ("marked", "texts"), ".j2": ("_",), ".js": ("text",)}
+_HEADER = "# The report's texts. English is the key; `make texts` brings the file up to date with the code."
+
+
+def wanted() -> dict[str, list[str]]:
+    """Every text of the report -> the files that it is in."""
+    found: dict[str, list[str]] = {}
+    for path in sorted([*ROOM.glob("*.py"), *ROOM.glob("assets/*.j2"), *ROOM.glob("assets/*.js")]):
+        if path.name == "vega.js":
+            continue
+        for message in _texts_of(path):
+            places = found.setdefault(message, [])
+            places += [path.name] if path.name not in places else []
+    return found
+
+
+def _texts_of(path: Path) -> Iterator[str]:
+    keywords: dict[str, None] = dict.fromkeys(_KEYWORDS[path.suffix])
+    file = BytesIO(path.read_bytes())
+    if path.suffix == ".j2":
+        found = [message for _, _, message, _ in babel_extract(file, list(keywords), [], {})]
+    else:
+        method = "python" if path.suffix == ".py" else "javascript"
+        found = [message for _, message, _, _ in extract(method, file, keywords, (), {"encoding": "utf-8"})]
+    for message in found:
+        first = message if isinstance(message, str) or message is None else message[0]
+        if first:  # others are looked up by a name, and stand elsewhere
+            yield collapsed(first)
+
+
+def update(language: str) -> bytes:
+    """The catalogue of a language as it is to be."""
+    path = LANGUAGES / f"{language}.po"
+    known: dict[str, str] = {}
+    if path.exists():
+        with path.open("rb") as file:
+            known = {str(one.id): str(one.string) for one in read_po(file, locale=language) if one.id}
+    catalogue = Catalog(locale=language, header_comment=_HEADER, fuzzy=False)
+    for message, places in wanted().items():
+        catalogue.add(message, known.get(message, ""), locations=[(name, 0) for name in places])
+    file = BytesIO()
+    write_po(file, catalogue, width=120, omit_header=True, include_lineno=False)
+    return f'{_HEADER}\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'.encode() + file.getvalue()
+
+
+def placeholders(text: str) -> list[str]:
+    """The names in braces and the tags of a text, sorted: a translation has the same."""
+    return sorted(re.findall(r"\{\w+\}|</?\w+[^>]*>", text))
+
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or sorted(path.stem for path in LANGUAGES.glob("*.po")):
+        (LANGUAGES / f"{name}.po").write_bytes(update(name))
