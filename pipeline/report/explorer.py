@@ -108,9 +108,7 @@ def explorer_of(sources: ReportSources) -> Explorer:
     return explorer
 
 
-def _add_moments(
-    explorer: Explorer, sources: ReportSources, tables: dict[tuple[str, str], dict[str, object]]
-) -> None:
+def _add_moments(explorer: Explorer, sources: ReportSources, tables: dict[tuple[str, str], dict[str, object]]) -> None:
     """How errors go together, for every table that is in the page with intervals, upper levels first."""
     kept = MomentChunks()
     for number, level in enumerate(sources.spine.levels):

@@ -75,9 +75,7 @@ def test_sums_and_shares_are_the_readers(browser: Any, release: Release) -> None
         query = release.query(table.query.name)
         for areas in places:
             if all(release.levels[level] in table.levels for level, _ in areas):
-                over, shares = (
-                    one({"x": codes(release, areas)}).loc["x"] for one in (query.over, query.shares_over)
-                )
+                over, shares = (one({"x": codes(release, areas)}).loc["x"] for one in (query.over, query.shares_over))
                 for j, label in enumerate(table.query.answer_labels()):
                     asked.append((number, areas, j))
                     expected.append((over, shares, label, len(table.query.answer_labels())))
@@ -133,7 +131,9 @@ def alike(folder: Path, seed: int) -> Release:
     people = [
         (block, age, sex, "house")
         for block in blocks
-        for (age, sex), n in zip(itertools.product(["child", "adult", "old"], "fm"), (9, 12, 31, 24, 14, 3), strict=True)
+        for (age, sex), n in zip(
+            itertools.product(["child", "adult", "old"], "fm"), (9, 12, 31, 24, 14, 3), strict=True
+        )
         for _ in range(n)
     ]
     pd.DataFrame({"block": blocks}).to_csv(folder / "blocks.csv", index=False)
