@@ -42,7 +42,7 @@ class Published:
 
     Attributes:
         directory: of the release.
-        half_width: the median of half the widths of its 90 % intervals, in persons.
+        half_width: the median of half the widths of its 90 % intervals, of those of any width, in persons.
         enough: whether that is no wider than what the budget would buy.
     """
 
@@ -188,5 +188,7 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     lows = [name for name in frame.columns if str(name).endswith(":low90")][: question.size]
     widths = [(frame[str(name).replace(":low90", ":high90")] - frame[name]).to_numpy() / 2 for name in lows]
     own = half_width(checked.parts[0].noise)
-    typical = float(np.nanmedian(np.concatenate(widths)))
+    inexact = np.concatenate(widths)
+    inexact = inexact[inexact > 0]
+    typical = float(np.median(inexact)) if inexact.size else 0.0
     return Published(str(folder), typical, bool(typical <= own))
