@@ -83,8 +83,9 @@ def answered(checked: CheckedQuestion, measuring: Answering) -> Path:
     }
     with open_run(work.run.root, identity) as run:
         run.refusal.unlink(missing_ok=True)
+        said = measuring.question(work)
         write_json(run.restricted / ASKED, kept(checked.request, checked), run.staging, private=True)
-        write_answer(run, checked, measuring.question(work))
+        write_answer(run, checked, said)
     return work.run.root
 
 

@@ -137,6 +137,15 @@ def test_records_that_cannot_be_counted_are_refused_without_their_text(spec: Pat
     assert spent(ledger) == 0
 
 
+def test_a_name_whose_question_was_refused_can_be_used_for_another(spec: Path, ledger: Path) -> None:
+    path = spec.parent / "workers.csv"
+    path.write_text(path.read_text("utf-8").replace(",day,", ",other,", 1), "utf-8")
+    with pytest.raises(RefusedError):
+        ask(spec, "count by shift", name="mine")
+    ask(spec, "count by sex", name="mine")
+    assert spent(ledger) == Fraction(1, 20)
+
+
 @pytest.mark.parametrize("text", ["count by tract, sex, age, shift", "sum wages by tract, sex, age, shift"])
 def test_the_numbers_are_the_true_ones_and_the_noise_that_is_stated(spec: Path, ledger: Path, text: str) -> None:  # noqa: ARG001
     """120 numbers: the mean square of what was added is the stated variance, within four standard deviations."""
