@@ -21,7 +21,7 @@ from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySectio
 from pipeline.spec.problems import Problems, dotted, note_validation_error, unknown
 from pipeline.spec.provenance_section import ProvenanceSection
 from pipeline.spec.public import encode, encode_budget, encode_household_table, encode_universe
-from pipeline.spec.questions_section import QuestionsSection
+from pipeline.spec.questions.section import QuestionsSection
 from pipeline.spec.resolve import UniverseContext, UniverseResolver
 from pipeline.spec.resolve_joins import resolve_household_tables, resolve_joins, with_size_tables
 from pipeline.spec.sections import (
