@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from releases.asked import ledger_of, spent, write_workers
-from releases.command import printed
+from releases.command import printed, spinewise
 
 import spinewise as sw
 from flows.runs.questions.answering import AnsweringHere, answered
@@ -75,6 +75,7 @@ def test_the_command_explains_answers_and_verifies(ledger: Path, tmp_path: Path)
 
 @pytest.mark.slow
 def test_the_command_draws_again(ledger: Path, tmp_path: Path) -> None:
-    root = printed("ask", tmp_path / "release.toml", "count by tract", "--rho", "1/4", "--out", tmp_path / "out", "-q")
-    assert "all 3 public files are the same" in printed("rerun", root.strip())
+    asked = spinewise("ask", tmp_path / "release.toml", "count by tract", "--rho", "1/4", "--out", tmp_path / "out")
+    again = spinewise("rerun", asked.stdout.strip())
+    assert "all 3 public files are the same" in again.stdout, asked.stderr + again.stderr
     assert spent(ledger) == Fraction(1, 4)
