@@ -30,6 +30,7 @@ from flows.commands import (
     verify,
 )
 from flows.commands.fitness import command as fitness
+from flows.commands.queries import ask
 from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
 from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
@@ -68,6 +69,7 @@ for module in (
     plan,
     validate,
     query,
+    ask,
     compare,
     fitness,
     verify,
