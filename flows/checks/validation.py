@@ -17,6 +17,7 @@ from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
+from pipeline.inputs.names import read_names
 from pipeline.inputs.shares import read_shares
 from pipeline.model.join import Join
 from pipeline.model.query import Query
@@ -153,6 +154,7 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     with result.noted("geography"):
         spine = read_spine(spec.geography)
         result.n_leaves = spine.n_leaves
+        read_names(spec.geography, spine)
     joins, answers = spec.joins(), dict[str, _Answers | None]()
     for universe in universes:
         with result.noted("records"):

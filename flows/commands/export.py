@@ -20,6 +20,10 @@ class Layout(StrEnum):
     xlsx = "xlsx"
     parquet = "parquet"
     sdmx = "sdmx"
+    duckdb = "duckdb"
+    gpkg = "gpkg"
+    geoparquet = "geoparquet"
+    dp_registry = "dp-registry"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -46,7 +50,9 @@ def export(
     areas, as summary files with a geographic header. mdf: the microdata detail file as CSV, with the column names of
     2020. nmf: the noisy measurements, in the layout of those that the Census Bureau published; spinewise estimate reads
     it. activitysim: persons and the households that they live in, as micro-simulations read them. csv, xlsx, parquet:
-    the release's tables with their margins of error; csv and parquet with a description of their columns.
+    the release's tables with their margins of error; csv and parquet with a description of their columns. sdmx: the
+    tables as SDMX-CSV with their structure as SDMX-ML. duckdb: all tables in one database. gpkg, geoparquet: the tables
+    of levels with polygons, for maps. dp-registry: an entry for the registry of differential privacy deployments.
 
     Example:
 

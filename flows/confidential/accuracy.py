@@ -9,10 +9,12 @@ from flows.confidential.measure import true_histogram
 from flows.confidential.refusals import shielded
 from flows.estimation.whole_spine import Estimation
 from flows.execution.job import Job
+from geography.spine import Level
 from pipeline.model.query import Query
-from pipeline.model.universe import Universe
+from pipeline.model.universe import Table, Universe
+from pipeline.release.spine import read_public_names
 from pipeline.release.tables import read_table_parts
-from pipeline.report.truth import TableErrors, accuracy_page
+from pipeline.report.truth import Called, TableErrors, accuracy_page
 from pipeline.storage.files import write_bytes, write_json
 
 #: Answers in memory at a time.
@@ -30,7 +32,10 @@ def write_accuracy(job: Job) -> None:
 
 def _write(job: Job) -> None:
     write_json(job.run.accuracy, accuracy_of(job), job.run.staging, private=True)
-    universes = [(universe.name or "people", errors_of(job, universe)) for universe in job.universes]
+    universes = [
+        (job.spec.labels(universe.name).records or universe.name or "people", errors_of(job, universe))
+        for universe in job.universes
+    ]
     page = accuracy_page(job.spec.name, job.status, universes)
     write_bytes(job.run.accuracy_page, page.encode(), job.run.staging, private=True)
 
@@ -43,7 +48,7 @@ def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
         for table in universe.tables:
             if level.name not in table.levels:
                 continue
-            errors = TableErrors(table.name, level.name)
+            errors = TableErrors(table.name, level.name, _called(job, universe, table, level))
             start = 0
             for part in read_table_parts(job.folder(universe).table(table.name, level.name)):
                 stop = start + len(part.geocodes)
@@ -52,6 +57,21 @@ def errors_of(job: Job, universe: Universe) -> list[TableErrors]:
             all_errors.append(errors)
     return sorted(
         all_errors, key=lambda errors_of_table: [table.name for table in universe.tables].index(errors_of_table.table)
+    )
+
+
+def _called(job: Job, universe: Universe, table: Table, level: Level) -> Called:
+    """By the published names and labels, in the language of the report."""
+    labels, stated = job.spec.labels(universe.name), (job.spec.geography.names or {}).get(level.name)
+    names: list[str] = []
+    if stated is not None:
+        found = read_public_names(job.run.names(level.name), level.name, level.geocodes, tuple(stated.name))
+        names = found.in_language(job.spec.report.language or "")
+    return Called(
+        table=labels.table(table.name),
+        level=labels.level(level.name),
+        labels=labels.columns(table.query),
+        names=dict(zip(level.geocodes.tolist(), names, strict=False)),
     )
 
 

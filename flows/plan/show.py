@@ -15,7 +15,9 @@ from pipeline.privacy.limits import beyond_limits
 
 def show_plan(plan: Plan, console: Console) -> None:
     """The plan of every universe, and its cost."""
-    levels = ", ".join(f"{level.name} {len(level):,}" for level in plan.spine.levels)
+    titles = plan.spec.labels().levels
+    called = {name: f"{name} ({titles[name]})" if name in titles else name for name in plan.spine.level_names}
+    levels = ", ".join(f"{called[level.name]} {len(level):,}" for level in plan.spine.levels)
     console.print(f"Plan of {plan.spec.name}: {levels}")
     for universe_plan in plan.universes:
         console.print()

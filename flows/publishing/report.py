@@ -41,8 +41,14 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
 
 def write_report(job: Job) -> None:
     """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps."""
+    write_bytes(job.run.report, report_page(report_sources(job)).encode(), job.run.staging)
+    job.progress.advance(1)
+
+
+def report_sources(job: Job) -> ReportSources:
+    """What the report of a release is made from."""
     of_universes = _Expectations(job)
-    sources = ReportSources(
+    return ReportSources(
         run=job.run,
         spec=job.spec,
         status=job.status,
@@ -61,8 +67,6 @@ def write_report(job: Job) -> None:
             for level, section in (job.spec.geography.names or {}).items()
         },
     )
-    write_bytes(job.run.report, report_page(sources).encode(), job.run.staging)
-    job.progress.advance(1)
 
 
 class _Expectations:

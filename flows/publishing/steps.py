@@ -15,6 +15,7 @@ from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.publishing.household_sizes import publish_household_sizes
+from flows.publishing.package import write_package
 from flows.publishing.report import write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
 from pipeline.model.join import joined_companions
@@ -138,8 +139,14 @@ def publications(job: Job) -> tuple[Publication, ...]:
 
 
 def report_steps(job: Job) -> list[Step]:
-    """The step that writes the report, from all files written before it."""
-    return [Step("report", partial(write_report, job), effort=500.0, files=(job.run.report,))]
+    """The step that writes the report and the description of all files, from what was written before it."""
+    files = (job.run.package, job.run.report)
+    return [Step("report", partial(_write_report, job), effort=500.0, files=files)]
+
+
+def _write_report(job: Job) -> None:
+    write_package(job)
+    write_report(job)
 
 
 def public_steps(job: Job) -> list[Step]:

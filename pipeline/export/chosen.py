@@ -48,6 +48,14 @@ def chosen_files(release: PublishedRelease, choice: Choice) -> list[DataFile]:
     return [file for file in _all_files(contents, choice) if not choice.levels or file.level in choice.levels]
 
 
+def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
+    """The files of each table, one a level; the key is their path without the level."""
+    found: dict[str, list[DataFile]] = {}
+    for file in files:
+        found.setdefault(file.path.rpartition("/")[0], []).append(file)
+    return found
+
+
 def _all_files(contents: Contents, choice: Choice) -> Iterator[DataFile]:
     tables = (*contents.tables(), *contents.household_tables())
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)

@@ -40,9 +40,9 @@ def write_csv(target: Path, parts: Iterator[pa.Table]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     first = next(parts)
     with csv.CSVWriter(target, first.schema, write_options=_OPTIONS) as writer:
-        writer.write_table(_without_nan(first))
+        writer.write_table(without_nan(first))
         for part in parts:
-            writer.write_table(_without_nan(part))
+            writer.write_table(without_nan(part))
 
 
 class CsvFiles:
@@ -82,7 +82,8 @@ def write_plain_parquet(target: Path, parts: Iterator[pa.Table]) -> None:
             writer.write_table(part)
 
 
-def _without_nan(table: pa.Table) -> pa.Table:
+def without_nan(table: pa.Table) -> pa.Table:
+    """The table with null where a number is NaN: a margin of error that is not known."""
     columns = []
     for column in table.columns:
         if pa.types.is_floating(column.type):

@@ -13,12 +13,15 @@ from geography.spine import Level
 from pipeline.errors import InputError
 from pipeline.exchange.nmf import write_nmf
 from pipeline.export.chosen import Choice, chosen_files
+from pipeline.export.database import write_database
+from pipeline.export.maps import write_geopackage, write_geoparquet
 from pipeline.export.mdf import DetailFile, person_attributes, unit_attributes
 from pipeline.export.pl94171 import CensusTables, column_names
 from pipeline.export.pl94171_files import SummaryFiles, census_levels
 from pipeline.export.plain import CsvFiles, write_csv
 from pipeline.export.plain_files import write_csv_files, write_parquet_files
 from pipeline.export.population import write_population
+from pipeline.export.registry import write_registry_entry
 from pipeline.export.sdmx.files import write_sdmx
 from pipeline.export.words import area_names
 from pipeline.export.workbooks import write_workbooks
@@ -164,6 +167,9 @@ TABULAR: Mapping[str, Callable[[PublishedRelease, Path, Sequence[DataFile]], Non
     "xlsx": write_workbooks,
     "parquet": write_parquet_files,
     "sdmx": write_sdmx,
+    "duckdb": write_database,
+    "gpkg": write_geopackage,
+    "geoparquet": write_geoparquet,
 }
 _WITH_RECORDS = ("csv", "parquet")
 #: Other layouts -> what writes them.
@@ -172,6 +178,7 @@ FORMATS: Mapping[str, Callable[[PublishedRelease, Path], None]] = {
     "mdf": _mdf,
     "nmf": _nmf,
     "activitysim": write_population,
+    "dp-registry": write_registry_entry,
 }
 #: All formats.
 LAYOUTS: tuple[str, ...] = (*FORMATS, *TABULAR)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.export.chosen import by_table
 from pipeline.export.rows import Rows
 from pipeline.export.words import ABOUT_COLUMNS, LABEL_COLUMNS, label_rows
 from pipeline.export.workbook import Sheet, TextSheet, check_fits, require_openpyxl, write_workbook
@@ -35,8 +35,7 @@ def write_workbooks(release: PublishedRelease, folder: Path, files: Sequence[Dat
         columns = rows.described(file).columns
         flags = sum(column.name.endswith(INTERVAL_SUFFIXES[0]) for column in columns if file.kind == "table")
         check_fits(file.table, file.level, by_level[file.level], len(columns) + flags)
-    for workbook, group in groupby(files, key=lambda file: file.path.rpartition("/")[0]):
-        own = list(group)
+    for workbook, own in by_table(files).items():
         sheets = [_sheet(file, by_level[file.level], rows) for file in own]
         title = f"{release.spec.about.title or release.spec.name}: {own[0].title.rpartition(', by ')[0]}"
         lists = [

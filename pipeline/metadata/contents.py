@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipeline.model.household_table import NO_MARGINS, HouseholdTable
 from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_companions
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.residents import size_sources
-from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
-from pipeline.spec.release_spec import ReleaseSpec
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Table, Universe
+    from pipeline.spec.release_spec import ReleaseSpec
 
 Kind = Literal["table", "household sizes", "household table", "measurement", "microdata", "words"]
 Type = Literal["string", "integer", "number"]

@@ -94,6 +94,27 @@ def resource(file: DataFile, path: str, written: Path | None = None) -> dict[str
     return described
 
 
+def measured(file: DataFile, path: str) -> dict[str, Any]:
+    """A published measurement: its answers are one list a row, whose places the field `value` names.
+
+    Args:
+        file: of measurements, with a column for each answer.
+        path: relative to the descriptor.
+    """
+    geocode, *answers, variance = file.columns
+    described = resource(file, path)
+    value = {
+        "name": "value",
+        "type": "array",
+        "title": "The answers, in the order of `answers`",
+        "constraints": {"required": True, "minLength": len(answers), "maxLength": len(answers)},
+        "arrayItem": {"type": "integer"},
+        "answers": [{"name": one.name, "title": one.title} for one in answers],
+    }
+    fields = [_field(geocode), value, _field(variance) | {"name": "variance"}]
+    return described | {"schema": {"fields": fields, "missingValues": [""], "primaryKey": ["geocode"]}}
+
+
 def table_schema(file: DataFile) -> dict[str, Any]:
     """The Table Schema of a file."""
     schema: dict[str, Any] = {"fields": [_field(column) for column in file.columns], "missingValues": [""]}

@@ -29,9 +29,14 @@ class Difference:
 
 @dataclass(frozen=True)
 class Largest:
-    """One number in both."""
+    """One number in both.
+
+    Attributes:
+        name: of the area in the first, "" where it has none.
+    """
 
     geocode: str
+    name: str
     label: str
     first: int
     second: int
@@ -201,7 +206,9 @@ def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComp
             elif not len(left.index.intersection(right.index)):
                 missing.append(f"{_named(first, table.name)} at {level} has no geounit in common")
             else:
-                compared.append(_compared(first.universe.name, table.name, level, left, right, labels, same))
+                named = first.names(level) if level in first.named_levels else {}
+                place = (first.universe.name, table.name, level)
+                compared.append(_compared(place, left, right, labels, same, dict(named)))
     own = {table.name: table.levels for table in first.universe.tables}
     for table in second.universe.tables:
         only = [level for level in table.levels if level not in own.get(table.name, ())]
@@ -214,8 +221,14 @@ def _named(release: Release, table: str) -> str:
 
 
 def _compared(
-    universe: str, table: str, level: str, left: pd.DataFrame, right: pd.DataFrame, labels: list[str], same: bool
+    place: tuple[str, str, str],
+    left: pd.DataFrame,
+    right: pd.DataFrame,
+    labels: list[str],
+    same: bool,
+    names: Mapping[str, str],
 ) -> TableComparison:
+    universe, table, level = place
     both = left.index.intersection(right.index, sort=False)
     first, second = left.loc[both, labels].to_numpy(), right.loc[both, labels].to_numpy()
     difference = second - first
@@ -227,6 +240,7 @@ def _compared(
     largest = tuple(
         Largest(
             str(both[row]),
+            names.get(str(both[row]), ""),
             labels[column],
             int(first[row, column]),
             int(second[row, column]),

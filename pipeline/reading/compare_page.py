@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pipeline.errors import InputError
 from pipeline.model.pages.style import page_style
-from pipeline.reading.compare import Comparison
+from pipeline.reading.compare import Comparison, TableComparison
+from pipeline.reading.release import Release
 
 
 def write_page(path: Path, comparison: Comparison) -> None:
@@ -25,4 +26,19 @@ def comparison_html(comparison: Comparison) -> str:
     template = resources.files("pipeline.reading").joinpath("compare.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     largest = max((row.mean_absolute for row in comparison.tables), default=0.0) or 1.0
-    return environment.from_string(template).render(comparison=comparison, largest=largest, style=page_style())
+    spec = comparison.first.spec
+    return environment.from_string(template).render(
+        comparison=comparison,
+        largest=largest,
+        style=page_style(),
+        level_title=spec.labels().level,
+        table_title=lambda row: spec.labels(row.universe).table(row.table),
+        number_title=lambda row, column: _columns(comparison.first, row).get(column, column),
+    )
+
+
+def _columns(release: Release, row: TableComparison) -> dict[str, str]:
+    """The labels of a table's columns that have another one."""
+    of = release.companion(row.universe) if row.universe else release
+    table = next(one for one in of.universe.tables if one.name == row.table)
+    return release.spec.labels(row.universe).columns(table.query)

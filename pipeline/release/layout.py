@@ -34,9 +34,10 @@ _STAGES: Mapping[str, int | None] = {
     "microdata": None,
     "household_tables": 2,
     "report": None,
+    "datapackage": None,
 }
 #: Suffixes of files under public/.
-_SUFFIXES = (".parquet", ".geojson", ".html")
+_SUFFIXES = (".parquet", ".geojson", ".html", ".json")
 #: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.
 _LONGEST_NAME = 200
 
@@ -224,6 +225,11 @@ class RunDirectory:
     def report(self) -> Path:
         """The report for readers, one page that needs nothing else."""
         return self.public / "report.html"
+
+    @property
+    def package(self) -> Path:
+        """What the columns of the published files are, as a Data Package."""
+        return self.public / "datapackage.json"
 
     @property
     def key(self) -> Path:

@@ -5,7 +5,7 @@ Everything here is computed from confidential counts. Its page is written to res
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,7 +57,7 @@ class Errors:
 class LargestError:
     """One of the largest errors of a table at a level."""
 
-    geocode: str
+    area: str
     label: str
     truth: int
     released: int
@@ -135,12 +135,37 @@ class _Class:
         return int(np.searchsorted(np.cumsum(self.errors), rank)) if self.numbers else 0
 
 
+@dataclass(frozen=True)
+class Called:
+    """What a table at a level, its numbers and its areas are called for people; what is not stated has its own name.
+
+    Attributes:
+        table, level: titles, "" where none is stated.
+        labels: column -> label.
+        names: geocode -> name.
+    """
+
+    table: str = ""
+    level: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def area(self, geocode: str) -> str:
+        """The geocode, with its name if it has one."""
+        return f"{self.names[geocode]} ({geocode})" if self.names.get(geocode) else geocode
+
+    def number(self, column: str) -> str:
+        """The label of a number of the table."""
+        return self.labels.get(column, column)
+
+
 @dataclass
 class TableErrors:
     """The errors of one table at one level; filled part by part."""
 
     table: str
     level: str
+    called: Called = field(default_factory=Called)
     largest: list[LargestError] = field(default_factory=list)
     _classes: dict[int, _Class] = field(default_factory=dict)
     _fitness: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
@@ -171,8 +196,8 @@ class TableErrors:
             margin = None if part.margins is None else float(part.margins[row, column])
             self.largest.append(
                 LargestError(
-                    str(part.geocodes[row]),
-                    part.labels[column],
+                    self.called.area(str(part.geocodes[row])),
+                    self.called.number(part.labels[column]),
                     int(truth[row, column]),
                     int(part.counts[row, column]),
                     None if margin is None or np.isnan(margin) else margin,

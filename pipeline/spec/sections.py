@@ -317,7 +317,9 @@ class ReportSection(Section):
         default=None, description="who publishes the release and answers for it, as shown to readers"
     )
     language: Language | None = Field(
-        default=None, description="the language whose names and labels are shown; default: the first that is stated"
+        default=None,
+        description="the language of the report's texts, numbers and dates (there are English and Spanish), and of the "
+        "names and labels shown; default: English texts, and the names and labels that are stated first",
     )
     reference_date: Day | None = Field(default=None, description="the day that the counts are of, such as 2030-04-01")
     contact: Line | None = Field(default=None, description="whom readers may ask")

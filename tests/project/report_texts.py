@@ -62,9 +62,9 @@ def update(language: str) -> bytes:
     catalogue = Catalog(locale=language, header_comment=_HEADER, fuzzy=False)
     for message, places in wanted().items():
         catalogue.add(message, known.get(message, ""), locations=[(name, 0) for name in places])
-    file = BytesIO()
-    write_po(file, catalogue, width=120, omit_header=True, include_lineno=False)
-    return f'{_HEADER}\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'.encode() + file.getvalue()
+    written = BytesIO()
+    write_po(written, catalogue, width=120, omit_header=True, include_lineno=False)
+    return f'{_HEADER}\nmsgid ""\nmsgstr "Content-Type: text/plain; charset=utf-8\\n"\n\n'.encode() + written.getvalue()
 
 
 def placeholders(text: str) -> list[str]:

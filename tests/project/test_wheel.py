@@ -37,6 +37,7 @@ def test_content(wheel: Path) -> None:
         assert f"{package}/py.typed" in names
     assert "pipeline/spec/presets/pl94-2020-us.toml" in names
     assert "pipeline/example/spec/release.toml" in names
+    assert "pipeline/model/texts/languages/es.po" in names
 
 
 @pytest.mark.slow

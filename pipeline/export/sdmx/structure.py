@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from pipeline.export.chosen import by_table
 from pipeline.metadata.contents import SUFFIX_WORDS, Axis, DataFile
 from pipeline.release.tables import INTERVAL_SUFFIXES
 from pipeline.report.reliability import CLASSES
@@ -118,9 +119,6 @@ class Structure:
         self.value = Component(VALUE, "Count", text="Long")
         self.area_name = Component(AREA_NAME, "Name of the area") if named else None
         flows = _Names()
-        groups: dict[str, list[DataFile]] = {}
-        for file in files:
-            groups.setdefault(file.path.rpartition("/")[0], []).append(file)
         self.flows = tuple(
             Flow(
                 flows.of(path.replace("companions/", "").replace("household_tables/", "household_").replace("/", "_")),
@@ -130,7 +128,7 @@ class Structure:
                 any(column.name.endswith(INTERVAL_SUFFIXES) for column in own[0].columns),
                 self.area_name is not None,
             )
-            for path, own in groups.items()
+            for path, own in by_table(files).items()
         )
 
     @property

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from babel import Locale
+from babel import Locale, UnknownLocaleError
 from babel.core import get_global
 from babel.dates import format_date
 from babel.numbers import format_decimal
@@ -39,7 +39,7 @@ class Numerals:
         for tag in (self.language, self.language.partition("-")[0]):
             try:
                 return Locale.parse(tag, sep="-")
-            except (LookupError, ValueError):
+            except (UnknownLocaleError, ValueError):
                 continue
         return Locale("en")
 

@@ -16,6 +16,7 @@ window.charts = (() => {
   const config = {
     font: FONT,
     background: null,
+    aria: false, // each picture has one label of its own, in the page's language
     view: { stroke: null },
     axis: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500, grid: false, domain: false, tickSize: 4 },
     axisX: { grid: true },

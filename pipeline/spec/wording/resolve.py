@@ -19,6 +19,7 @@ def note_names(geography: GeographySection, problems: Problems) -> None:
         for level in getattr(geography, table) or {}:
             if level not in levels:
                 problems.add(dotted([table, level]), unknown("level", level, levels, are="the levels are"))
+    _note_alike("labels", levels, geography.labels or {}, problems)
     for level, section in (geography.names or {}).items():
         _note_file(section, problems.at(dotted(["names", level])))
         if geography.regroup is not None and level == levels[-2]:
@@ -70,9 +71,9 @@ def note_labels(section: LabelsSection | None, universe: Universe, problems: Pro
             _note_unknown(f"values.{term}", labels, f"value of {term}", values[term], problems)
     tables = [table.name for table in universe.tables]
     _note_unknown("tables", section.tables or (), "published table", tables, problems)
+    _note_alike("tables", tables, section.tables or {}, problems)
     for term, known in values.items():
-        for language in sorted({one for texts in (section.values or {}).get(term, {}).values() for one in texts}):
-            _note_alike(term, known, language, section, problems)
+        _note_alike(f"values.{term}", known, (section.values or {}).get(term, {}), problems)
 
 
 def _note_unknown(key: str, names: Iterable[str], kind: str, known: Sequence[str], problems: Problems) -> None:
@@ -81,16 +82,17 @@ def _note_unknown(key: str, names: Iterable[str], kind: str, known: Sequence[str
             problems.add(dotted([*key.split(".", 1), name]), unknown(kind, name, known))
 
 
-def _note_alike(term: str, known: Sequence[str], language: str, section: LabelsSection, problems: Problems) -> None:
-    """Two values with one label would be two columns that nobody can tell apart."""
-    labels = _texts((section.values or {})[term], language)
-    seen: dict[str, str] = {}
-    for value in known:
-        label = labels.get(value, value)
-        if (other := seen.setdefault(label, value)) != value:
-            problems.add(
-                dotted(["values", term, value]), f"{label!r} is the label of {other!r} too; labels must differ"
-            )
+def _note_alike(key: str, known: Sequence[str], stated: Mapping[str, Mapping[str, str]], problems: Problems) -> None:
+    """Two values, levels or tables with one label would be two columns or bars that nobody can tell apart."""
+    for language in sorted({one for texts in stated.values() for one in texts}):
+        labels = _texts(stated, language)
+        seen: dict[str, str] = {}
+        for name in known:
+            label = labels.get(name, name)
+            if (other := seen.setdefault(label, name)) != name:
+                problems.add(
+                    dotted([*key.split(".", 1), name]), f"{label!r} is the label of {other!r} too; labels must differ"
+                )
 
 
 def labels_of(geography: GeographySection, section: LabelsSection | None, language: str) -> Labels:

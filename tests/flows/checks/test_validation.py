@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from releases.named import write_named_town
 from releases.small import run, write_town
 from typer.testing import CliRunner
 
@@ -190,3 +191,16 @@ def test_wide_records_and_a_file_of_their_own(tmp_path: Path) -> None:
     spoil(other, {1: {"sex": "?"}})
     (one,) = validate(other, spec).findings
     assert one.file == str(other)
+
+
+def test_a_mistake_in_a_file_of_names_is_found(tmp_path: Path) -> None:
+    """An area without a name is told together with what is wrong with the records."""
+    spec = write_named_town(tmp_path / "town")
+    counties = tmp_path / "town" / "counties.csv"
+    counties.write_text(counties.read_text().replace("\nA,", "\nC,"))
+    spoil(tmp_path / "town" / "persons.csv", {2: {"age": "adlt"}})
+    found = validate(None, spec)
+    assert [one.part for one in found.findings] == ["geography", "records"]
+    assert "geography.names.county" in found.findings[0].problem
+    assert "1 code that no area of the spine has: 'C'" in found.findings[0].problem
+    assert found.n_leaves, "the areas themselves are right"

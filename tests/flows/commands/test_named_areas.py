@@ -12,7 +12,7 @@ import openpyxl
 import pandas as pd
 import pytest
 from releases.command import printed, spinewise
-from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED
+from releases.named import COUNTIES, FORMULA, SCRIPT, TRACTS, TURNED, write_named_town
 
 from pipeline.errors import InputError
 from pipeline.export.pl94171_files import GEO_FIELDS, SummaryFiles
@@ -120,3 +120,9 @@ def test_summary_files_of_the_census_have_the_names(tmp_path: Path) -> None:
     lines = (tmp_path / "rigeo2020.pl").read_text("latin-1").splitlines()
     found = [dict(zip(GEO_FIELDS, line.split("|"), strict=True))["NAME"] for line in lines]
     assert found == [("A/B ? \u00c9" + "x" * 200)[:125], SCRIPT, ""]
+
+
+def test_a_plan_says_what_levels_are_called(tmp_path: Path) -> None:
+    spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
+    told = " ".join(printed("plan", str(spec)).split())
+    assert "county (Condado) 2, tract 6, block" in told

@@ -133,3 +133,22 @@ def test_what_numbers_make(town: Path) -> None:
 def test_what_cannot_be_shown_is_refused(town: Path, arguments: tuple[str, ...], message: str) -> None:
     with pytest.raises(SpinewiseError, match=message):
         invoke(town, *arguments)
+
+
+def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Path) -> None:
+    """A list as [geography.regroup] has it: by kind and code, with names; the numbers are those of the leaves."""
+    release = open_release(town)
+    first, second, third = release.spine.leaf_level.geocodes[[0, 1, -1]].tolist()
+    rows = [("place", "059", first, "Old Mill"), ("place", "059", third, "Old Mill"), ("tribal", "7", second, "")]
+    frame = pd.DataFrame(rows, columns=["kind", "code", "geocode", "name"])
+    frame.to_parquet(tmp_path / "off.parquet", index=False)
+    frame.to_csv(tmp_path / "off.csv", index=False)
+    expected = release.query("sex").over({"Old Mill (place 059)": [first, third], "tribal 7": [second]})
+    for file in ("off.parquet", "off.csv"):
+        found = invoke(town, "sex", "--areas", tmp_path / file, "--csv")
+        pd.testing.assert_frame_equal(
+            pd.read_csv(io.StringIO(found), index_col="area"), expected, check_index_type=False
+        )
+    frame.assign(name=["Old Mill", "New Mill", ""]).to_csv(tmp_path / "off.csv", index=False)
+    with pytest.raises(SpinewiseError, match="area 'place 059' has two names: 'Old Mill' and 'New Mill'; one is allo"):
+        invoke(town, "sex", "--areas", tmp_path / "off.csv")

@@ -84,3 +84,13 @@ def test_tables_levels_and_values_have_their_labels(shown: Opened, tmp_path: Pat
     assert text.splitlines()[0].startswith("geocode,name,young * f,")
     assert "A02,\"'=HYPERLINK(" in text
     assert shown.complaints == []
+
+
+def test_the_page_of_errors_calls_areas_by_their_names(town: Path) -> None:
+    """The agency's own page, too: areas with their names, tables, levels and numbers by their labels."""
+    page = release_at(town).accuracy_page.read_text()
+    assert "Old Town (B03)" in page or "Springfield (A03)" in page or "Springfield (B02)" in page
+    assert '<th scope="row">Sex and age</th><td class="text">County</td>' in page
+    assert "Errors: residents" in page
+    assert "Women" in page
+    assert "<script>alert" not in page

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from csvw import CSVW
 from frictionless import Package
 from releases.surveyed import NAMES
 
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release
+from pipeline.checker.release import check_release
 from pipeline.errors import InputError
 from pipeline.export.release import export_release
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import public_files, read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
 
 
@@ -120,3 +126,40 @@ def test_records_and_measurements_are_there_only_if_they_were_asked_for(surveyed
     assert [one["path"] for one in described] == ["total/tract.parquet", "companions/homes/total/tract.parquet"]
     fields = [field["name"] for field in described[0]["schema"]["fields"]]
     assert fields == list(pd.read_parquet(parquet / "total" / "tract.parquet"))
+
+
+def test_the_release_describes_its_own_files(surveyed: Path) -> None:
+    """The columns are those of the files, one by one; the places of a measurement's list are those of its query."""
+    run = RunDirectory(surveyed)
+    package = Package(str(run.package))
+    described = {resource["path"]: resource for resource in json.loads(run.package.read_bytes())["resources"]}
+    tables = [run.name_of(path) for path in run.public.rglob("*.parquet") if "histograms" not in path.parts]
+    assert set(tables) - set(described) == {"spine.parquet", "names/tract.parquet"}
+    for name, resource in described.items():
+        fields = resource["schema"]["fields"]
+        schema = pq.read_schema(run.public / name)
+        assert [field["name"] for field in fields] == schema.names, name
+    assert package.get_resource("tables.detailed.tract").schema.get_field("child * household").title == (
+        "Under 18 * household"
+    )
+    value = described["measurements/tract/detailed.parquet"]["schema"]["fields"][1]
+    labels = open_finished(surveyed, check_hashes=True).universes[0].strategy.level("tract")
+    (query,) = [one.query for one in labels.queries if one.query.name == "detailed"]
+    assert [answer["name"] for answer in value["answers"]] == list(query.answer_labels())
+    assert value["constraints"]["maxLength"] == len(
+        read_measurement(run.main.measurement("tract", "detailed")).values.T
+    )
+    assert "datapackage.json" in read_manifest(run.manifest).files
+    assert check_release(surveyed) == []
+
+
+def test_the_package_is_computed_again(surveyed: Path, tmp_path: Path) -> None:
+    """`verify` repeats it, and finds a description that says something else, whose hash fits."""
+    shutil.copytree(surveyed, tmp_path / "homes")
+    run = RunDirectory(tmp_path / "homes")
+    assert verify_release(run, 1, Silent()) == []
+    run.package.write_bytes(run.package.read_bytes().replace(b"Under 18", b"Under 17"))
+    manifest = read_manifest(run.manifest)
+    files = manifest.files | public_files(run)
+    write_manifest(run, manifest.model_copy(update={"files": files}))
+    assert any("datapackage.json" in problem for problem in verify_release(run, 1, Silent()))

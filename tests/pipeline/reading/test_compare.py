@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 
 from flows.cli import app
 from pipeline.errors import InputError, ReleaseError
+from pipeline.model.labels import Labels
 from pipeline.reading.compare import Comparison, compare
 from pipeline.reading.compare_page import comparison_html
-from pipeline.reading.release import open_release
+from pipeline.reading.release import Release, open_release
+from pipeline.spec.release_spec import ReleaseSpec
 
 PLAIN = (("replicates = 3\nunbiased = true", "replicates = 1\nmicrodata = false"),)
 
@@ -148,3 +150,25 @@ def test_a_geocode_that_is_there_twice_is_named(towns: dict[str, Path], tmp_path
     ended = CliRunner().invoke(app, ["compare", str(towns["other key"]), str(spoilt)])
     assert ended.exception is not None
     assert str(ended.exception) == str(caught.value)
+
+
+def test_the_page_calls_areas_and_numbers_by_their_names(
+    towns: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = open_release(towns["town"])
+    codes = first.spine.levels[first.index_of("tract")].geocodes.tolist()
+    monkeypatch.setattr(Release, "named_levels", ("tract",))
+    monkeypatch.setattr(Release, "names", lambda *_: pd.Series([f"Vale <{code}>" for code in codes], index=codes))
+    labels = Labels(levels={"tract": "Tract"}, tables={"detail": "All & everything"}, values={"sex": {"f": "Women"}})
+    monkeypatch.setattr(ReleaseSpec, "labels", lambda *_: labels)
+    found = compare(first, open_release(towns["other key"]))
+    named = {one.geocode: one.name for row in found.tables if row.level == "tract" for one in row.largest}
+    assert named
+    assert all(name == f"Vale <{code}>" for code, name in named.items())
+    assert {one.name for row in found.tables if row.level == "block" for one in row.largest} == {""}
+    page = comparison_html(found)
+    code = next(iter(named))
+    assert f'<th scope="row">Vale &lt;{code}&gt; ({code})</th>' in page
+    assert "All &amp; everything" in page
+    assert "<td>Tract</td>" in page
+    assert "<td>child * Women * house</td>" in page or "Women" in page

@@ -1,0 +1,61 @@
+"""The report in another language: no English is left in it, and numbers and days are as that language writes them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from releases.pages import marked_texts, outside_of_signs, report_in, visible
+
+from pipeline.model.texts.catalogue import texts_in
+
+#: Words of the town's spec and its units: names of levels, tables, queries and attributes, and what is in the notes.
+DATA = set(
+    re.findall(
+        r"\w+",
+        "county tract block total sex detail detailed grown status units Adults Sexo Condado habitantes edad "
+        "Office of Towns counts town example CC BY The town people The first note is too building students dorm "
+        "abril de",
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def spanish(named_town: Path) -> str:
+    return report_in(named_town, "es")
+
+
+def test_whatever_the_page_says_is_from_the_catalogue(named_town: Path) -> None:
+    """Every text is between signs; what is not is a word of the spec."""
+    page = report_in(named_town, "es", marked_texts())
+    text = visible(page)
+    assert text.count("\u27e6") > 150
+    assert outside_of_signs(text) - DATA == set()
+
+
+def test_no_english_is_left_in_the_spanish_page(spanish: str) -> None:
+    text = re.sub(r"\s+", " ", visible(spanish))
+    messages = texts_in("es").messages
+    longer = {english for english, other in messages.items() if english != other and len(english) > 14}
+    pieces = {one.strip() for english in longer for one in re.split(r"\{\w+\}|<[^>]*>", english) if len(one) > 14}
+    assert len(pieces) > 180
+    assert [one for one in pieces if one in text] == []
+    assert '<html lang="es">' in spanish
+    assert "Los números" in text
+    assert "Fecha de referencia: 1 de abril de 2030." in text
+    assert "lo que se puede aprender sobre sex de un registro" in text or "igual" in text
+
+
+def test_scripts_are_handed_their_texts(spanish: str, named_town: Path) -> None:
+    handed = re.findall(r'<script type="application/json" id="texts">(.*?)</script>', spanish)
+    assert '"{n} areas found":"{n} zonas encontradas"' in handed[0]
+    assert "In short" not in handed[0], "what no script asks for"
+    (english,) = re.findall(r'<script type="application/json" id="texts">(.*?)</script>', report_in(named_town, "en"))
+    assert english == "{}"
+
+
+def test_a_language_of_names_alone_leaves_the_texts_in_english(named_town: Path) -> None:
+    page = report_in(named_town, "mi")
+    assert '<html lang="en">' in page
+    assert "In short" in visible(page)

@@ -1,0 +1,74 @@
+"""The Spanish report in a real browser: what its scripts write is Spanish too, in text and in numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from releases.browser import chromium, opened
+from releases.pages import marked_texts, outside_of_signs, report_in
+
+from pipeline.model.texts.numerals import Numerals
+from pipeline.published import open_finished
+
+#: Every text of the explorer and of the pictures, and what is said aloud of their parts.
+SPOKEN = r"""() => {
+  const found = [];
+  for (const place of document.querySelectorAll('#explorer, .chart')) {
+    const walker = document.createTreeWalker(place, NodeFilter.SHOW_TEXT);
+    while (walker.nextNode()) found.push(walker.currentNode.data);
+    for (const one of place.querySelectorAll('[aria-label]')) found.push(one.getAttribute('aria-label'));
+  }
+  return found.join('\n');
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+def test_whatever_the_scripts_write_is_from_the_catalogue(browser: Any, named_town: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(report_in(named_town, "es", marked_texts()), "utf-8")
+    shown = opened(browser, path)
+    page = shown.page
+    page.fill("#search", "nowhere at all")
+    page.wait_for_selector("#found .hint")
+    page.fill("#search", "A0")
+    page.wait_for_selector("#found [role=option]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#area h3")
+    for measure in ("margin", "share", "count"):
+        if page.locator(f'#measure option[value="{measure}"]').count():
+            shown.wait("select_option", "#measure", measure)
+        spoken = re.sub(r"\w+…", "", page.evaluate(SPOKEN))  # a long label in a picture is cut
+        assert spoken.count("\u27e6") > 30
+        assert outside_of_signs(spoken) - words_of(named_town) - {"PNG", "SVG", "CSV"} == set()
+    assert shown.complaints == []
+
+
+@pytest.mark.parametrize("language", ["en", "es", "es-MX", "de", "pt-PT", "hi"])
+def test_scripts_and_pages_write_numbers_alike(browser: Any, language: str) -> None:
+    page = browser.new_page()
+    numbers = [0, 999, 1234, 9999, 12345, 1234567, 12.5, 1234.5]
+    found = page.evaluate(
+        "([language, numbers]) => numbers.map(one => new Intl.NumberFormat(language, "
+        "{ maximumFractionDigits: 1, numberingSystem: 'latn' }).format(one))",
+        [language, numbers],
+    )
+    page.close()
+    assert found == [Numerals(language).decimal(Decimal(str(one))) for one in numbers]
+
+
+def words_of(town: Path) -> set[str]:
+    """The words of the town's spec, names and notes."""
+    release = open_finished(town, check_hashes=False)
+    names = [name for level in release.names.values() for name in level.in_language("es")]
+    text = " ".join([str(release.manifest.spec), *names])
+    return set(re.findall(r"[^\W\d_]{2,}", text))

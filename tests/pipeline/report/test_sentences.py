@@ -1,0 +1,134 @@
+"""Whatever statements and accounts say is recognised, and said in the language of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+from releases.pages import marked_texts, outside_of_signs
+
+from pipeline.model.household_table import NO_MARGINS
+from pipeline.model.texts.catalogue import texts_in
+from pipeline.model.universe import Universe
+from pipeline.privacy.accounting import joint, statements
+from pipeline.privacy.accounting.joint import household_statement, joint_statement
+from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.privacy.limits import beyond_limits
+from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.status import Status
+from pipeline.report.sentences import sentence
+from pipeline.spec.release_spec import parse_spec
+
+SPEC = """
+name = "town"
+structural_zeros = []
+[privacy]
+{framework}
+neighbours = "{neighbours}"
+population = 100
+[geography]
+file = "f.csv"
+column = "block"
+levels = {{ county = 1, tract = 3, block = 5 }}
+[schema.attributes]
+age = ["a", "b", "c", "d"]
+sex = ["f", "m"]
+[schema.recodes.half]
+attribute = "age"
+groups = {{ young = ["a", "b"], old = ["c", "d"] }}
+[strategy.levels]
+county = "1/4"
+tract = "1/4"
+block = "1/2"
+[strategy.queries]
+total = "1/2"
+detailed = "1/2"
+[invariants]
+{invariants}
+[input]
+file = "p.csv"
+form = "microdata"
+geocode = "block"
+[tables]
+total = "total"
+[companions.homes]
+records_per_person = 2
+structural_zeros = []
+{budget}
+schema.attributes.kind = ["x", "y"]
+strategy.queries = {{ total = "1/2", kind = "1/2" }}
+strategy.levels = {{ county = "1/4", tract = "1/4", block = "1/2" }}
+invariants = {{}}
+input = {{ file = "h.csv", form = "microdata", geocode = "block" }}
+"""
+KEPT = (
+    "",
+    'block = ["total"]',
+    'county = ["half"]',
+    'county = ["age"]\nblock = ["total"]',
+    'county = ["age * sex"]\nblock = ["sex"]',
+    'block = ["age * sex"]',
+    'block = ["age"]\ntract = ["half"]',
+)
+ZCDP, PURE = 'rho = "7"\ndelta = "0.01"', 'framework = "pure"\nepsilon = "12"'
+#: Names of the spec, and the author and number of the theorem.
+DATA = {"age", "sex", "half", "homes", "county", "tract", "block"}
+
+
+def universes(framework: str, neighbours: str, invariants: str) -> tuple[Universe, ...]:
+    budget = 'privacy = { rho = "1" }' if framework == ZCDP else 'privacy = { epsilon = "1" }'
+    text = SPEC.format(framework=framework, neighbours=neighbours, invariants=invariants, budget=budget)
+    return parse_spec(text).universes()
+
+
+def said(found: tuple[Universe, ...]) -> Iterator[str]:
+    """Everything that statements, accounts and limits of universes say."""
+    accounts = [privacy_statements(one, (4,)) for one in found]
+    for one, account in zip(found, accounts, strict=True):
+        stated = privacy_statement(one, made_elsewhere=True)
+        yield from (stated.words, stated.conversion, account.record.words)
+        yield from (each.words for each in (*account.attributes, *account.places, *account.groups))
+    yield joint_statement(found, accounts).words
+    yield joint_statement(found[:1], accounts[:1]).words
+    if household := household_statement(found, accounts, "homes", 4):
+        yield household.words
+    yield from beyond_limits(found)
+
+
+@pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
+@pytest.mark.parametrize("framework", [ZCDP, PURE], ids=["zcdp", "pure"])
+def test_every_sentence_is_recognised(framework: str, neighbours: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = marked_texts()
+    seen = set()
+    for module in (statements, joint):  # distributions of losses take seconds, and are numbers, not words
+        monkeypatch.setattr(module, "pld_epsilon", lambda *_: None)
+    for invariants in KEPT if neighbours == "change-one" else KEPT[:1]:  # a spec with both is refused
+        for words in said(universes(framework, neighbours, invariants)):
+            shown = sentence(texts, words)
+            assert outside_of_signs(shown) - DATA == set(), words
+            seen.add(words.split(" epsilon = ")[0])
+    assert len(seen) > 6
+
+
+def test_whole_texts_of_other_rooms_are_in_the_catalogue() -> None:
+    texts = marked_texts()
+    statuses = [one for one in get_args(Status) if one != "official"]
+    assert {sentence(texts, one) for one in [NO_MARGINS, *statuses]} == {texts(one) for one in [NO_MARGINS, *statuses]}
+    assert all(one in texts.messages for one in [NO_MARGINS, *statuses])
+
+
+def test_a_sentence_within_a_sentence_is_said_in_the_language_too() -> None:
+    words = "what can be learnt about one record's age, the rest of it being known: epsilon = 3.5 at delta = 1e-10"
+    assert sentence(texts_in("es"), words) == (
+        "lo que se puede aprender sobre age de un registro, conociéndose el resto de él"
+    )
+    assert sentence(texts_in("en"), words) == words.split(": epsilon")[0]
+    joint = (
+        "the effect of one person's change, which alters at most 1 record of its own, 2 records of homes, on "
+        "everything measured together: epsilon = 3"
+    )
+    assert sentence(texts_in("es"), joint) == (
+        "el efecto de que cambie una persona, que altera como mucho 1 registro propio, 2 registros de homes, sobre "
+        "todo lo medido en conjunto"
+    )

@@ -1,0 +1,77 @@
+"""The report of a finished release, made again in another language, and the text that a reader sees of a page."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from project.report_texts import wanted
+
+import pipeline.report.sources
+from flows.execution.job import Job
+from flows.execution.progress import Silent
+from flows.execution.workers import Workers
+from flows.publishing.report import report_sources
+from pipeline.model.texts.catalogue import Texts, texts_in
+from pipeline.published import open_finished
+from pipeline.report.page import report_page
+
+#: What stands around every text of the catalogue that shows what is not from it.
+OPEN, CLOSE = "\u27e6", "\u27e7"
+
+
+def marked_texts() -> Texts:
+    """A language of which every text is the English between two signs."""
+    return Texts("es", {text: f"{OPEN}{text}{CLOSE}" for text in wanted()})
+
+
+def report_in(root: Path, language: str, texts: Texts | None = None) -> str:
+    """The report of a release in a language, with its texts or these."""
+    release = open_finished(root, check_hashes=False)
+    report = release.spec.report.model_copy(update={"language": language})
+    spec = release.spec.model_copy(update={"report": report})
+    job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
+    job.notes.update(release.manifest.solver)
+    kept = pipeline.report.sources.texts_in
+    pipeline.report.sources.texts_in = lambda _: texts or texts_in(language)
+    try:
+        return report_page(report_sources(job))
+    finally:
+        pipeline.report.sources.texts_in = kept
+
+
+class _Visible(HTMLParser):
+    """Collects text, and what attributes say aloud; not code, scripts and styles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self._silent = 0
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self._silent += tag in ("script", "style", "code")
+        said = dict(attributes)
+        self.found += [said[name] or "" for name in ("aria-label", "placeholder", "title", "alt") if name in said]
+
+    def handle_endtag(self, tag: str) -> None:
+        self._silent -= tag in ("script", "style", "code")
+        self.found.append("\n" if tag in ("p", "li", "td", "th", "caption", "h1", "h2", "h3", "dt", "dd") else "")
+
+    def handle_data(self, data: str) -> None:
+        if not self._silent:
+            self.found.append(data)
+
+
+def visible(page: str) -> str:
+    """The text of a page, and what is said of its parts."""
+    parser = _Visible()
+    parser.feed(page)
+    return "".join(parser.found)
+
+
+def outside_of_signs(text: str) -> set[str]:
+    """The words of a text that are not between signs."""
+    while (inner := re.sub(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}", " ", text)) != text:
+        text = inner
+    return set(re.findall(r"[^\W\d_]{2,}", text))
