@@ -178,7 +178,6 @@ def opendp_and_ratio(spec: ReleaseSpec, spine: Spine, truth: list[Numbers]) -> l
 def coverage(found: Numbers, true: Numbers, expected: Numbers, spread: Numbers) -> dict[str, dict[str, float]]:
     """The share of true totals in their 90 % intervals, by size, and by standard deviations from the public share."""
     inside = (found[:, 1] <= true) & (true <= found[:, 2])
-    width = found[:, 2] - found[:, 1] + 1.0
     distance = np.abs(true - expected) / spread
     sizes = {"0-9": true < 10, "10-99": (true >= 10) & (true < 100), "100-999": (true >= 100) & (true < 1000)}
     by = {

@@ -48,17 +48,40 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
+class LeftOut:
+    """The geounits of a public list that a spine leaves out.
+
+    Attributes:
+        codes: per level their geocodes; None where they are not known any more, as in a finished release: whatever is
+            not on the spine is then one of them.
+    """
+
+    codes: tuple[NDArray[np.str_], ...] | None = None
+
+    def has(self, level: int, codes: NDArray[np.str_]) -> NDArray[np.bool_]:
+        """Which of some codes `(n,)`, none of them on the spine, are left out of a level; empty ones are not."""
+        if self.codes is None:
+            return np.asarray(codes != "")
+        return np.isin(codes, self.codes[level])
+
+
+@dataclass(frozen=True, eq=False)
 class Spine:
     """Levels from top to bottom; every leaf is at the last level.
 
     The order is canonical: at each level geounits are sorted by their parent's position, then by their geocode. So the
     children of a geounit, and the leaves below it, are contiguous. The top level may hold several geounits.
 
+    Attributes:
+        levels: top first.
+        left_out: what the public list has beside them; None where all of it is here.
+
     Raises:
         SpineError: there is no level, or a level breaks that order, holds a code twice, or leaves a parent childless.
     """
 
     levels: tuple[Level, ...]
+    left_out: LeftOut | None = None
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -98,6 +121,14 @@ class Spine:
     def level(self, name: str) -> Level:
         """The level called `name`; SpineError where there is none."""
         return self.levels[self.index_of(name)]
+
+    def down_to(self, name: str) -> Spine:
+        """The levels from the top to the one called `name`; SpineError where there is none."""
+        number = self.index_of(name)
+        left_out = self.left_out
+        if left_out is not None and left_out.codes is not None:
+            left_out = LeftOut(left_out.codes[: number + 1])
+        return Spine(self.levels[: number + 1], left_out)
 
     def child_offsets(self, level: int) -> NDArray[np.int64]:
         """`(n_level + 1,)`: the children of geounit i, one level down, are `offsets[i]:offsets[i + 1]`.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 import scipy.sparse as sp
 
-from geography.spine import Level, Spine
+from geography.spine import LeftOut, Level, Spine
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Universe
@@ -81,4 +81,6 @@ def open_finished(folder: Path, *, check_hashes: bool) -> PublishedRelease:
     manifest = read_manifest(run.manifest)
     spec = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     spine = read_public_spine(run.spine, spec.geography.level_names)
+    if spec.geography.within is not None:
+        spine = replace(spine, left_out=LeftOut())  # records elsewhere are known by not being here
     return PublishedRelease(run, manifest, spec, spec.universes(), spine)

@@ -16,7 +16,7 @@ from flows.runs.request import check_datasets, universe_checks, with_data
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities
-from pipeline.inputs.geography import read_spine
+from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.names import read_names
 from pipeline.inputs.shares import read_shares
 from pipeline.model.join import Join
@@ -154,6 +154,8 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
     with result.noted("geography"):
         spine = read_spine(spec.geography)
         result.n_leaves = spine.n_leaves
+        if left_out := left_out_remark(spec.geography):
+            result.remarks.append(left_out)
         read_names(spec.geography, spine)
     joins, answers = spec.joins(), dict[str, _Answers | None]()
     for universe in universes:

@@ -59,7 +59,7 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
 
 def _page(title: str, chart: Any) -> str:
     """The chart in a page with the style of all pages, in light and dark."""
-    drawn = chart.configure(background="transparent", aria=False).to_html(
+    drawn = chart.configure(background="transparent").to_html(
         inline=True, fullhtml=False, embed_options={"actions": False, "renderer": "svg"}
     )
     head = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -67,7 +67,8 @@ def _page(title: str, chart: Any) -> str:
         f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n<title>{escape(title)}</title>\n'
         f"<style>{page_style()}</style>\n</head>\n<body>\n"
         f'<header class="top"><div><h1>{escape(title)}</h1></div></header>\n<main>\n<section>\n'
-        f'<div class="card scroll" tabindex="0" role="img" aria-label="{escape(title)}">{drawn}</div>\n'
+        f'<div class="card scroll" tabindex="0" role="img" aria-label="{escape(title)}">\n'
+        f'<div aria-hidden="true">{drawn}</div></div>\n'
         "</section>\n</main>\n</body>\n</html>\n"
     )
 

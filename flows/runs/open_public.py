@@ -18,7 +18,7 @@ from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.report import read_polygons
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
-from pipeline.inputs.geography import read_spine
+from pipeline.inputs.geography import left_out_remark, read_spine
 from pipeline.inputs.names import read_names
 from pipeline.inputs.shares import read_shares
 from pipeline.model.area_names import AreaNames
@@ -98,6 +98,8 @@ def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
     polygons = read_polygons(spec.report, spine)
     names = read_names(spec.geography, spine)
     spec, kept, remarks = published_tables(spec, universes, spine, facilities)
+    if left_out := left_out_remark(spec.geography):
+        remarks = (left_out, *remarks)
     return PublicSide(spec, kept, spine, facilities, polygons, remarks, names, shares)
 
 

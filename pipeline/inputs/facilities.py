@@ -24,7 +24,7 @@ def read_facilities(bound: Bound, spine: Spine) -> NDArray[np.int64]:
         InputError: the file cannot be read, or does not have one row for each geounit of the bound's level.
     """
     where = f"bound {bound.name!r}"
-    upto = Spine(spine.levels[: spine.index_of(bound.level) + 1])
+    upto = spine.down_to(bound.level)
     names = [bound.columns[answer] for answer in sorted(bound.columns)]
     file = open_public(bound.file, [bound.geocode, *names], f"the file of the {where}")
     reader = LeafReader(upto, bound.geocode, bound.file)

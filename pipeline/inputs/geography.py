@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from geography.codes import first_few, text_column
 from geography.off_spine import OffSpineAreas
 from geography.regroup import regroup
 from geography.spine import Spine
+from geography.within import spine_within
 from pipeline.errors import InputError, RecordsError, SpineError
 from pipeline.inputs.public_file import open_public
 from pipeline.model.memory_table import Source
@@ -30,7 +32,8 @@ def read_spine(geography: GeographySection) -> Spine:
     if geography.regroup is None:
         return listed
     section = geography.regroup
-    return regroup(listed, read_off_spine(section, listed), section.fan_out, keep=section.keep)
+    regrouped = regroup(listed, read_off_spine(section, listed), section.fan_out, keep=section.keep)
+    return replace(regrouped, left_out=listed.left_out)
 
 
 def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
@@ -43,6 +46,10 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
         text_array(column)
         for column in _text_columns(section.file, ["kind", "code", section.leaf], "the file of areas")
     )
+    if spine.left_out is not None:
+        inside = spine.find_leaves(leaves) >= 0
+        inside |= ~spine.left_out.has(spine.n_levels - 1, leaves)
+        kinds, codes, leaves = kinds[inside], codes[inside], leaves[inside]
     if section.kinds is not None:
         kinds_in_file = np.unique(kinds)
         if unknown := [kind for kind in section.kinds if kind not in kinds_in_file]:
@@ -59,7 +66,27 @@ def read_off_spine(section: RegroupSection, spine: Spine) -> OffSpineAreas:
 
 
 def read_listed_spine(geography: GeographySection) -> Spine:
-    """The spine as the list has it; errors as `read_spine`."""
+    """The spine as the list has it, or the areas of it that the spec names; errors as `read_spine`."""
+    spine = _whole_list(geography)
+    if geography.within is None:
+        return spine
+    try:
+        return spine_within(spine, geography.within)
+    except SpineError as error:
+        raise SpineError(f"geography.{error}; the list is {geography.file}") from None
+
+
+def left_out_remark(geography: GeographySection) -> str | None:
+    """What a release of some areas of the list leaves out, as a sentence; None where it is of the whole list."""
+    if geography.within is None:
+        return None
+    areas = " and ".join(
+        f"{level} {first_few(np.array(codes), quoted=False)}" for level, codes in geography.within.items()
+    )
+    return f"geography.within: only areas of {areas} are released; records elsewhere on the list are left out"
+
+
+def _whole_list(geography: GeographySection) -> Spine:
     path, text = geography.file, geography.text_format
     try:
         if geography.form == "prefixes":

@@ -124,6 +124,10 @@ def _refuse_strange(rows: _Rows, level: str, spine: Spine) -> None:
             return
         codes = pa.array(other.geocodes.tolist(), pa.string())
         strange = strange.filter(pc.invert(pc.is_in(strange, value_set=codes)))
+    if spine.left_out is not None and len(strange):
+        found_codes = np.array(strange.to_pylist())
+        left_out = [spine.left_out.has(number, found_codes) for number in range(spine.n_levels)]
+        strange = strange.filter(pa.array(~np.any(left_out, axis=0)))
     if len(strange):
         found = pc.unique(strange).to_pylist()
         example = known[0].as_py()

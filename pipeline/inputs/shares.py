@@ -22,7 +22,7 @@ def read_shares(share: PublicShare, spine: Spine) -> NDArray[np.float64]:
         InputError: the file cannot be read, or does not have one row with a number from 0 for each geounit.
     """
     where = f"postprocess.shares.{share.name}"
-    upto = Spine(spine.levels[: spine.index_of(share.level) + 1])
+    upto = spine.down_to(share.level)
     names = share.distinct_columns
     try:
         file = open_public(share.file, [share.geocode, *names], "the public file")

@@ -13,7 +13,7 @@ from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
-from pipeline.records.columns import AttributeReader, CountReader, Distinct
+from pipeline.records.columns import LEFT_OUT, AttributeReader, CountReader, Distinct
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
@@ -128,7 +128,7 @@ def _open_rows(
             if leaf_reader is not None:
                 leaves, _ = leaf_reader.read(chunk.column(records.geocode), first_row, log)
             keys = leaves * schema.n_cells
-            counted = _chosen(chunk, chosen)
+            counted = _chosen(chunk, chosen) & (leaves != LEFT_OUT)
             usable = leaves >= 0
             stride = schema.n_cells
             places_of_attributes = []
@@ -254,14 +254,14 @@ def _open_wide(records: RecordSource, schema: Schema, spine: Spine | None, chunk
                     "each geocode may have one row",
                 )
             columns = {name: reader.read(chunk.column(name), first_row, log) for name, reader in readers.items()}
-            usable = leaves >= 0
+            usable, inside = leaves >= 0, leaves != LEFT_OUT
             for values in columns.values():
                 usable &= values >= 0
             n_persons = 0
             keys, persons, rows = [leaves[:0]], [leaves[:0]], [leaves[:0]]
             for cell in cells:
                 counted = _sum_of_terms(cell.terms, columns, chunk.num_rows)
-                n_persons += int(counted.sum())
+                n_persons += int(counted[inside].sum())
                 negative = np.flatnonzero(usable & (counted < 0))
                 sums = (str(number) for number in dict.fromkeys(counted[negative[:1000]].tolist()))
                 where = f"columns {cell.text!r}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.model.memory_table import Source
-from pipeline.records.columns import MISSING, OUTSIDE, Distinct
+from pipeline.records.columns import LEFT_OUT, MISSING, OUTSIDE, Distinct
 from pipeline.records.problems import MistakeLog, quote
 
 
@@ -30,7 +30,9 @@ class LeafReader:
         self.path = path
 
     def read(self, column: pa.Array, first_row: int, log: MistakeLog) -> tuple[NDArray[np.int64], Distinct]:
-        """Number of each row's leaf, `(n_rows,)`, negative where it is noted in `log` as wrong; and the geocodes.
+        """Number of each row's leaf, `(n_rows,)`, and the geocodes.
+
+        It is `LEFT_OUT` where the spine leaves the leaf out, and else negative where it is noted in `log` as wrong.
 
         Raises:
             RecordsError: the column is neither text nor numbers that stand for geocodes.
@@ -66,7 +68,15 @@ class LeafReader:
     def _leaves_of_texts(self, values: pa.Array) -> NDArray[np.int64]:
         codes = text_array(values)
         leaves = np.asarray(self.spine.find_leaves(codes), dtype=np.int64)
-        return np.where(leaves >= 0, leaves, np.where(codes == "", MISSING, OUTSIDE))
+        found = np.where(leaves >= 0, leaves, np.where(codes == "", MISSING, OUTSIDE))
+        return self._without_left_out(found, codes)
+
+    def _without_left_out(self, leaves: NDArray[np.int64], codes: NDArray[np.str_]) -> NDArray[np.int64]:
+        """`leaves` `(n,)` of some codes, `LEFT_OUT` in place of `OUTSIDE` where that is so."""
+        if self.spine.left_out is not None and (unknown := np.flatnonzero(leaves == OUTSIDE)).size:
+            there = self.spine.left_out.has(self.spine.n_levels - 1, codes[unknown])
+            leaves[unknown[there]] = LEFT_OUT
+        return leaves
 
     def _leaves_of_numbers(self, values: pa.Array) -> NDArray[np.int64]:
         numbers, leaf_of_number = self._numbered_leaves
@@ -74,12 +84,17 @@ class LeafReader:
         place = np.minimum(np.searchsorted(numbers, sought), numbers.size - 1)
         missing = values.is_null().to_numpy(zero_copy_only=False)
         unknown = np.where(missing, MISSING, OUTSIDE)
-        return np.where(numbers[place] == sought, leaf_of_number[place], unknown)
+        found = np.where(numbers[place] == sought, leaf_of_number[place], unknown)
+        if self.spine.left_out is not None and self.spine.left_out.codes is None:
+            found[found == OUTSIDE] = LEFT_OUT
+        return found
 
     @cached_property
     def _numbered_leaves(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The leaves' geocodes as whole numbers in order, and the leaf of each, both `(n_leaves,)`."""
-        codes = self.spine.leaf_level.geocodes
+        """The leaves' geocodes as whole numbers in order, and the leaf of each; those that are left out with them."""
+        codes, left_out = self.spine.leaf_level.geocodes, self.spine.left_out
+        if left_out is not None and left_out.codes is not None:
+            codes = np.concatenate([codes, left_out.codes[-1]])
         start = f"{self.path}, column {self.column!r}: the geocodes are numbers, without their leading zeros, and the"
         digits = np.char.isdecimal(codes) & (np.char.str_len(codes) <= 18)
         if not digits.all():
@@ -95,7 +110,7 @@ class LeafReader:
             raise RecordsError(
                 f"{start} geocodes {code!r} and {other!r} of the spine are the same number; write the column as text"
             )
-        return numbers, order
+        return numbers, np.where(order < self.spine.n_leaves, order, LEFT_OUT)
 
     def _allowed(self) -> str:
         codes = self.spine.leaf_level.geocodes

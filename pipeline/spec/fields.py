@@ -215,6 +215,10 @@ TableName = Annotated[str, AfterValidator(_check_table_name)]
 Value = Annotated[str, AfterValidator(_check_value)]
 #: One or several values.
 Values = Annotated[tuple[Value, ...], BeforeValidator(_as_list, json_schema_input_type=str | list[str])]
+#: The same, at least one.
+FilledValues = Annotated[
+    tuple[Value, ...], Field(min_length=1), BeforeValidator(_as_list, json_schema_input_type=str | list[str])
+]
 #: A table whose keys the user names; their order is kept.
 Table = Annotated[dict[str, T], BeforeValidator(_from_pairs)]
 #: The same with at least one entry.

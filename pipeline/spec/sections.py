@@ -13,6 +13,7 @@ from pipeline.spec.fields import (
     File,
     FileOrTable,
     FilledTable,
+    FilledValues,
     Levels,
     Misfit,
     Name,
@@ -73,6 +74,11 @@ class GeographySection(Section):
     encoding: Encoding | None = Field(
         default=None, description='the encoding of a CSV file, such as "cp1252" or "utf-16"; default "utf-8"'
     )
+    within: FilledTable[FilledValues] | None = Field(
+        default=None,
+        description='level -> codes: only these areas are released, such as within = { state = ["44"] }; records and '
+        "public numbers elsewhere on the list are left out; default: all of the list",
+    )
     repeated: StrictBool = Field(
         default=False,
         description="a leaf may have several rows in a table of levels, all with the same codes; default: refused",
@@ -122,6 +128,13 @@ class GeographySection(Section):
                     f"found {len(self.levels)} levels; three are needed: units between leaves and a level above",
                 )
             )
+        return self
+
+    @model_validator(mode="after")
+    def _within_levels(self) -> GeographySection:
+        if unknown := [level for level in self.within or {} if level not in self.levels]:
+            listed = ", ".join(self.levels)
+            raise Misfit(("within", f"{unknown[0]!r} is not a level; the levels are {listed}"))
         return self
 
     @model_validator(mode="after")

@@ -2,36 +2,67 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
 
 
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Linear estimates of some answers of a level's geounits; each array `(n, r)`, in persons.
+
+    Attributes:
+        values: unbiased.
+        variances: of them; infinite where nothing is measured.
+        totals: unbiased estimates of the parent's answers.
+        of_totals: variances of those; infinite where they are not known.
+        common: covariance of a geounit's estimate and its parent's.
+    """
+
+    values: FloatArray
+    variances: FloatArray
+    totals: FloatArray
+    of_totals: FloatArray
+    common: FloatArray
+
+
 def adjusted(
-    own: tuple[FloatArray, FloatArray], above: tuple[FloatArray, FloatArray], parents: IntArray
-) -> tuple[FloatArray, FloatArray]:
-    """Estimates `(n, r)` of each answer, and their variances, after its parent's estimate is known.
+    values: FloatArray, variances: FloatArray, parents: IntArray, above: tuple[FloatArray, FloatArray] | None
+) -> Estimates:
+    """Estimates `(n, r)` of each answer, after its parent's estimate is known.
 
     With b_c of variance v_c, their sums B and V over siblings, and u of variance U for the parent,
 
-        u_c = b_c + v_c / V (u - B),    U_c = v_c - v_c^2 / V + (v_c / V)^2 U:
+        u_c = b_c + v_c / V (u - B),    U_c = v_c - v_c^2 / V + (v_c / V)^2 U,    Cov(u_c, u) = v_c / V U:
 
-    the recursion of the linear estimates for a single answer. A family of which a child has no estimate stays as it is,
-    but for an only child, which is its parent.
+    the recursion of the linear estimates for a single answer. Where nothing is known of the parent it is B. A family of
+    which a child has no estimate stays as it is, but for an only child, which is its parent.
 
     Args:
-        own: estimates and variances `(n, r)`; infinite where nothing is measured. Siblings' are independent.
-        above: those of the parents, `(n_parents, r)`, in which B has its part.
+        values, variances: estimates and variances `(n, r)`; infinite where nothing is measured. Siblings' are
+            independent.
         parents: `(n,)`.
+        above: those of the parents, `(n_parents, r)`, in which B has its part; None where they are not known.
     """
-    values, variances = own
-    total, spread, size = (np.zeros(above[0].shape) for _ in range(3))
-    for sums, numbers in ((total, values), (spread, variances), (size, np.ones(values.shape))):
-        np.add.at(sums, parents, numbers)
-    usable = np.isfinite(spread) & (spread > 0) & np.isfinite(above[1])
-    part = np.where(usable[parents], variances / np.where(usable, spread, 1.0)[parents], 0.0)
-    with np.errstate(invalid="ignore"):
-        estimates = values + part * np.where(usable, above[0] - total, 0.0)[parents]
-        errors = variances * (1.0 - part) + part**2 * np.where(usable, above[1], 0.0)[parents]
-    single = (size == 1)[parents]
-    return np.where(single, above[0][parents], estimates), np.where(single, above[1][parents], errors)
+    total, spread = _over(parents, values), _over(parents, variances)
+    single = _over(parents, np.ones(values.shape)) == 1
+    u, of_u = (total, spread) if above is None else (one[parents] for one in above)
+    usable = np.isfinite(spread) & (spread > 0) & np.isfinite(of_u)
+    part = np.where(usable, variances / np.where(usable, spread, 1.0), 0.0)
+    known = np.where(usable, of_u, 0.0)
+    estimates = values + part * np.where(usable, u - total, 0.0)
+    errors = np.where(np.isfinite(variances), variances, 0.0) * (1.0 - part) + part**2 * known
+    errors = np.where(np.isfinite(variances), errors, np.inf)
+    if above is not None:
+        estimates, errors = np.where(single, u, estimates), np.where(single, of_u, errors)
+    exact = np.where((spread == 0) & np.isfinite(of_u), 0.0, np.inf)
+    return Estimates(estimates, errors, u, np.where(usable, of_u, exact), part * known)
+
+
+def _over(parents: IntArray, values: FloatArray) -> FloatArray:
+    """Sums over siblings, for each of them: `(n, r)`."""
+    total = np.zeros((int(parents.max(initial=-1)) + 1, *values.shape[1:]))
+    np.add.at(total, parents, values)
+    return np.asarray(total[parents])

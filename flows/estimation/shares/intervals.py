@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from postprocess.arrays import FloatArray, IntArray
-from postprocess.downward.simulated_margins import answers_of
 from postprocess.linear.half_widths import EXACT_VARIANCE
 from postprocess.marginal import Marginal
 from postprocess.shares.expectation import Expected, expectations
@@ -42,7 +41,7 @@ class SharedIntervals:
         """None where no answer of the table is shared at the level.
 
         Args:
-            estimation: whose histograms of the level above are written.
+            estimation: of the universe.
             table: the query of the table.
             level: of the spine.
         """
@@ -52,15 +51,13 @@ class SharedIntervals:
         if not own:
             return None
         parents = estimation.job.spine.levels[level].parents
-        released = estimation.released(level - 1)
-        above = answers_of(table, released, 0, released.shape[0])
         cells = np.unique(np.concatenate([one.answers for one in own]))
         unbiased = estimation.shared.unbiased[level]
         estimates, variances = (np.empty((len(parents), len(cells))) for _ in range(2))
         for one in own:
             place = np.searchsorted(cells, one.answers)
-            estimates[:, place], variances[:, place] = unbiased[one.name]
-        expected = expectations(own, cells, above[:, cells].astype(np.float64), parents)
+            estimates[:, place], variances[:, place] = unbiased[one.name].values, unbiased[one.name].variances
+        expected = expectations([(one, unbiased[one.name]) for one in own], cells, parents)
         standard: FloatArray = np.sqrt(variances)
         return cls(cells, estimates.round(_DECIMALS), standard.round(_DECIMALS), expected)
 

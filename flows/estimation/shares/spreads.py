@@ -18,7 +18,7 @@ from postprocess.linear.answers import answers_of_subtrees
 from postprocess.linear.upward import upward_pass
 from postprocess.marginal import Marginal
 from postprocess.problem import Problem
-from postprocess.shares.estimates import adjusted
+from postprocess.shares.estimates import Estimates, adjusted
 from postprocess.shares.shared import Shared
 
 if TYPE_CHECKING:
@@ -131,19 +131,22 @@ class PublicShares:
         )
 
     @cached_property
-    def unbiased(self) -> tuple[dict[str, Answers], ...]:
-        """Per level, of each share by its name the unbiased estimates of its answers and their variances, `(n, r)`.
+    def unbiased(self) -> tuple[dict[str, Estimates], ...]:
+        """Per level, of each share by its name the unbiased estimates of its answers.
 
         They do without the shares, and are those of each geounit's subtree and of all above it.
         """
-        stated, found = self._stated, list[dict[str, Answers]]()
-        for level, own, of_level in zip(self._job.spine.levels, stated, self._answers, strict=True):
-            below = {}
-            for one, (values, variances) in zip(own, of_level, strict=True):
-                answers = values[:, one.answers], variances[:, one.answers]
-                above = found[-1].get(one.name)
-                below[one.name] = answers if above is None else adjusted(answers, above, level.parents)
-            found.append(below if found else self._at_top())
+        found: list[dict[str, Estimates]] = [{}]
+        above = self._at_top()
+        for level, own, of_level in zip(self._job.spine.levels[1:], self._stated[1:], self._answers[1:], strict=True):
+            below = {
+                one.name: adjusted(
+                    values[:, one.answers], variances[:, one.answers], level.parents, above.get(one.name)
+                )
+                for one, (values, variances) in zip(own, of_level, strict=True)
+            }
+            above = {name: (one.values, one.variances) for name, one in below.items()}
+            found.append(below)
         return tuple(found)
 
     def _at_top(self) -> dict[str, Answers]:

@@ -109,8 +109,9 @@
     const held = document.activeElement, home = held?.closest("[data-home]")?.dataset.home;
     return () => {
       if (!held || held === document.body || (held.isConnected && !held.disabled && held.checkVisibility())) return;
-      const again = held.dataset.key && document.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`);
-      (again || (home && document.querySelector(home)))?.focus({ preventScroll: true });
+      const again = held.dataset.key ? `[data-key="${CSS.escape(held.dataset.key)}"]` : null;
+      [again, home, "#counts-region"].map((place) => place && document.querySelector(place))
+        .find((place) => place?.checkVisibility())?.focus({ preventScroll: true });
     };
   }
 
