@@ -29,6 +29,8 @@ from flows.commands import (
     validate,
     verify,
 )
+from flows.commands.fitness import command as fitness
+from flows.commands.queries import ask
 from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
 from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
@@ -67,7 +69,9 @@ for module in (
     plan,
     validate,
     query,
+    ask,
     compare,
+    fitness,
     verify,
     check,
     rerun,

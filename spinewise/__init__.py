@@ -26,15 +26,19 @@ if TYPE_CHECKING:
     from pipeline.reading.rubin import Pooled, rubin
     from spinewise.ledgers import open_ledger
     from spinewise.plans import ReleasePlan, plan
+    from spinewise.questions import Answer, Dataset, Question, open_dataset
     from spinewise.runs import estimate, rerun, run
     from spinewise.specs import Spec
     from spinewise.verification import RerunResult, Verification, verify
 
 __all__ = [
+    "Answer",
     "BudgetRefusedError",
+    "Dataset",
     "InputError",
     "Ledger",
     "Pooled",
+    "Question",
     "RefusedError",
     "Release",
     "ReleaseError",
@@ -45,6 +49,7 @@ __all__ = [
     "SpinewiseError",
     "Verification",
     "estimate",
+    "open_dataset",
     "open_ledger",
     "open_release",
     "plan",
@@ -69,6 +74,7 @@ _HOMES = {
     "pipeline.reading.rubin": ("Pooled", "rubin"),
     "spinewise.ledgers": ("open_ledger",),
     "spinewise.plans": ("ReleasePlan", "plan"),
+    "spinewise.questions": ("Answer", "Dataset", "Question", "open_dataset"),
     "spinewise.runs": ("estimate", "rerun", "run"),
     "spinewise.specs": ("Spec",),
     "spinewise.verification": ("RerunResult", "Verification", "verify"),

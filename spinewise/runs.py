@@ -81,7 +81,7 @@ def run(  # noqa: PLR0913 - options, by keyword
     signer = signing_key(settings, None, None, None)
     if ledger is not None:
         check_ledger_is_used(checked.universes, asked_for=True)
-    with _ledger(ledger):
+    with named_ledger(ledger):
         run_here(checked, progress_for(shown=progress), settings)
     if signer is not None:
         sign_release(checked.run, signer)
@@ -183,7 +183,7 @@ def _path(value: object) -> Path | None:
 
 
 @contextmanager
-def _ledger(url: str | None) -> Iterator[None]:
+def named_ledger(url: str | None) -> Iterator[None]:
     """The ledger as a setting of this process: it may hold a password, so it is not an argument of any step."""
     before = os.environ.get("SPINEWISE_LEDGER")
     if url is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,6 +14,9 @@ from flows.commands.options import (
     ReleaseArgument,
     WorkersOption,
 )
+
+if TYPE_CHECKING:
+    from flows.confidential.custody import KeySource
 
 
 def add_to(app: typer.Typer) -> None:
@@ -42,7 +45,8 @@ def rerun(
     Draws the same noise as before, so it costs no budget; other records are refused before any noise is drawn. Works in
     restricted/ or, if that is missing or cannot be written, in a temporary folder (set TMPDIR to choose where); the
     folder is closed to other users, contains true counts, and is removed at the end. If other versions are installed
-    than those that made the release, they are listed, and the files are compared nevertheless.
+    than those that made the release, they are listed, and the files are compared nevertheless. An answer of spinewise
+    ask is drawn again in the same way; its charge must be in the ledger.
 
     Example:
 
@@ -58,7 +62,11 @@ def rerun(
     from flows.runs.rerun import repeated_apart
     from flows.settings import load_settings
     from pipeline.published import release_at
+    from pipeline.questions.manifest import is_answer
 
+    if is_answer(release):
+        _rerun_answer(release, spec, data, KeySource(key_file, key_fd, key_command))
+        return
     workers = load_settings(workers=workers).workers
     run = release_at(release)
     universes_to_rerun(run, data, spec)  # before an engine is started
@@ -93,3 +101,21 @@ def rerun(
         lines.append(f"and {len(outcome.differences) - 20} more")
     tell_problems(f"{release}: {len(outcome.differences)} of {outcome.files} public files differ, first", lines)
     raise typer.Exit(1)
+
+
+def _rerun_answer(answer: Path, spec: Path | None, data: Path | None, source: KeySource) -> None:
+    from flows.confidential.custody import KeySource
+    from flows.console import tell_problems
+    from flows.runs.questions.checking import rerun_answer
+    from flows.settings import load_settings
+    from pipeline.release.layout import RunDirectory
+
+    run = RunDirectory(answer)
+    if source == KeySource() and not run.key.exists():
+        settings = load_settings()
+        source = KeySource(settings.key_file, command=settings.key_command)
+    differing = rerun_answer(run, spec, data, source)
+    if differing:
+        tell_problems(f"{answer}: {len(differing)} of 3 public files differ", differing)
+        raise typer.Exit(1)
+    typer.echo(f"{answer}: rerun; all 3 public files are the same")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 from flows.commands.options import (
@@ -33,6 +35,8 @@ def verify(
     Every file must have the hash that the manifest states, and everything that follows from the measurements must be
     the same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
 
+    An answer of spinewise ask is verified, too: its files, its costs, and what follows from its noisy numbers.
+
     With --signed-by, the release must also be signed by that key.
 
     Example:
@@ -47,10 +51,14 @@ def verify(
     from flows.runs.verify import verify_release
     from flows.settings import load_settings
     from pipeline.published import release_at
+    from pipeline.questions.manifest import is_answer
     from pipeline.witness.signing_keys import PublicKey
     from pipeline.witness.statement import signature_problems
 
     output = Output(quiet, verbose, json)
+    if is_answer(release):
+        _verify_answer(release, signed_by, output)
+        return
     run = release_at(release)
     key = None if signed_by is None else PublicKey.read(signed_by)
     progress = output.progress()
@@ -67,5 +75,23 @@ def verify(
         text = f"{release}: verified; all of it follows from its measurements"
         text += "" if key is None else f"; it is signed by {key.name}"
         output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
+    if problems:
+        raise typer.Exit(1)
+
+
+def _verify_answer(answer: Path, signed_by: Path | None, output: Output) -> None:
+    from flows.console import tell_problems
+    from flows.runs.questions.checking import verify_answer
+    from pipeline.errors import InputError
+    from pipeline.release.layout import RunDirectory
+
+    if signed_by is not None:
+        raise InputError(f"--signed-by: {answer} is an answer; answers are not signed")
+    problems = verify_answer(RunDirectory(answer))
+    if problems and not output.json:
+        tell_problems(f"{answer}: this answer does not verify", problems)
+    else:
+        text = f"{answer}: verified; its numbers follow from its measurements, and its cost from its noise"
+        output.result(text, {"answer": str(answer), "verified": not problems, "problems": problems})
     if problems:
         raise typer.Exit(1)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from multiprocessing import connection, reduction
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
@@ -35,6 +35,9 @@ from pipeline.privacy.keys import MasterKey
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
+
+if TYPE_CHECKING:
+    from flows.confidential.questions import QuestionWork
 
 #: The longest answer, in bytes.
 _LONGEST: Final = 1 << 20
@@ -119,6 +122,10 @@ class MeasuringProcess:
         """See `accuracy.write_accuracy`; in another process, which has no key."""
         with MeasuringProcess(KeySource(), None) as process:
             process.ask("compare", _Work.of(job, {}), job=job)
+
+    def question(self, work: QuestionWork) -> Mapping[str, Any]:
+        """See `questions.answer`."""
+        return self.ask("question", work)
 
     def ask(self, what: str, *details: object, job: Job | None = None) -> Mapping[str, Any]:
         """What the process answers.
@@ -285,6 +292,14 @@ class _Server:
         write_accuracy(self._taken(work))
         return {}
 
+    def question(self, work: QuestionWork) -> Mapping[str, object]:
+        from flows.confidential.questions import answer, key_of_answer  # which a run does not need
+
+        self.run = work.run
+        if work.again is not None:
+            return answer(work, key_of_answer(work.again, self._source.read()))
+        return answer(work, self._holder.key(work.run))
+
     def end(self) -> Mapping[str, object]:
         stated = self.steps.statement()
         statement = {"salt": stated.salt, "commitment": stated.commitment, "fingerprints": dict(stated.fingerprints)}
@@ -304,6 +319,7 @@ def _serve(
         "perform": server.perform,
         "record": server.record,
         "compare": server.compare,
+        "question": server.question,
         "end": server.end,
     }
     what = ""

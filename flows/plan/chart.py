@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from flows.plan.best import Best
 from flows.plan.release_plan import Plan, UniversePlan
 from pipeline.errors import InputError
+from pipeline.model.pages.style import page_style
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 
@@ -21,7 +23,7 @@ _MULTIPLES = tuple(Fraction(2) ** power for power in range(-4, 5))
 _MOST_QUERIES = 6
 #: Ratio of the largest to the smallest error from which on their axis is logarithmic.
 _WIDE = 20
-_PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+_PALETTE = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f"]
 
 
 def check_chart(path: Path) -> None:
@@ -48,11 +50,27 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
     chart = chart.configure_view(stroke=None).configure_axis(labelFontSize=11, titleFontSize=11)
     try:
         if path.suffix == ".html":
-            chart.save(str(path), inline=True)
+            path.write_text(_page(title, chart), encoding="utf-8")
         else:
             chart.save(str(path), scale_factor=2)
     except OSError as error:
         raise InputError(f"--chart {path}: cannot be written ({error.strerror or error})") from error
+
+
+def _page(title: str, chart: Any) -> str:
+    """The chart in a page with the style of all pages, in light and dark."""
+    drawn = chart.configure(background="transparent").to_html(
+        inline=True, fullhtml=False, embed_options={"actions": False, "renderer": "svg"}
+    )
+    head = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">'
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n<title>{escape(title)}</title>\n'
+        f"<style>{page_style()}</style>\n</head>\n<body>\n"
+        f'<header class="top"><div><h1>{escape(title)}</h1></div></header>\n<main>\n<section>\n'
+        f'<div class="card scroll" tabindex="0" role="img" aria-label="{escape(title)}">\n'
+        f'<div aria-hidden="true">{drawn}</div></div>\n'
+        "</section>\n</main>\n</body>\n</html>\n"
+    )
 
 
 def _errors(alt: Any, plan: Plan, universe_plan: UniversePlan) -> Any:

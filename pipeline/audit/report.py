@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pipeline.audit.findings import NOT_KNOWN, Audit
 from pipeline.errors import InputError, ReleaseError
+from pipeline.model.pages.style import page_style
 from pipeline.storage.files import canonical_json, make_folder, write_bytes
 
 __all__ = ["HTML_NAME", "JSON_NAME", "audit_html", "write_audit"]
@@ -44,7 +45,9 @@ def audit_html(audit: Audit) -> str:
 
     template = resources.files("pipeline.audit").joinpath("audit.html.j2").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(audit=audit, groups=audit.groups(), number=_number)
+    return environment.from_string(template).render(
+        audit=audit, groups=audit.groups(), number=_number, style=page_style()
+    )
 
 
 def _number(value: float | None) -> str:

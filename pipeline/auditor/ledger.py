@@ -25,6 +25,8 @@ from pipeline.auditor.statements import uses_of
 _BYPASSED = " (bypass)"
 #: Ends the query of a charge where one person alters several records.
 _SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
+#: Of a question's sum: a record moves its numbers by so much.
+_FURTHEST = re.compile(r" \(each by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
 _RUN = "run"
 
 #: A ledger's id, and its events as tables hold them.
@@ -92,8 +94,9 @@ def priced(event: Mapping[str, Any], framework: str) -> Fraction:
     moved = {"change-one": 2, "add-remove": 1}[event["neighbours"]]
     use = (event["mechanism"], Fraction(event["scale"]), moved)
     several = _SEVERAL.search(event["query"])
-    records = 1 if several is None else int(several[1])
-    return rho_of(use) * records**2 if framework == "zcdp" else epsilon_of(use) * records
+    furthest = _FURTHEST.search(event["query"])
+    times = (1 if several is None else int(several[1])) * (1 if furthest is None else int(furthest[1]))
+    return rho_of(use) * times**2 if framework == "zcdp" else epsilon_of(use) * times
 
 
 def run_of(release: Release, secret: bytes, universe: Universe) -> str:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from pipeline.errors import InputError
 from pipeline.export.chosen import by_table
 from pipeline.export.plain import without_nan
-from pipeline.export.rows import Rows
+from pipeline.export.rows import Rows, check_columns
 from pipeline.export.words import ABOUT_COLUMNS, LABEL_COLUMNS, label_rows
 from pipeline.metadata.contents import DataFile
 from pipeline.published import PublishedRelease
@@ -34,13 +34,15 @@ def write_database(release: PublishedRelease, folder: Path, files: Sequence[Data
             _write(database, release, files)
         except duckdb.CatalogException as error:
             raise InputError(
-                "--format duckdb: tables or answers whose names differ in capital letters only cannot stand side by "
+                "--format duckdb: tables or views whose names differ in capital letters only cannot stand side by "
                 f"side in a database ({str(error).splitlines()[0]}); leave them out with --table"
             ) from None
 
 
 def _write(database: Any, release: PublishedRelease, files: Sequence[DataFile]) -> None:
     rows = Rows(release)
+    for file in files:
+        check_columns("duckdb", file)
     described = []
     for group in by_table(files).values():
         # The level that has most columns first: some levels have names, and others none.

@@ -11,15 +11,15 @@ import pyarrow as pa
 from pipeline.errors import InputError
 from pipeline.export.database import table_name
 from pipeline.export.plain import without_nan
-from pipeline.export.rows import Rows
+from pipeline.export.rows import Rows, check_columns
 from pipeline.metadata.contents import DataFile
 from pipeline.published import PublishedRelease
 from pipeline.report.polygons import read_public_areas
 
 #: Longitude and latitude in degrees, as polygons of a release are.
 _SYSTEM = "EPSG:4326"
-#: Of a layer: SQLite's limit without the column of the row's number.
-_MOST_COLUMNS = 1_999
+#: Of a layer: SQLite's limit without columns for the row's number, the name and the polygon.
+_MOST_COLUMNS = 1_997
 #: In place of the time of writing, so that the same release gives the same bytes.
 _MOMENT = "1980-01-01T00:00:00.000Z"
 
@@ -37,7 +37,7 @@ def write_geopackage(release: PublishedRelease, folder: Path, files: Sequence[Da
     pyogrio.set_gdal_config_options({"OGR_CURRENT_DATE": _MOMENT})
     try:
         for file, frame in _frames(release, files, geopandas, "gpkg"):
-            _check_columns(file, list(frame.columns))
+            check_columns("gpkg", file, _MOST_COLUMNS)
             layer = f"{table_name(file)}_{file.level}"
             frame.to_file(target, layer=layer, driver="GPKG", engine="pyogrio", metadata={"DESCRIPTION": file.title})
     finally:
@@ -55,17 +55,6 @@ def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[Da
         target = folder / f"{file.path}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
         frame.to_parquet(target, index=False, compression="zstd", schema_version="1.0.0")
-
-
-def _check_columns(file: DataFile, columns: Sequence[str]) -> None:
-    """InputError where SQLite, in which a GeoPackage is kept, cannot have these columns."""
-    alike = len({name.casefold() for name in columns}) < len(columns)
-    if alike or len(columns) > _MOST_COLUMNS:
-        found = "answers that differ in capital letters only" if alike else f"{len(columns):,} columns"
-        raise InputError(
-            f"--format gpkg: table {file.table!r} at level {file.level!r} has {found}; a layer has at most "
-            f"{_MOST_COLUMNS:,} that differ: use --format geoparquet, or leave it out with --table or --level"
-        )
 
 
 def _require_geopandas(layout: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from pipeline.errors import InputError
 from pipeline.export.plain import plain_parts
 from pipeline.export.words import area_names, name_column, with_names
 from pipeline.metadata.contents import DataFile
@@ -16,6 +17,29 @@ from pipeline.release.measurements import open_measurement
 _BY_AREA = ("table", "household sizes", "household table")
 #: Numbers of a measurement read at a time.
 _AT_ONCE = 1 << 22
+
+
+def check_columns(layout: str, file: DataFile, most: int | None = None) -> None:
+    """Refuse a file whose columns a database cannot have side by side: it does not tell capital letters apart.
+
+    Args:
+        layout: of the export, for the message.
+        file: of the release.
+        most: columns that it can have.
+
+    Raises:
+        InputError: columns differ in capital letters only, or are too many; the message names the table.
+    """
+    names = [column.name for column in file.columns]
+    alike = len({name.casefold() for name in names}) < len(names)
+    if alike or (most is not None and len(names) > most):
+        found = (
+            "answers that differ in capital letters only" if alike else f"{len(names):,} columns, of at most {most:,}"
+        )
+        raise InputError(
+            f"--format {layout}: table {file.table!r} at level {file.level!r} has {found}, which a database cannot "
+            "hold: use --format parquet, or leave it out with --table or --level"
+        )
 
 
 class Rows:

@@ -7,6 +7,7 @@ import json
 import math
 from collections import Counter
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +17,8 @@ from pipeline.errors import SpecError
 
 #: Names that queries give a meaning of their own.
 RESERVED_NAMES = frozenset({"total", "detailed"})
+#: Units between the ends of an amount, and between these and 0.
+MOST_STEPS = 100_000
 
 
 def _twice(names: tuple[str, ...]) -> str | None:
@@ -35,6 +38,57 @@ class Attribute:
             raise SpecError(f"schema: attribute {self.name!r} has no values; at least one is needed")
         if (value := _twice(self.values)) is not None:
             raise SpecError(f"schema: attribute {self.name!r} lists the value {value!r} twice; each once is allowed")
+
+
+@dataclass(frozen=True)
+class AmountAttribute(Attribute):
+    """An amount as an attribute: its values are the steps of a public grid, from `low` to `high`.
+
+    An amount outside is clipped to the nearer end, then rounded to the nearest step; halfway, to the upper one.
+
+    Attributes:
+        low, high: the ends, whole multiples of `unit`.
+        unit: the width of a step, above 0, exact.
+        missing: the amount that a record without one has; None where each must have one.
+    """
+
+    low: Fraction
+    high: Fraction
+    unit: Fraction
+    missing: Fraction | None = None
+
+    @classmethod
+    def of(
+        cls, name: str, low: Fraction, high: Fraction, unit: Fraction, missing: Fraction | None = None
+    ) -> AmountAttribute:
+        """The attribute of a grid.
+
+        Raises:
+            SpecError: the ends are no multiples of the unit, are not one below the other, or too many units apart.
+        """
+        if unit <= 0 or low >= high or (low / unit).denominator != 1 or (high / unit).denominator != 1:
+            raise SpecError(
+                f"amount {name!r}: found between {low} and {high} in units of {unit}; the lower end must be below the "
+                "upper one, and both whole multiples of a unit above 0"
+            )
+        first, last = int(low / unit), int(high / unit)
+        if last - first > MOST_STEPS or max(-first, last) > MOST_STEPS:
+            raise SpecError(
+                f"amount {name!r}: the ends are {max(last - first, -first, last):,} units from each other or from 0; "
+                f"at most {MOST_STEPS:,} are allowed: take a larger unit"
+            )
+        values = tuple(str(step * unit) for step in range(first, last + 1))
+        return cls(name, values, low, high, unit, missing)
+
+    @property
+    def first(self) -> int:
+        """The lower end, in units: value number n is `first` + n units."""
+        return int(self.low / self.unit)
+
+    def number_of(self, amount: Fraction) -> int:
+        """Number of the value that an amount counts as: clipped, then rounded."""
+        clipped = min(max(amount, self.low), self.high)
+        return math.floor((clipped - self.low) / self.unit + Fraction(1, 2))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from pipeline.errors import InputError
+from pipeline.model.pages.style import page_style
 from pipeline.reading.compare import Comparison, TableComparison
 from pipeline.reading.release import Release
 
@@ -29,6 +30,7 @@ def comparison_html(comparison: Comparison) -> str:
     return environment.from_string(template).render(
         comparison=comparison,
         largest=largest,
+        style=page_style(),
         level_title=spec.labels().level,
         table_title=lambda row: spec.labels(row.universe).table(row.table),
         number_title=lambda row, column: _columns(comparison.first, row).get(column, column),

@@ -196,7 +196,11 @@ def compared(release: Numbers, asked: Asked, first: Sequence[str], second: Seque
     totals = np.repeat(counts.sum(axis=1, keepdims=True), counts.shape[1], axis=1)
     percent, low, high = share_interval(counts, totals, own)
     pooled = np.divide(counts.sum(axis=0), totals.sum(axis=0), out=np.zeros(counts.shape[1]), where=totals[0] > 0)
+    # Numbers are whole: half a person more at either end, as where differences of numbers are rounded.
+    with np.errstate(divide="ignore"):
+        step = (25.0 / totals).sum(axis=0)
     gap, gap_low, gap_high = difference_interval(percent, low, high, _correlation(own, both, pooled))
+    gap_low, gap_high = gap_low - step, gap_high + step
     between = Moments(own.left[:1], own.left[1:], both.left[None])
     ratio = np.divide(counts[0], counts[1], out=np.full(counts.shape[1], np.nan), where=counts[1] > 0)
     ratio_low, ratio_high = ratio_interval(counts[:1], counts[1:], between)
@@ -216,14 +220,20 @@ def compared(release: Numbers, asked: Asked, first: Sequence[str], second: Seque
 
 
 def _moments_of_two(places: Places, left: Weights, right: Weights) -> tuple[Moments, Moments]:
-    """The moments `(2, k)` of two areas, and `(k,)` between them: the left sums of both, the right sums, and the mean of
-    the first's left with the second's right and the other way round. (x + y)^2 - x^2 - y^2 = 2 x y.
+    """The moments `(2, k)` of two areas, and the covariances `(k,)` between them, from (x + y)^2 - x^2 - y^2 = 2 x y.
+
+    Those are of both left sums, of both right sums, and the mean of one area's left with the other's right.
     """
     own = places.moments(left, right)
     joined = places.inside[0].astype(np.float64) + places.inside[1]
     found = places.release.half_widths.moments_of_leaves(joined, left, right)
-    names = ("left", "right", "both")
-    return own, Moments(*(0.5 * (getattr(found, name)[0] - getattr(own, name).sum(axis=0)) for name in names))
+
+    def common(name: str) -> NDArray[np.float64]:
+        alone = getattr(own, name)
+        # What is exact varies with nothing.
+        return np.where((alone == 0).any(axis=0), 0.0, 0.5 * (getattr(found, name)[0] - alone.sum(axis=0)))
+
+    return own, Moments(common("left"), common("right"), common("both"))
 
 
 def _correlation(own: Moments, both: Moments, share: NDArray[np.float64]) -> NDArray[np.float64]:

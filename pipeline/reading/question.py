@@ -194,7 +194,7 @@ class Question:
         return derived.differences(self.release, self._asked(), first, second)
 
     def compared(self, first: Sequence[str], second: Sequence[str]) -> pd.DataFrame:
-        """Each number of two areas, both as in `over`: difference, difference of shares, ratio, and whether they differ.
+        """Each number of two areas, as in `over`: difference, difference of shares, ratio, and whether they differ.
 
         See `pipeline.reading.derived.compared`; the report's page gives the same figures.
 

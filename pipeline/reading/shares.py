@@ -39,7 +39,9 @@ def share_interval(x: Floats, y: Floats, moments: Moments) -> tuple[Floats, Floa
     return share, np.clip(100.0 * low, 0.0, 100.0), np.clip(100.0 * high, 0.0, 100.0)
 
 
-def difference_interval(values: Floats, low: Floats, high: Floats, correlation: Floats) -> tuple[Floats, Floats, Floats]:
+def difference_interval(
+    values: Floats, low: Floats, high: Floats, correlation: Floats
+) -> tuple[Floats, Floats, Floats]:
     """The difference of two numbers and its interval, from those of each, `(2, k)`, and the errors' correlation `(k,)`.
 
     Method of variance estimates recovery (Donner and Zou 2012): each end is as far from the difference as the nearer

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.model.schema import Attribute
+from pipeline.model.schema import AmountAttribute, Attribute
+from pipeline.records.amounts import AmountNumbers
 from pipeline.records.problems import SHOWN, MistakeLog, list_allowed
 
 #: Largest count that one row may hold: more than there are people, and far from the end of int64 when summed.
@@ -98,6 +99,8 @@ class AttributeReader:
         cls, attribute: Attribute, column: str, *, coded: bool = False, values: Mapping[str, str] | None = None
     ) -> AttributeReader:
         """`coded`: the file holds the numbers of the values, from 0; `values` are further values in the file."""
+        if isinstance(attribute, AmountAttribute):
+            return cls(attribute, column, AmountNumbers(attribute))
         names = attribute.values
         numbers = {str(i) if coded else name: i for i, name in enumerate(names)}
         numbers.update({text: names.index(name) for text, name in (values or {}).items()})

@@ -290,3 +290,13 @@ class RunDirectory:
     def accuracy_page(self) -> Path:
         """The same as a page."""
         return self.restricted / "accuracy.html"
+
+    @property
+    def fitness(self) -> Path:
+        """How fit the release is for its uses, by the true counts."""
+        return self.restricted / "fitness.json"
+
+    @property
+    def fitness_page(self) -> Path:
+        """The same as a page."""
+        return self.restricted / "fitness.html"

@@ -1,8 +1,8 @@
 """What the page needs of covariances to compare areas and to add them up: small factors for each class of areas.
 
-Covariances follow from the spec and the areas, not from any count. Those of all pairs of areas are far too many for a page,
-but each is a sum of few products of factors of its two areas (`postprocess.linear.pairs`), and alike areas share theirs.
-`moments.js` multiplies them.
+Covariances follow from the spec and the areas, not from any count. Those of all pairs of areas are far too many for a
+page, but each is a sum of few products of factors of its two areas (`postprocess.linear.pairs`), and alike areas share
+theirs. `moments.js` multiplies them.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from importlib import resources
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from pipeline.model.pages.style import page_style
 from pipeline.model.texts.catalogue import Texts
 
 
@@ -32,7 +33,7 @@ def render(template: str, scripts: Sequence[str], words: Texts, **context: objec
     spoken = script_json(words.of_scripts("\n".join(texts)))
     page = _environment(words).get_template(template)
     return page.render(
-        policy=policy, style=asset("style.css"), scripts=texts, script_texts=spoken, language=words.language, **context
+        policy=policy, style=page_style(), scripts=texts, script_texts=spoken, language=words.language, **context
     )
 
 

@@ -1,8 +1,10 @@
 """Covariances of two geounits' answers in a form that is small for all pairs of a spine: products of factors.
 
-With b~_c = K_c b~_u + r_c (see `areas`), and c, c' the children of the last common geounit u above two geounits a and b,
+With b~_c = K_c b~_u + r_c (see `areas`), and c, c' the children of the last common geounit u above two geounits a, b,
 
-    Cov(a, b) = - H_a W_u H_b',   H_a = K_a ... V_c,      and of a geounit and one above it    Cov(a, u) = K_a ... K_c V~_u.
+    Cov(a, b) = - H_a W_u H_b',   H_a = K_a ... V_c,
+
+and of a geounit and one above it Cov(a, u) = K_a ... K_c V~_u.
 
 So each class of geounits needs one factor H_a W_u^(1/2) for each level above it, and one block for each level above it
 and its own, both multiplied by the rows of a query.
@@ -33,8 +35,8 @@ class PairFactors:
             by the level of that.
         crossed: `(n_downward, level + 1, rows)`: each row's with the last row, in the block of sums over all symmetric
             attributes; the mean of both directions.
-        shared: `(n_downward, level, n_blocks, rows, a)`: the factors. Where the last common geounit is of level d, minus
-            the product of two geounits' rows at d is their covariance.
+        shared: `(n_downward, level, n_blocks, rows, a)`: the factors. Where the last common geounit is of level d,
+            minus the product of two geounits' rows at d is their covariance.
     """
 
     nested: FloatArray

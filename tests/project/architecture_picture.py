@@ -94,6 +94,7 @@ ROOMS = (
     Room("pipeline/storage", ("atomic, durable, private writing",), 297, 1166, 266, 54),
     Room("geography", ("the spine: levels, parents",), 574, 1166, 266, 54),
     Room("pipeline/metadata", ("what the columns of each file are",), 20, 1230, 266, 54),
+    Room("pipeline/questions", ("what a question asks, and how far",), 297, 1230, 266, 54),
 )
 
 

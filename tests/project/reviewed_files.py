@@ -15,6 +15,7 @@ FOLDERS = (
     "pipeline/privacy/accounting",
     "pipeline/privacy/ledger",
     "flows/confidential",
+    "pipeline/questions",
 )
 
 _BLOCK = re.compile(r"(<!-- reviewed files -->\n).*?(<!-- end of reviewed files -->)", re.DOTALL)

@@ -45,6 +45,8 @@ ANCHORS = {
     "CompanionPrivacySection": "companionsnameprivacy",
     "JoinSection": "join",
     "HouseholdTableSection": "household_tablesname",
+    "QuestionsSection": "questions",
+    "QuestionColumnSection": "questionscolumnsname",
 }
 
 

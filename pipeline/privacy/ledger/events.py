@@ -32,6 +32,7 @@ __all__ = [
     "Group",
     "LedgerError",
     "allow_event",
+    "by_up_to",
     "cost_of",
     "exact_event",
     "exact_text",
@@ -46,6 +47,9 @@ __all__ = [
 #: Ends the query of a charge for records of which one person alters several.
 _PER_PERSON: Final = " ({} records a person)"
 _SEVERAL: Final = re.compile(r" \(([2-9]|[1-9][0-9]+) records a person\)$", re.ASCII)
+#: Ends the query of a charge for numbers that a record moves by more than one; what is above may follow it.
+_BY_UP_TO: Final = " (each by up to {})"
+_REACH: Final = re.compile(r" \(each by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
 
 
 @dataclass
@@ -99,16 +103,21 @@ def per_person(records: int) -> str:
     return "" if records == 1 else _PER_PERSON.format(records)
 
 
+def by_up_to(reach: int) -> str:
+    """What the query of a charge has at its end where a record moves numbers by so much; "" for one."""
+    return "" if reach == 1 else _BY_UP_TO.format(reach)
+
+
 def is_for_several(query: str) -> bool:
-    """Whether a charge is for a change of several records of one person."""
-    return _SEVERAL.search(query) is not None
+    """Whether a charge is for a change of several records of one person, or of numbers by more than one."""
+    return _SEVERAL.search(query) is not None or _REACH.search(query) is not None
 
 
 def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     """What a dataset with this framework and these neighbours is charged for the group, rho or epsilon, exact.
 
     Where one person's change alters k records (`per_person`), what it costs them all: k^2 times the rho of one, or k
-    times the epsilon.
+    times the epsilon. Where a record moves the numbers by up to R each (`by_up_to`), R^2 or R times that.
 
     Raises:
         InputError: the mechanism has no cost in the framework.
@@ -122,8 +131,9 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
             'has no pure guarantee; open the dataset with a budget of rho, or measure with framework "pure"'
         )
     several = _SEVERAL.search(group.query)
-    records = 1 if several is None else int(several[1])
-    return cost * records ** (2 if framework == "zcdp" else 1)
+    reach = _REACH.search(group.query)
+    times = (1 if several is None else int(several[1])) * (1 if reach is None else int(reach[1]))
+    return cost * times ** (2 if framework == "zcdp" else 1)
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:

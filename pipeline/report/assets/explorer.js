@@ -55,6 +55,7 @@
     if (!table.note) measures.push(["margin", text("Margin of error")]);
     if (!measures.some(([value]) => value === state.measure)) state.measure = "count";
     fill($("measure"), measures, state.measure);
+    $("sort").value = state.sort;
     $("cell").closest("label").hidden = table.labels.length === 1;
   }
 
@@ -108,8 +109,9 @@
     const held = document.activeElement, home = held?.closest("[data-home]")?.dataset.home;
     return () => {
       if (!held || held === document.body || (held.isConnected && !held.disabled && held.checkVisibility())) return;
-      const again = held.dataset.key && document.querySelector(`[data-key="${CSS.escape(held.dataset.key)}"]`);
-      (again || (home && document.querySelector(home)))?.focus({ preventScroll: true });
+      const again = held.dataset.key ? `[data-key="${CSS.escape(held.dataset.key)}"]` : null;
+      [again, home, "#counts-region"].map((place) => place && document.querySelector(place))
+        .find((place) => place?.checkVisibility())?.focus({ preventScroll: true });
     };
   }
 
@@ -294,9 +296,9 @@
           element("td", { textContent: intervalText(...place) }),
           element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
-      parts.push(element("div", { className: "scroll" }, element("table", {},
+      parts.push(element("div", { className: "scroll", tabIndex: 0 }, element("table", {},
         element("caption", { textContent: text("Table {table}", { table: tableTitle(table) }) }),
-        element("thead", {}, element("tr", {}, ...["", text("number"), text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
+        element("thead", {}, element("tr", {}, element("td"), ...[text("number"), text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
         element("tbody", {}, ...rows))));
     } else {
       parts.push(element("p", { textContent: text("This table is not in the page for this level; see “Files”.") }));
@@ -321,7 +323,8 @@
   async function choose(level, row) {
     state.area = { level, row };
     await show();
-    $("said").textContent = [...$("area").querySelectorAll("h3, tbody tr:first-child > *")].map((one) => one.textContent).join(" ");
+    const [title, first] = [$("area").querySelector("h3"), $("area").querySelector("tbody")?.rows[0].cells ?? []];
+    $("said").textContent = [title, ...first].map((one) => one.textContent).join(" ");
     // On a narrow screen the card is not beside what was chosen from.
     if (matchMedia("(max-width: 56rem)").matches) $("area").scrollIntoView({ block: "nearest" });
   }
@@ -332,8 +335,7 @@
     const part = $("embed-part").value;
     $("link").value = address.address(await address.written(""));
     $("embed-whole").href = $("link").value;
-    const source = address.address(await address.written(part)).replaceAll("&", "&amp;").replaceAll('"', "&quot;");
-    $("embed-code").value = `<iframe src="${source}" title="${document.title.replaceAll("&", "&amp;").replaceAll('"', "&quot;")}" width="100%" height="520" loading="lazy"></iframe>`;
+    $("embed-code").value = address.frame(await address.written(part));
   }
 
   // ---------------------------------------------------------------- controls

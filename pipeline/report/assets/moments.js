@@ -51,42 +51,48 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
   function ofPair(one, a, other, b, depth) {
     const { same, whole } = products(one, a, other, b, depth);
     const { k, rows, blocks, factors, sizes } = one, places = sizes.length;
-    const state = (j) => {
-      const both = [one.known[one.classes[a] * (k + 1) + j], other.known[other.classes[b] * (k + 1) + j]];
-      return both.includes(UNKNOWN) ? NaN : both.includes(CERTAIN) ? 0 : 1;
-    };
-    // "Exact" and "not known" are facts of their own: no product of rounded factors says so.
-    const apply = (known, value) => known === 1 ? value : known;
-    const all = state(k);
     const xx = new Float64Array(k), xt = new Float64Array(k);
     one.places.forEach((place, j) => {
       const [row, at] = [Math.floor(place / places), place % places];
-      let sum = 0;
-      for (let block = 0; block < blocks; block++) sum += factors[block][at] * same[block * rows + row];
-      xx[j] = apply(state(j), sum);
-      xt[j] = apply(state(j) * all, whole[row] * sizes[at]);
+      for (let block = 0; block < blocks; block++) xx[j] += factors[block][at] * same[block * rows + row];
+      xt[j] = whole[row] * sizes[at];
     });
-    return { xx, xt, tt: apply(all, same[rows - 1] * one.whole) };
+    return { xx, xt, tt: same[rows - 1] * one.whole };
+  }
+  // "Exact" and "not known" are facts of their own: no sum of rounded products says so. What is exact varies with nothing.
+  function told(sums, k, stateOf) {
+    const state = Array.from({ length: k + 1 }, (_, j) => stateOf(j));
+    const variance = (value, j) => state[j] === UNKNOWN ? NaN : state[j] === CERTAIN ? 0 : Math.max(value, 0);
+    const tt = variance(sums.tt, k), xx = sums.xx.map(variance);
+    const both = (value, j) => Number.isNaN(xx[j] + tt) ? NaN : xx[j] === 0 || tt === 0 ? 0 : value;
+    return { xx, xt: sums.xt.map(both), tt };
   }
 
-  // The same of two sums of areas, each a list of [level, row]; null where the page has not what it takes.
-  async function together(table, first, second) {
+  // Variances of a weighted sum of areas, a list of [[level, row], weight]: of each number, of their whole, and their
+  // covariance; null where the page has not what it takes.
+  async function momentsOf(table, weighted) {
     const k = content.tables[table].labels.length;
-    const sum = { xx: new Float64Array(k), xt: new Float64Array(k), tt: 0 };
-    const [left, right] = await Promise.all([first, second].map((areas) => Promise.all(areas.map(async (area) => (
-      { area, path: await pathOf(area), factors: await factorsOf(table, area[0]) })))));
-    if ([...left, ...right].some((one) => one.factors === null)) return null;
-    for (const one of left) for (const other of right) {
+    const sums = { xx: new Float64Array(k), xt: new Float64Array(k), tt: 0 };
+    const merged = new Map();
+    for (const [area, weight] of weighted) merged.set(area.join("/"), { area, weight: (merged.get(area.join("/"))?.weight ?? 0) + weight });
+    const parts = await Promise.all([...merged.values()].filter(({ weight }) => weight !== 0).map(async (part) => (
+      { ...part, path: await pathOf(part.area), factors: await factorsOf(table, part.area[0]) })));
+    if (parts.some((one) => one.factors === null)) return null;
+    for (const one of parts) for (const other of parts) {
       const [lower, upper] = one.area[0] >= other.area[0] ? [one, other] : [other, one];
       let depth = -1;
       while (depth + 1 < upper.path.length && lower.path[depth + 1] === upper.path[depth + 1]) depth++;
       if (depth >= 0 && depth < upper.area[0] && (lower.factors.shared === null || upper.factors.shared === null)) return null;
-      const found = ofPair(lower.factors, lower.area[1], upper.factors, upper.area[1], depth);
-      for (let j = 0; j < k; j++) { sum.xx[j] += found.xx[j]; sum.xt[j] += found.xt[j]; }
-      sum.tt += found.tt;
+      const found = ofPair(lower.factors, lower.area[1], upper.factors, upper.area[1], depth), weight = one.weight * other.weight;
+      for (let j = 0; j < k; j++) { sums.xx[j] += weight * found.xx[j]; sums.xt[j] += weight * found.xt[j]; }
+      sums.tt += weight * found.tt;
     }
-    return sum;
+    return told(sums, k, (j) => {
+      const states = parts.map(({ area, factors }) => factors.known[factors.classes[area[1]] * (k + 1) + j]);
+      return states.includes(UNKNOWN) ? UNKNOWN : states.every((state) => state === CERTAIN) ? CERTAIN : 0;
+    });
   }
+  const each = async (areas, weight) => (await whole(areas)).map((area) => [area, weight]);
 
   // Fieller (1954), as pipeline/reading/shares.py.
   function ratioInterval(x, y, left, right, both) {
@@ -131,7 +137,7 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
       const ends = numbers.below === null ? null : interval(numbers, joined[0][1], j);
       return { value, ends, exact: isExact(numbers, joined[0][1], j) };
     }
-    const variance = (await together(table, areas, areas))?.xx[j] ?? NaN;
+    const variance = (await momentsOf(table, await each(areas, 1)))?.xx[j] ?? NaN;
     if (Number.isNaN(variance)) return { value, ends: null, exact: false };
     const exact = variance < 1e-9, reach = exact ? 0 : Math.max(Math.round(QUANTILE * Math.sqrt(variance)), 1);
     return { value, ends: [Math.max(value - reach, 0), value + reach], exact };
@@ -145,7 +151,7 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     const kept = new Map();
     return (row, column) => {
       const of = factors.classes[row];
-      if (!kept.has(of)) kept.set(of, ofPair(factors, row, factors, row, level));
+      if (!kept.has(of)) kept.set(of, told(ofPair(factors, row, factors, row, level), factors.k, (j) => factors.known[of * (factors.k + 1) + j]));
       const { xx, xt, tt } = kept.get(of);
       let total = 0;
       for (let j = 0; j < factors.k; j++) total += count(numbers, row, j);
@@ -156,7 +162,7 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
   async function share(table, areas, j) {
     const { values, total } = await counts(table, areas);
     if (!total) return null;
-    const found = await together(table, areas, areas);
+    const found = await momentsOf(table, await each(areas, 1));
     const ends = found && ratioInterval(values[j], total, found.xx[j], found.tt, found.xt[j]);
     return { value: (100 * values[j]) / total, ends: percent(ends) };
   }
@@ -166,27 +172,37 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
   async function compare(table, first, second, j) {
     const sides = [first, second];
     const [one, other] = await Promise.all(sides.map((areas) => counts(table, areas)));
-    const [left, right, both] = await Promise.all([[first, first], [second, second], [first, second]]
-      .map(([a, b]) => together(table, a, b)));
-    const told = (value, ends) => ({ value, ends, differs: ends === null ? null : ends[0] > 0 || ends[1] < 0 });
+    const [plus, minus] = await Promise.all([1, -1].map((sign) => each(second, sign)));
+    const mineOnly = await each(first, 1);
+    const [left, right, sum, gone] = await Promise.all([mineOnly, plus, [...mineOnly, ...plus], [...mineOnly, ...minus]]
+      .map((weighted) => momentsOf(table, weighted)));
+    const said = (value, ends) => ({ value, ends, differs: ends === null ? null : ends[0] > 0 || ends[1] < 0 });
     const [x, y] = [one.values[j], other.values[j]];
-    if (left === null || right === null || both === null) return { difference: told(x - y, null), shares: null, ratio: null };
-    const reach = Math.round(QUANTILE * Math.sqrt(Math.max(left.xx[j] + right.xx[j] - 2 * both.xx[j], 0)));
-    const difference = told(x - y, Number.isNaN(reach) ? null : [x - y - reach, x - y + reach]);
-    const ratio = y > 0 ? { value: x / y, ends: ratioInterval(x, y, left.xx[j], right.xx[j], both.xx[j]) } : null;
+    if (left === null || right === null || sum === null) return { difference: said(x - y, null), shares: null, ratio: null };
+    const reach = Math.round(QUANTILE * Math.sqrt(gone.xx[j]));
+    // (x + y)^2 - x^2 - y^2 = 2 x y
+    const common = (key) => {
+      const [a, b, all] = [left, right, sum].map((found) => (key === "tt" ? found.tt : found[key][j]));
+      return a === 0 || b === 0 ? 0 : (all - a - b) / 2;
+    };
+    const both = { xx: common("xx"), xt: common("xt"), tt: common("tt") };
+    const difference = said(x - y, Number.isNaN(reach) ? null : [x - y - reach, x - y + reach]);
+    const ratio = y > 0 ? { value: x / y, ends: ratioInterval(x, y, left.xx[j], right.xx[j], both.xx) } : null;
     const [mine, theirs] = await Promise.all(sides.map((areas) => share(table, areas, j)));
     if (mine === null || theirs === null) return { difference, shares: null, ratio };
     const gap = mine.value - theirs.value;
-    if (mine.ends === null || theirs.ends === null) return { difference, shares: told(gap, null), ratio };
+    if (mine.ends === null || theirs.ends === null) return { difference, shares: said(gap, null), ratio };
     // Donner and Zou (2012): the intervals of both shares, and how their errors go together.
     const pooled = (x + y) / (one.total + other.total);
-    const error = (found) => found.xx[j] - 2 * pooled * found.xt[j] + pooled * pooled * found.tt;
-    const product = Math.sqrt(error(left) * error(right));
-    const r = product > 0 ? Math.min(1, Math.max(-1, error(both) / product)) : 0;
+    const error = (xx, xt, tt) => xx - 2 * pooled * xt + pooled * pooled * tt;
+    const product = Math.sqrt(Math.max(error(left.xx[j], left.xt[j], left.tt) * error(right.xx[j], right.xt[j], right.tt), 0));
+    const r = product > 0 ? Math.min(1, Math.max(-1, error(both.xx, both.xt, both.tt) / product)) : 0;
     const half = (a, b) => Math.sqrt(Math.max(a * a + b * b - 2 * r * a * b, 0));
-    const low = gap - half(mine.value - mine.ends[0], theirs.ends[1] - theirs.value);
-    const high = gap + half(mine.ends[1] - mine.value, theirs.value - theirs.ends[0]);
-    return { difference, shares: told(gap, [low, high]), ratio };
+    // Numbers are whole: half a person more at either end, as where differences of numbers are rounded.
+    const step = 25 / one.total + 25 / other.total;
+    const low = gap - half(mine.value - mine.ends[0], theirs.ends[1] - theirs.value) - step;
+    const high = gap + half(mine.ends[1] - mine.value, theirs.value - theirs.ends[0]) + step;
+    return { difference, shares: said(gap, [low, high]), ratio };
   }
 
   return { number, share, shares, compare, pathOf };

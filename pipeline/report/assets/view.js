@@ -62,7 +62,10 @@ window.view = (content, state, levelOf) => {
     return now;
   }
   const address = (fragment) => location.href.split("#")[0] + "#" + fragment;
+  // HTML that shows a part in another page.
+  const quoted = (words) => words.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
+  const frame = (fragment) => `<iframe src="${quoted(address(fragment))}" title="${quoted(document.title)}" width="100%" height="520" loading="lazy"></iframe>`;
   const isKept = () => location.hash.slice(1) === last;
 
-  return { read, keep, written, address, isKept, EMBEDDED };
+  return { read, keep, written, address, frame, isKept };
 };

@@ -140,21 +140,15 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
 
 
 def test_a_share_has_an_interval_and_noise_does_not_lead(shown: Opened, release: Release) -> None:
-    """Shares are ordered by the low end of their intervals, and lie within them."""
+    """Shares are ordered by the low end of their intervals, which are the reader's, and lie within them."""
     names = [one.name for one in release.universe.tables]
     shown.wait("select_option", "#table", str(names.index("quarters")))
     shown.wait("select_option", "#level", "2")
     shown.wait("select_option", "#measure", "share")
     stored = release.table("quarters", "block")
     labels = ["house", "dorm", "prison"]
-    exact = release.exact_table("quarters", "block")[labels].to_numpy()
-    counts = stored[labels].to_numpy(dtype=float)
-    margins = np.where(exact, 0, np.maximum(1, stored[[f"{label}:moe90" for label in labels]].to_numpy()))
-    total = counts.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = np.hypot((total - counts[:, 0]) * margins[:, 0], counts[:, 0] * np.hypot(*margins[:, 1:].T)) / total**2
-        low = np.maximum(0, counts[:, 0] / total - error)
-    expected = pd.Series(low, index=stored.index).dropna().sort_values(ascending=False, kind="stable")
+    shares = release.query("quarters").shares_at("block").dropna(subset=["house", "house:low90"])
+    expected = (shares["house:low90"] / 100).sort_values(ascending=False, kind="stable")
     marks = shown.page.locator("#picture svg .mark-symbol path")
     first = []
     for place in range(3):

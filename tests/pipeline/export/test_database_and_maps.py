@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
 from pathlib import Path
@@ -16,6 +17,8 @@ from releases.surveyed import NAMES
 
 from pipeline.errors import InputError
 from pipeline.export.release import export_release
+from pipeline.export.rows import check_columns
+from pipeline.metadata.contents import Column, DataFile
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import RunDirectory
 
@@ -49,8 +52,8 @@ def test_the_database_has_every_table_with_a_view_for_each_level(database: Path,
             (len(pd.read_parquet(run.universe("homes").table("size", "block"))),)
         ]
         sizes = [average for (average,) in opened.sql("select average from household_sizes_homes_block").fetchall()]
-        stored = pd.read_parquet(run.household_sizes("homes", "block"))["average"]
-        assert np.array_equal(np.array(sizes, dtype=float), stored.to_numpy(float), equal_nan=True)
+        averages = pd.read_parquet(run.household_sizes("homes", "block"))["average"]
+        assert np.array_equal(np.array(sizes, dtype=float), averages.to_numpy(float), equal_nan=True)
         assert opened.sql("select count(*) from household_tables_age_by_size_tract").fetchall() == [(6,)]
 
 
@@ -114,3 +117,14 @@ def test_what_is_missing_is_said(release: PublishedRelease, tmp_path: Path, monk
         with pytest.raises(InputError, match=rf"spinewise\[{extra}\]"):
             export_release(release, layout, tmp_path / "x")
     assert not (tmp_path / "x").exists()
+
+
+def test_columns_that_a_database_does_not_tell_apart_are_refused(tmp_path: Path) -> None:
+    """DuckDB would call the second one A_1, without a word."""
+    columns = (Column("geocode", "string", "Code"), Column("a", "integer", "a"), Column("A", "integer", "A"))
+    file = DataFile("t/block", "table", tmp_path, "", "t", "block", "T", columns)
+    with pytest.raises(InputError, match="'t' at level 'block' has answers that differ in capital letters only"):
+        check_columns("duckdb", file)
+    check_columns("duckdb", dataclasses.replace(file, columns=columns[:2]))
+    with pytest.raises(InputError, match="has 2 columns, of at most 1"):
+        check_columns("gpkg", dataclasses.replace(file, columns=columns[:2]), 1)

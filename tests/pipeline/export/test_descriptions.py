@@ -153,6 +153,7 @@ def test_the_release_describes_its_own_files(surveyed: Path) -> None:
     assert check_release(surveyed) == []
 
 
+@pytest.mark.slow
 def test_the_package_is_computed_again(surveyed: Path, tmp_path: Path) -> None:
     """`verify` repeats it, and finds a description that says something else, whose hash fits."""
     shutil.copytree(surveyed, tmp_path / "homes")

@@ -42,7 +42,8 @@ def test_equals_dense_least_squares(seed: int) -> None:
     dense = dense_covariance(problem)
     marginal = Marginal("whole", tuple(np.arange(n) for n in problem.shape))
     parts = basis.answer_factors(marginal)[1]
-    places, width = basis.answer_order(marginal), parts.shape[1]
+    places = basis.answer_order(marginal)
+    sizes = np.sqrt(parts[0] * math.prod(basis.symmetric_shape))
     by_level = [pair_factors(basis, classes, found, level, marginal) for level in range(spine.n_levels)]
 
     def answers(block_rows: np.ndarray) -> np.ndarray:
@@ -67,6 +68,15 @@ def test_equals_dense_least_squares(seed: int) -> None:
             ours = answers(-products.sum(axis=-1)[:, :n_rows])
         first, second = (np.kron(inside[unit], cells) for unit in (one, other))
         np.testing.assert_allclose(ours, (first @ dense * second).sum(axis=1), rtol=1e-6, atol=1e-6)
-        if depth == upper[0] and n_rows > 1:
-            crossed = factors.crossed[left, depth, :n_rows]
-            assert crossed.shape == (n_rows,)
+        # Each answer with the whole of the other, the mean of both ways.
+        if depth < 0:
+            with_whole = np.zeros(n_rows)
+        elif depth == upper[0]:
+            with_whole = factors.crossed[left, depth, :n_rows]
+        else:
+            here, there = factors.shared[left, depth, 0], by_level[upper[0]].shared[right, depth, 0]
+            with_whole = -0.5 * (here @ there[-1] + there @ here[-1])[:n_rows]
+        ours = (with_whole[:, None] * sizes[None, :]).ravel()[places]
+        whole = [np.kron(inside[unit], np.ones(len(cells))) for unit in (one, other)]
+        expected = 0.5 * (first @ dense @ whole[1] + second @ dense @ whole[0])
+        np.testing.assert_allclose(ours, expected, rtol=1e-6, atol=1e-6)

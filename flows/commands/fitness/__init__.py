@@ -1,0 +1,1 @@
+"""The command that judges a release, and how it shows what is found."""

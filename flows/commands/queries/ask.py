@@ -1,0 +1,101 @@
+"""`spinewise ask`: a question on the records, explained or answered under the ledger."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import (
+    DataOption,
+    JsonOption,
+    KeyCommandOption,
+    KeyDescriptorOption,
+    KeyFileOption,
+    LedgerOption,
+    Output,
+    QuietOption,
+    SpecArgument,
+)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("ask", short_help="Ask a question on the records, under the ledger.")(ask)
+
+
+def ask(
+    spec: SpecArgument,
+    question: Annotated[
+        str,
+        typer.Argument(help='Such as "count by tract, sex where age >= 65".', metavar="QUESTION", show_default=False),
+    ],
+    rho: Annotated[str | None, typer.Option(help="The budget, exact, where the spec's framework is zcdp.")] = None,
+    epsilon: Annotated[str | None, typer.Option(help="The budget, exact, where the spec's framework is pure.")] = None,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell noise, interval and cost; reads no record and spends nothing.")
+    ] = False,
+    between: Annotated[
+        tuple[str, str] | None, typer.Option(help="Ends to which the amount is clipped.", metavar="LOW HIGH")
+    ] = None,
+    unit: Annotated[str | None, typer.Option(help="What the amount is rounded to.")] = None,
+    name: Annotated[str | None, typer.Option(help="The answer's name. [default: made from the question]")] = None,
+    out: Annotated[Path, typer.Option(help="Folder in which to create the answer's directory.")] = Path("answers"),
+    release: Annotated[
+        Path | None,
+        typer.Option(
+            help="With --explain: a finished release of the spec, which may answer already.", show_default=False
+        ),
+    ] = None,
+    data: DataOption = None,
+    key_file: KeyFileOption = None,
+    key_fd: KeyDescriptorOption = None,
+    key_command: KeyCommandOption = None,
+    ledger: LedgerOption = None,
+    quiet: QuietOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Answer a question on the confidential records, with noise, and charge it to the dataset's budget.
+
+    The spec names the dataset; without a ledger there is no answer. The charge is made before anything is drawn. The
+    same question with the same budget, key and records gives the same numbers again and is not charged again.
+
+    Example:
+
+        spinewise ask release.toml "count by county where age >= 65" --rho 1/200 --explain
+    """
+    from flows.execution.light_arrow import spare_pandas
+
+    spare_pandas()
+    if ledger is not None:
+        os.environ["SPINEWISE_LEDGER"] = ledger
+    from flows.confidential.custody import KeySource, configured_source
+    from flows.runs.questions.answering import answer_question
+    from flows.runs.questions.request import QuestionRequest, check_question
+    from flows.settings import load_settings
+    from pipeline.errors import InputError
+    from pipeline.questions.manifest import read_answer
+    from pipeline.release.layout import RunDirectory
+    from pipeline.spec.release_spec import load_spec
+
+    output = Output(quiet, verbose=False, json=json)
+    parsed = load_spec(spec)
+    given = KeySource(key_file, key_fd, key_command)
+    key = given if given != KeySource() or explain else configured_source(parsed, load_settings())
+    request = QuestionRequest(parsed, question, rho, epsilon, between, unit, out, name, data, key)
+    checked = check_question(request)
+    if explain:
+        from flows.runs.questions.explaining import explain_question
+
+        explained = explain_question(checked, release)
+        output.result(str(explained), asdict(explained))
+        return
+    if release is not None:
+        raise InputError("--release is for --explain; an answer is from the records")
+    root = answer_question(checked)
+    manifest = read_answer(RunDirectory(root))
+    output.remark(f"charged to {manifest.dataset!r}: {checked.unit} = {manifest.budget}; {manifest.note}")
+    output.result(str(root), {"answer": manifest.answer, "directory": str(root), "cost": manifest.budget})

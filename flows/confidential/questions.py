@@ -1,0 +1,241 @@
+"""Questions on the records: counted, charged, and only then answered with noise. No other function sees them for it.
+
+The order is that of a run: the records are counted and fingerprinted, the ledger is charged before anything is drawn,
+and the same question again, of the same records with the same key and budget, draws the same noise and costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from flows.confidential.refusals import shielded
+from flows.settings import load_settings
+from geography.spine import Spine
+from pipeline.errors import InputError
+from pipeline.model.record_source import RecordSource
+from pipeline.privacy.budget import Framework, Neighbours
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.charges import Charge, Charged, RunFingerprint
+from pipeline.privacy.ledger.draws import DrawLedger
+from pipeline.privacy.ledger.events import Group, by_up_to, per_person, same_groups
+from pipeline.privacy.ledger.key_uses import KeyUse
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.resolved import Resolved
+from pipeline.questions.sensitivity import Measured, measured
+from pipeline.questions.tables import Measurements, measurements_bytes
+from pipeline.records.tabulate import tabulate, update_with_counts
+from pipeline.records.units import tabulate_units
+from pipeline.release.layout import RunDirectory
+from pipeline.release.receipts import Receipt
+from pipeline.release.run_directory import record_input, recorded_input
+from pipeline.storage.files import write_bytes
+
+#: Separates the streams of questions from those of releases, whose context begins with a fingerprint.
+_DOMAIN = "spinewise question 1"
+#: Labels the keyed hash of what a question counts.
+_LABEL = "input of a question"
+
+
+@dataclass(frozen=True)
+class QuestionWork:
+    """A question to be answered; public, but for where the records are.
+
+    Attributes:
+        run: the answer's directory.
+        name: of the answer.
+        dataset: the ledger's, charged.
+        records: how they are read; `source_for`.
+        at_once: records of one person that may change together.
+        budget: rho or epsilon, exact.
+        again: an answer that is to be drawn again; `run` is then where to.
+    """
+
+    run: RunDirectory
+    name: str
+    question: Resolved
+    records: RecordSource
+    spine: Spine
+    dataset: str
+    framework: Framework
+    neighbours: Neighbours
+    at_once: int
+    budget: Fraction
+    again: RunDirectory | None = None
+
+    def parts(self) -> tuple[Measured, ...]:
+        """What is measured, with its noise; InputError where there is none for the budget."""
+        return measured(self.question.parts, self.framework, self.neighbours, self.budget, self.at_once)
+
+    def fingerprint(self) -> str:
+        """SHA-256 over all that the noise depends on, but for records, areas and key."""
+        context = (self.dataset, self.framework, str(self.budget), self.neighbours, str(self.at_once))
+        return self.question.fingerprint(*context)
+
+
+def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
+    """Charge a question and write its noisy numbers; what may be said of it in public.
+
+    Raises:
+        RefusedError: the records cannot be counted.
+        BudgetRefusedError: the dataset has not enough left; nothing was drawn.
+        InputError: there is no such ledger or dataset, or the key was used over other records.
+    """
+    counts, fingerprint = counted(work, key)
+    charge = charge_of(work, key, fingerprint)
+    if work.again is not None:
+        manifest = read_answer(work.again)
+        refuse_other(work, manifest, key, fingerprint, charge)
+        draw(work, key, fingerprint, counts)
+        return _said(key, fingerprint, manifest.receipts, manifest.key_salt)
+    record_input(work.run, {"question": fingerprint})
+    settings, restricted = load_settings(), work.run.restricted
+    with DrawLedger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        own = read_note(restricted)
+        noted = [*([] if own is None else [own]), *read_notes(work.run.root.parent, ledger.id).values()]
+        reservation = ledger.reserve(charge, noted=noted)
+        note_event(restricted, reservation.head)
+        # From here on the directory changes; without a manifest it cannot be taken for a complete answer.
+        (work.run.public / MANIFEST).unlink(missing_ok=True)
+        draw(work, key, fingerprint, counts)
+        note_event(restricted, ledger.commit(reservation))
+    receipts = tuple(_receipt(charged) for charged in reservation.charged)
+    return _said(key, fingerprint, receipts, key.release_salt(f"answer/{work.name}/{work.fingerprint()}"))
+
+
+def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64], str]:
+    """The records by leaf and cell, and their keyed fingerprint. Confidential."""
+
+    def count() -> sp.csr_array[np.int64]:
+        schema = work.question.schema
+        if work.records.unit is None:
+            return tabulate(work.records, schema, work.spine)
+        return tabulate_units(work.records, schema, work.spine, lambda data: key.keyed_hash("unit/", data).encode())[0]
+
+    counts = shielded(work.run, "tabulate", count)
+    digest = hashlib.sha256()
+    update_with_counts(digest, counts)
+    return counts, key.keyed_hash(_LABEL, digest.digest())
+
+
+def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
+    """What the ledger must accept before anything is drawn: each part once, for all its places and groups."""
+    run = RunFingerprint.of(
+        key,
+        input_fingerprint=fingerprint,
+        spine_fingerprint=work.spine.fingerprint(),
+        privacy_fingerprint=work.fingerprint(),
+    )
+    question, n_places = work.question, len(places_of(work)[0])
+    groups = tuple(
+        Group(
+            question.place,
+            f"{one.part.name}: {question.text}{by_up_to(one.reach)}{per_person(work.at_once)}",
+            one.noise.mechanism,
+            one.noise.scale,
+            n_places * question.size,
+        )
+        for one in work.parts()
+    )
+    layout = [_DOMAIN, work.spine.fingerprint(), question.layout()]
+    use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
+    return Charge(work.dataset, run, f"answer {work.name}", work.neighbours, groups, key=use)
+
+
+def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_array[np.int64]) -> None:
+    """Write the true numbers plus noise. This is where a question's noise is added; nothing else leaves the records.
+
+    The noise of number i of a part is that at position i of a stream of its own.
+    """
+    geocodes, leaves = places_of(work)
+    truth = work.question.answers(counts, leaves, len(geocodes))
+    numbers = {
+        one.part.name: truth[one.part.name] + noise_of(work, key, fingerprint, one, truth[one.part.name].shape)
+        for one in work.parts()
+    }
+    question = work.question
+    table = Measurements.of(question.place, question.terms, geocodes, question.labels(), numbers)
+    write_bytes(work.run.public / MEASUREMENTS, measurements_bytes(table), work.run.staging)
+
+
+def noise_of(
+    work: QuestionWork, key: MasterKey, fingerprint: str, one: Measured, shape: tuple[int, ...]
+) -> NDArray[np.int64]:
+    """The noise on a part's numbers, of a stream that depends on records, areas, and all of question and budget."""
+    context = (_DOMAIN, fingerprint, work.spine.fingerprint(), work.fingerprint())
+    stream = key.stream_key(context, work.question.place, one.part.name)
+    return sampler_for(one.noise).draw(stream, 0, int(np.prod(shape))).reshape(shape)
+
+
+def places_of(work: QuestionWork) -> tuple[list[str], NDArray[np.int64]]:
+    """The geocodes of the places that are told apart, and the place of each leaf, `(n_leaves,)`."""
+    spine, level = work.spine, work.question.level
+    if level is None:
+        return [""], np.zeros(spine.n_leaves, dtype=np.int64)
+    number = spine.index_of(level)
+    return list(map(str, spine.levels[number].geocodes)), spine.leaf_ancestors(number)
+
+
+def key_of_answer(run: RunDirectory, given: MasterKey | None) -> MasterKey:
+    """The key that an answer was made with, given or the one that it kept; InputError where it is another."""
+    if given is None and not run.key.exists():
+        raise InputError(f"{run.root}: the key is not here; give it with --key-file, --key-fd or --key-command")
+    key = MasterKey.read(run.key) if given is None else given
+    manifest = read_answer(run)
+    if key.commitment(manifest.key_salt) != manifest.key_commitment:
+        raise InputError(f"the key is not the one that {run.root} was made with; nothing was drawn")
+    return key
+
+
+def refuse_other(
+    work: QuestionWork, manifest: AnswerManifest, key: MasterKey, fingerprint: str, charge: Charge
+) -> None:
+    """InputError before anything is drawn again, unless just this was drawn before, by record and by ledger.
+
+    The public files can be made by anybody: a manifest that states rho = 1e9 must not be a way to read the records.
+    """
+    again = work.again or work.run
+    stated = key.published_fingerprint(manifest.key_salt, "question", fingerprint)
+    recorded = recorded_input(again) if again.record.exists() else None
+    if stated != manifest.input_fingerprint or recorded not in (None, {"question": fingerprint}):
+        raise InputError(f"the records are not those that {again.root} was made from; nothing was drawn")
+    settings = load_settings()
+    with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+        state = ledger.datasets().get(work.dataset)
+        charges = [] if state is None else state.runs.get(charge.run.text, [])
+        if not charges or not same_groups(charges, charge.groups):
+            raise InputError(
+                f"{again.root}: the ledger {ledger.place} has no charge of this answer to {work.dataset!r}; nothing "
+                "was drawn, since its noise was never charged"
+            )
+
+
+def _said(key: MasterKey, fingerprint: str, receipts: tuple[Receipt, ...], salt: str) -> Mapping[str, object]:
+    return {
+        "salt": salt,
+        "commitment": key.commitment(salt),
+        "fingerprint": key.published_fingerprint(salt, "question", fingerprint),
+        "receipts": [receipt.model_dump_json() for receipt in receipts],
+    }
+
+
+def _receipt(charged: Charged) -> Receipt:
+    return Receipt(
+        dataset=charged.dataset,
+        ledger=charged.head.ledger,
+        number=charged.head.number,
+        hash=charged.head.hash,
+        unit=charged.unit,
+        cost=str(charged.cost),
+        exact=(),
+    )

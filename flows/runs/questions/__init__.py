@@ -1,0 +1,1 @@
+"""Questions on the records: asked, explained, verified and drawn again."""

@@ -1,0 +1,139 @@
+"""An answer checked by its public files alone, and drawn again from records and key."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+from flows.confidential.custody import KeySource
+from flows.confidential.process import MeasuringProcess
+from flows.runs.questions.answering import ASKED, Answering, write_answer
+from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
+from pipeline.errors import InputError, ReleaseError
+from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.sensitivity import reach
+from pipeline.questions.tables import answer_bytes, read_measurements
+from pipeline.release.layout import RunDirectory
+from pipeline.release.run_directory import make_run_folders
+from pipeline.storage.files import sha256_file
+from pipeline.storage.temporary import temporary_folder
+
+
+def verify_answer(run: RunDirectory) -> list[str]:
+    """What is wrong with an answer, by its public files alone: a sentence each; empty if nothing is.
+
+    Raises:
+        ReleaseError: the manifest cannot be read.
+    """
+    manifest = read_answer(run)
+    problems = [*_file_problems(run, manifest), *cost_problems(manifest)]
+    if problems:
+        return problems
+    try:
+        recomputed = answer_bytes(manifest, read_measurements(run.public / MEASUREMENTS, manifest))
+    except ReleaseError as error:
+        return [str(error)]
+    if recomputed != (run.public / ANSWER).read_bytes():
+        problems.append(f"{ANSWER}: does not follow from {MEASUREMENTS}")
+    return problems
+
+
+def cost_problems(manifest: AnswerManifest) -> list[str]:
+    """Whether each part's noise costs what is stated, all together the budget, and the ledger was charged for that."""
+    problems, total = [], Fraction(0)
+    for part in manifest.parts:
+        cost = part.cost(manifest.neighbours, manifest.records_per_person)
+        total += cost
+        if part.reach != reach(part.part, manifest.neighbours):
+            problems.append(
+                f"{part.name}: a record moves it by {reach(part.part, manifest.neighbours)}, not {part.reach}"
+            )
+        if cost != Fraction(part.budget):
+            problems.append(f"{part.name}: its noise costs {cost}, stated is {part.budget}")
+    if total != Fraction(manifest.budget):
+        problems.append(f"its noise costs {total}, and its budget is {manifest.budget}")
+    charged = [receipt.cost for receipt in manifest.receipts if receipt.dataset == manifest.dataset]
+    if charged != [manifest.budget]:
+        problems.append(
+            f"its budget is {manifest.budget}, and charged to {manifest.dataset!r} was {charged or 'nothing'}"
+        )
+    return problems
+
+
+def _file_problems(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
+    problems = []
+    if sorted(manifest.files) != sorted([ANSWER, MEASUREMENTS]):
+        return [f"{MANIFEST}: lists {', '.join(sorted(manifest.files))}; {ANSWER} and {MEASUREMENTS} are needed"]
+    for name, stated in sorted(manifest.files.items()):
+        path = run.public / name
+        if not path.is_file() or path.is_symlink():
+            problems.append(f"{name}: is missing")
+        elif sha256_file(path) != stated:
+            problems.append(f"{name}: was changed: it has not the hash that the manifest states")
+    listed = {*manifest.files, MANIFEST}
+    return problems + [
+        f"{path.name}: is not listed" for path in sorted(run.public.iterdir()) if path.name not in listed
+    ]
+
+
+def rerun_answer(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource) -> list[str]:
+    """Draw an answer again, in a process of its own, and compare; the public files that differ.
+
+    Raises:
+        InputError: the spec, the records or the key are others, or the answer was never charged; nothing was drawn.
+    """
+    checked = again_of(run, spec, data, key)
+    with MeasuringProcess(key, None) as process:
+        return compared(run, checked, process)
+
+
+def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource) -> CheckedQuestion:
+    """The question of an answer, asked of the spec and the records again; InputError where it is not the same."""
+    manifest = read_answer(run)
+    asked = _asked(run) if spec is None else {"spec": str(spec), "data": None}
+    amount, kept_data = manifest.amount, asked["data"]
+    request = QuestionRequest(
+        Path(str(asked["spec"])), manifest.question,
+        **{"rho" if manifest.framework == "zcdp" else "epsilon": manifest.budget},
+        between=None if amount is None else (amount.low, amount.high), unit=None if amount is None else amount.unit,
+        out=run.root.parent, name=manifest.answer, key=key,
+        data=data or (None if kept_data is None else Path(kept_data)),
+    )  # fmt: skip
+    checked = check_question(request)
+    own = (checked.work.fingerprint(), checked.work.spine.fingerprint())
+    if own != (manifest.fingerprint, manifest.geography):
+        raise InputError(
+            f"{run.root}: {checked.spec.source} now gives another question or other areas than were asked; the spec "
+            "that it was asked with is needed: --spec SPEC; nothing was drawn"
+        )
+    return checked
+
+
+def compared(run: RunDirectory, checked: CheckedQuestion, measuring: Answering) -> list[str]:
+    """The public files that are not the same when they are made again, in a folder that is removed at the end."""
+    with temporary_folder("rerun") as folder:
+        again = RunDirectory(folder / "answer")
+        make_run_folders(again)
+        said = measuring.question(replace(checked.work, run=again, again=run))
+        write_answer(again, checked, said)
+        names = (MEASUREMENTS, ANSWER, MANIFEST)
+        return [name for name in names if (again.public / name).read_bytes() != _bytes(run.public / name)]
+
+
+def _bytes(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""
+
+
+def _asked(run: RunDirectory) -> dict[str, str | None]:
+    path = run.restricted / ASKED
+    try:
+        content = json.loads(path.read_bytes())
+        if isinstance(content["spec"], str) and isinstance(content["data"], str | None):
+            return dict(content)
+    except FileNotFoundError:
+        raise InputError(f"{run.root}: nothing here says where its spec is; give it with --spec SPEC") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    raise ReleaseError(f"{path} is damaged; give the spec with --spec SPEC")

@@ -1,0 +1,194 @@
+"""What a question would cost and how near its answer would be, told without reading a record or spending anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from flows.runs.questions.request import CheckedQuestion
+from flows.settings import load_settings
+from pipeline.errors import InputError, SpinewiseError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.privacy.ledger.refusals import amount_text
+from pipeline.questions.intervals import half_width
+from pipeline.release.layout import RunDirectory
+
+
+@dataclass(frozen=True)
+class PartExplained:
+    """One part of what would be measured.
+
+    Attributes:
+        statistic: count or sum.
+        mechanism: its noise, in words, with its exact scale.
+        reach: how far a record moves a number, in persons or units of the amount.
+        half_width: of the 90 % interval of one number, in persons or in the amount.
+        cost: exact.
+    """
+
+    statistic: str
+    mechanism: str
+    reach: int
+    half_width: str
+    cost: str
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a finished release says to the same question already.
+
+    Attributes:
+        directory: of the release.
+        half_width: the median of half the widths of its 90 % intervals, of those of any width, in persons.
+        enough: whether that is no wider than what the budget would buy.
+    """
+
+    directory: str
+    half_width: float
+    enough: bool
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a question would do; nothing in it depends on a record.
+
+    Attributes:
+        question: canonical text.
+        numbers: that it asks for in each part.
+        dataset: that would be charged; `unit` rho or epsilon.
+        cost: exact; `left`: of the dataset before, exact; None where there is no such ledger or dataset.
+        affordable: whether the ledger would allow it.
+        published: what a release says already; None where there is none, or where it does not answer the question.
+        remark: why the ledger says nothing, or "".
+    """
+
+    question: str
+    numbers: int
+    unit: str
+    cost: str
+    dataset: str
+    left: str | None
+    affordable: bool
+    parts: tuple[PartExplained, ...]
+    published: Published | None
+    remark: str = ""
+
+    def __str__(self) -> str:
+        """For people, a line each."""
+        lines = [f"question   {self.question}", f"numbers    {self.numbers:,}"]
+        for part in self.parts:
+            lines.append(
+                f"{part.statistic:<10} {part.mechanism}; a record moves a number by up to {part.reach:,}; 90 % "
+                f"interval: the number +- {part.half_width}; {self.unit} = {part.cost}"
+            )
+        lines.append(
+            f"cost       {self.unit} = {self.cost}, once for all places and groups, charged to {self.dataset!r}"
+        )
+        if self.left is None:
+            lines.append(f"ledger     {self.remark}")
+        else:
+            verdict = "" if self.affordable else "; not enough: the question would be refused"
+            lines.append(
+                f"ledger     {self.unit} = {amount_text(Fraction(self.left))} is left of {self.dataset!r}{verdict}"
+            )
+        lines += self._told_by_the_release()
+        lines.append(
+            "answer     unbiased noisy numbers, which may be negative, with intervals; nothing is rounded up to 0"
+        )
+        return "\n".join(lines)
+
+    def _told_by_the_release(self) -> list[str]:
+        if self.published is None:
+            return []
+        near = f"{self.published.half_width:,.1f}"
+        text = f"release    {self.published.directory} answers this already, typically +- {near}, and costs nothing"
+        advice = "; that is no wider than what is asked for here" if self.published.enough else ""
+        return [text + advice]
+
+
+def explain_question(checked: CheckedQuestion, release: Path | None = None) -> Explanation:
+    """What the question would do; it opens the ledger to read what is left, and no file of records.
+
+    Args:
+        checked: the question.
+        release: directory of a finished release from the same spec; by default where `run` would have put it.
+
+    Raises:
+        InputError: a release is named and is none.
+    """
+    left, remark = _left(checked)
+    parts = tuple(
+        PartExplained(
+            one.part.name, str(one.noise), one.reach,
+            _width(half_width(one.noise) * _unit(checked, one.part.name)), str(one.budget),
+        )
+        for one in checked.parts
+    )  # fmt: skip
+    return Explanation(
+        question=checked.question.text,
+        numbers=checked.n_places * checked.question.size,
+        unit=checked.unit,
+        cost=str(checked.work.budget),
+        dataset=checked.work.dataset,
+        left=None if left is None else str(left),
+        affordable=left is not None and left >= checked.work.budget,
+        parts=parts,
+        published=_published(checked, release),
+        remark=remark,
+    )
+
+
+def _unit(checked: CheckedQuestion, part: str) -> Fraction:
+    amount = checked.question.amount
+    return Fraction(1) if amount is None or part == "count" else amount.unit
+
+
+def _width(value: Fraction) -> str:
+    return f"{value.numerator:,}" if value.denominator == 1 else f"{float(value):,.6g}"
+
+
+def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:
+    settings = load_settings()
+    try:
+        with Ledger.open(settings.ledger, state=settings.state, marks=settings.ledger_marks) as ledger:
+            state = ledger.dataset(checked.work.dataset)
+    except InputError as error:
+        return None, str(error)
+    return (Fraction(0), "") if state.closed else (state.left, "")
+
+
+def _published(checked: CheckedQuestion, release: Path | None) -> Published | None:
+    """What the release says; a sum or a mean, or what it has no cells for, it does not answer."""
+    folder = load_settings().out / checked.spec.name if release is None else release
+    if release is None and not RunDirectory(folder).manifest.is_file():
+        return None
+    question = checked.question
+    if question.statistic != "count":
+        return None
+    from pipeline.reading.release import open_release
+
+    opened = open_release(folder)
+    if any(opened.schema.names.count(axis.attribute.name) == 0 for axis in question.axes):
+        return None
+    level = question.level or opened.levels[0]
+    if question.level is None and checked.work.spine.levels[0].geocodes.size > 1:
+        return None
+    try:
+        asked = opened.query(" * ".join(question.terms) or "total")
+        for axis in question.axes:
+            if not axis.keep.all():
+                kept = [value for value, keep in zip(axis.attribute.values, axis.keep, strict=True) if keep]
+                asked = asked.where(**{axis.attribute.name: kept})
+        frame = asked.at(level)
+    except SpinewiseError:
+        return None
+    lows = [name for name in frame.columns if str(name).endswith(":low90")][: question.size]
+    widths = [(frame[str(name).replace(":low90", ":high90")] - frame[name]).to_numpy() / 2 for name in lows]
+    own = half_width(checked.parts[0].noise)
+    inexact = np.concatenate(widths)
+    inexact = inexact[inexact > 0]
+    typical = float(np.median(inexact)) if inexact.size else 0.0
+    return Published(str(folder), typical, bool(typical <= own))

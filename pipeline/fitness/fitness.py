@@ -1,0 +1,80 @@
+"""All that is found of a release's fitness, as data and as a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pipeline.fitness.decisions import Threshold
+from pipeline.fitness.districts import EQUAL, PlanFitness
+from pipeline.fitness.errors import ErrorMeasures
+from pipeline.fitness.largest_group import PEOPLE, POINTS, SHARE
+from pipeline.fitness.table import TableFitness
+from pipeline.model.texts.catalogue import Texts
+from pipeline.report.render import render
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The same tables protected in another way.
+
+    Attributes:
+        name: of the way.
+        about: what it is, with its parameters, and what it promises.
+        tables: in the order of the release's own.
+    """
+
+    name: str
+    about: str
+    tables: tuple[TableFitness, ...]
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """A release judged.
+
+    Attributes:
+        restricted: whether true counts were used; then nothing of it may leave restricted/.
+        tables: of all universes.
+        compared: other ways to protect the same counts; with the truth only.
+    """
+
+    release: str
+    status: str
+    restricted: bool
+    tables: tuple[TableFitness, ...]
+    thresholds: tuple[Threshold, ...] = ()
+    plan: PlanFitness | None = None
+    compared: tuple[Compared, ...] = ()
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """Where errors are known from, in words, each once."""
+        return tuple(dict.fromkeys(table.basis for table in self.tables))
+
+    def beside(self, number: int) -> list[tuple[str, ErrorMeasures, float | None]]:
+        """A table in the release and in every other way: the way's name, errors, and share within the points."""
+        rows = [("this release", self.tables[number])]
+        rows += [(way.name, way.tables[number]) for way in self.compared]
+        return [(name, table.whole, None if table.target is None else table.target.share) for name, table in rows]
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "release": self.release,
+            "status": self.status,
+            "restricted": self.restricted,
+            "tables": [table.data() for table in self.tables],
+            "thresholds": [vars(one) | {"listed": [vars(area) for area in one.listed]} for one in self.thresholds],
+            "plan": None if self.plan is None else self.plan.data(),
+            "compared": [
+                {"way": way.name, "about": way.about, "tables": [table.data() for table in way.tables]}
+                for way in self.compared
+            ],
+        }
+
+    def page(self) -> str:
+        """The page, for any browser; all text is escaped."""
+        return render(
+            "fitness.html.j2", (), Texts(), fitness=self, points=POINTS, share=SHARE, people=PEOPLE, equal=EQUAL
+        )

@@ -1,0 +1,29 @@
+"""Classes of areas by their number of people.
+
+From 500 on these are the classes in which the US Census Bureau has published errors of 2020 ("Data Metrics for 2020
+Disclosure Avoidance", 25 March 2020: counties and places by population); smaller areas are divided further.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Smallest number of people of each class.
+SIZES = (0, 1, 50, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
+SIZE_LABELS = (
+    "empty",
+    "1 to 49",
+    "50 to 499",
+    "500 to 999",
+    "1,000 to 4,999",
+    "5,000 to 9,999",
+    "10,000 to 49,999",
+    "50,000 to 99,999",
+    "100,000 and more",
+)
+
+
+def size_classes(people: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`(n,)` number of the class in `SIZES` of areas with so many people `(n,)`."""
+    return np.searchsorted(SIZES, people, side="right").astype(np.int64) - 1

@@ -1,0 +1,145 @@
+"""Fitness of one table at one level: its errors by size of area and by group, and the target of 2020."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.fitness.errors import ErrorMeasures, ErrorSums
+from pipeline.fitness.largest_group import Target, TargetSums, fits
+from pipeline.fitness.sizes import SIZE_LABELS, size_classes
+
+#: Tables with more columns are not listed group by group.
+MOST_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class GroupErrors:
+    """The errors of one group, a column of the table, in all areas or in those of one class of size."""
+
+    group: str
+    size: str
+    measures: ErrorMeasures
+
+
+@dataclass
+class TableFitness:
+    """What is known of the errors of a table at a level; filled part by part.
+
+    Attributes:
+        universe: "" for the release's own.
+        labels: of the columns.
+        basis: where the errors are known from, in words.
+        totals: published and true numbers `(size,)` of the whole level, for shares; None where unknown.
+    """
+
+    universe: str
+    table: str
+    level: str
+    labels: tuple[str, ...]
+    basis: str
+    totals: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+    target_sums: TargetSums = field(default_factory=TargetSums)
+    classes: dict[int, ErrorSums] = field(default_factory=dict)
+    _shares: NDArray[np.float64] | None = None
+
+    def add(
+        self, published: NDArray[np.int64], truth: NDArray[np.generic], people: NDArray[np.int64], weight: float = 1.0
+    ) -> None:
+        """Add areas: published and true numbers `(n, size)`, and people `(n,)` by which they are classed."""
+        for rows, sums in self._classed(people):
+            sums.add(published[rows], truth[rows], weight)
+        if len(self.labels) > 1:
+            self.target_sums.add(people, fits(published, truth), weight)
+        if self.totals is not None:
+            own, true = (np.maximum(total, 1) for total in self.totals)
+            errors = np.abs(published / own - np.asarray(truth, dtype=np.float64) / true).sum(axis=0)
+            self._shares = errors if self._shares is None else self._shares + errors
+
+    def add_expected(self, published: NDArray[np.int64], spread: NDArray[np.float64]) -> None:
+        """Add areas of whose errors the standard deviations `(n, size)` are known; classed by published people."""
+        for rows, sums in self._classed(published.sum(axis=1)):
+            sums.add_expected(published[rows], spread[rows])
+
+    def _classed(self, people: NDArray[np.int64]) -> list[tuple[NDArray[np.bool_], ErrorSums]]:
+        """The rows of each class of size, and of all areas (-1), with their sums."""
+        sizes = size_classes(people)
+        rows = [(number, sizes == number) for number in np.unique(sizes).tolist()]
+        rows.append((-1, np.ones(len(people), dtype=np.bool_)))
+        return [(which, self.classes.setdefault(number, ErrorSums(len(self.labels)))) for number, which in rows]
+
+    def take_signs(self, other: TableFitness) -> None:
+        """Take signs, and the target, from `other`, of the same areas."""
+        for number, sums in self.classes.items():
+            sums.take_signs(other.classes[number])
+        self.target_sums = other.target_sums
+
+    @property
+    def whole(self) -> ErrorMeasures:
+        """Of all areas."""
+        return self.classes[-1].measures()
+
+    @property
+    def by_size(self) -> tuple[tuple[str, ErrorMeasures], ...]:
+        """Of each class of size that has areas."""
+        return tuple((SIZE_LABELS[size], self.classes[size].measures()) for size in sorted(self.classes) if size >= 0)
+
+    @property
+    def groups(self) -> tuple[GroupErrors, ...]:
+        """Of each group, in all areas; none for tables of one column or very many."""
+        return self._groups(-1) if 1 < len(self.labels) <= MOST_GROUPS else ()
+
+    def _groups(self, size: int) -> tuple[GroupErrors, ...]:
+        name, sums = "all" if size < 0 else SIZE_LABELS[size], self.classes[size]
+        return tuple(GroupErrors(label, name, sums.measures(column)) for column, label in enumerate(self.labels))
+
+    @property
+    def worst_group(self) -> GroupErrors | None:
+        """The group with the largest absolute errors for its number of people; None where there is but one."""
+        found = [group for group in self._groups(-1) if group.measures.relative is not None]
+        return max(found, key=lambda group: group.measures.relative or 0.0) if len(self.labels) > 1 and found else None
+
+    @property
+    def most_biased(self) -> GroupErrors | None:
+        """The group and class of size that gains or loses the most people for their number; None where not known."""
+        found = [group for size in sorted(self.classes) if size >= 0 for group in self._groups(size)]
+        known = [group for group in found if group.measures.relative_bias is not None]
+        return max(known, key=lambda group: abs(group.measures.relative_bias or 0.0)) if known else None
+
+    @property
+    def target(self) -> Target | None:
+        """How well the target is met; None for a table of one column, or where nothing is known of it."""
+        return self.target_sums.target() if len(self.labels) > 1 else None
+
+    @property
+    def share_errors(self) -> float | None:
+        """TAES, mean over columns: the absolute errors of the areas' shares of a column's total, added up; percent."""
+        if self.totals is None or self._shares is None:
+            return None
+        there = (self.totals[0] > 0) & (self.totals[1] > 0)
+        return 100 * float(self._shares[there].mean()) if there.any() else None
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        target = self.target
+        return {
+            "universe": self.universe,
+            "table": self.table,
+            "level": self.level,
+            "basis": self.basis,
+            "all": vars(self.whole) | {"taes": self.share_errors},
+            "by_size": [{"size": size} | vars(measures) for size, measures in self.by_size],
+            "by_group": [_group(group) for group in self.groups],
+            "worst_group": None if self.worst_group is None else _group(self.worst_group),
+            "most_biased": None if self.most_biased is None else _group(self.most_biased),
+            "largest_group_within_5_points": None
+            if target is None
+            else vars(target) | {"share": target.share, "met": target.met},
+        }
+
+
+def _group(group: GroupErrors) -> dict[str, Any]:
+    return {"group": group.group, "size": group.size} | vars(group.measures)

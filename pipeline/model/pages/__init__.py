@@ -1,0 +1,1 @@
+"""What all HTML pages have in common: the report, comparisons of releases, audits, plans."""

@@ -1,0 +1,146 @@
+"""What an answer says of itself: public/answer.json, its manifest."""
+
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import ValidationError
+
+from pipeline.errors import ReleaseError
+from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
+from pipeline.questions.resolved import Part
+from pipeline.questions.sensitivity import reach
+from pipeline.release.layout import RunDirectory
+from pipeline.release.receipts import Receipt
+from pipeline.release.software import Software
+from pipeline.release.stated import Stated
+
+__all__ = ["ANSWER", "MANIFEST", "MEASUREMENTS", "AmountStated", "AnswerManifest", "PartStated", "read_answer"]
+
+#: Files under public/ of an answer.
+MANIFEST: Final = "answer.json"
+MEASUREMENTS: Final = "measurements.csv"
+ANSWER: Final = "answer.csv"
+
+NOTE: Final = (
+    "The numbers are unbiased: true numbers plus noise, neither rounded nor made non-negative. Each interval covers "
+    "the true number, of amounts as they are clipped and rounded, with a probability of 90 %."
+)
+
+
+class AmountStated(Stated):
+    """The public grid of an amount, exact fractions; `missing` is what a record without an amount counts as."""
+
+    name: str
+    low: str
+    high: str
+    unit: str
+    missing: str | None
+
+
+class PartStated(Stated):
+    """Numbers that were measured together; see `sensitivity.Measured`.
+
+    Attributes:
+        low, high: what a record adds at least and at most.
+        centre: units that were taken off each amount.
+        reach: each of the numbers that a record's change moves, moves by at most so much.
+        budget: that it costs.
+        scale: of the noise, sigma^2 or b.
+    """
+
+    name: Literal["count", "sum"]
+    low: int
+    high: int
+    centre: int
+    reach: int
+    budget: str
+    mechanism: Literal["discrete_gaussian", "discrete_laplace"]
+    scale: str
+
+    @property
+    def part(self) -> Part:
+        """What was measured."""
+        return Part(self.name, self.low, self.high, self.centre)
+
+    @property
+    def noise(self) -> NoiseSpec:
+        """The noise; InputError where it is none."""
+        return NoiseSpec(self.mechanism, Fraction(self.scale))
+
+    def cost(self, neighbours: Neighbours, records: int) -> Fraction:
+        """What it costs, from its own sensitivity and scale."""
+        moved, times = MOVED[neighbours], reach(self.part, neighbours) * records
+        if self.mechanism == "discrete_gaussian":
+            return Fraction(moved * times**2) / (2 * Fraction(self.scale))
+        return Fraction(moved * times) / Fraction(self.scale)
+
+
+class AnswerManifest(Stated):
+    """The manifest of an answer.
+
+    Attributes:
+        answer: its name; `release`: of the spec that it was asked with.
+        dataset: that it was charged to.
+        question: canonical text; `fingerprint`: of all that its noise depends on but records, areas and key.
+        place: the level, or "everywhere"; `terms`: what is told apart in each.
+        records_per_person: that one person's change alters at most.
+        geography: fingerprint of the spine.
+        key_commitment, key_salt, input_fingerprint: as in the manifest of a release.
+        files: name -> SHA-256.
+    """
+
+    spinewise_answer: Literal[1] = 1
+    answer: str
+    release: str
+    dataset: str
+    question: str
+    statistic: Literal["count", "sum", "mean"]
+    place: str
+    terms: tuple[str, ...]
+    amount: AmountStated | None
+    framework: Framework
+    neighbours: Neighbours
+    records_per_person: int
+    budget: str
+    parts: tuple[PartStated, ...]
+    fingerprint: str
+    geography: str
+    key_commitment: str
+    key_salt: str
+    input_fingerprint: str
+    receipts: tuple[Receipt, ...]
+    note: str
+    files: dict[str, str]
+    software: Software
+
+    @property
+    def unit(self) -> Fraction:
+        """Of the amount; 1 for a count."""
+        return Fraction(1) if self.amount is None else Fraction(self.amount.unit)
+
+
+def is_answer(root: Path) -> bool:
+    """Whether a directory has an answer, whole or not."""
+    return (root / "public" / MANIFEST).is_file()
+
+
+def read_answer(run: RunDirectory) -> AnswerManifest:
+    """The manifest of the answer in a directory; ReleaseError where it is damaged."""
+    path = run.public / MANIFEST
+    try:
+        return AnswerManifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ReleaseError(f"{path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ReleaseError(f"{path}: is no manifest of an answer: {where}: {first['msg']}") from None
+
+
+def manifest_bytes(manifest: AnswerManifest) -> bytes:
+    """The manifest as it is written."""
+    return (json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode()

@@ -1,0 +1,180 @@
+"""Looks up the names of a question in its domain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.model.exact import parse_exact
+from pipeline.model.schema import AmountAttribute, Attribute, Recode
+from pipeline.questions.bands import Band, band_of
+from pipeline.questions.domain import Domain
+from pipeline.questions.resolved import Axis, Resolved
+from pipeline.questions.text import Asked, Condition, Word
+
+__all__ = ["resolve"]
+
+#: Values that a message spells out.
+_SHOWN: Final = 12
+
+
+def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
+    """What a question asks.
+
+    Args:
+        asked: its words.
+        domain: what they may name.
+        whole: keep every attribute of the schema, for records that are read by whole cells.
+
+    Raises:
+        QuestionError: a name or a value is not in the domain; one sentence with its position.
+    """
+    look = _Look(domain)
+    amount = None
+    if asked.amount is not None:
+        amount = domain.amount(asked.amount)
+        look.at(amount)
+    for condition in asked.where:
+        look.compare(condition)
+    level = None
+    for word in asked.by:
+        if word.text in domain.levels and domain.attribute(word.text) is None and not domain.schema.recode(word.text):
+            if level is not None:
+                raise word.refused(f"one level is allowed, and {level!r} is named before")
+            level = word.text
+        else:
+            look.split(word)
+    if whole or not look.seen:
+        for attribute in domain.schema.attributes if whole else domain.schema.attributes[:1]:
+            look.at(attribute)
+    seen = [look.seen[name] for name in _in_order(look, domain)]
+    names = [one.attribute.name for one in seen]
+    return Resolved(
+        str(asked), asked.statistic, level, tuple(one.axis() for one in seen),
+        tuple(names.index(name) for name in look.order), amount,
+    )  # fmt: skip
+
+
+def _in_order(look: _Look, domain: Domain) -> list[str]:
+    """The attributes as the schema has them, so that equal cells have equal numbers, then the further columns."""
+    known = [*domain.schema.names, *(name for name in domain.columns if name not in domain.schema.names)]
+    return [name for name in known if name in look.seen]
+
+
+@dataclass
+class _Seen:
+    """An attribute that the question looks at."""
+
+    attribute: Attribute
+    keep: NDArray[np.bool_]
+    term: str = ""
+    group: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    labels: tuple[str, ...] = ()
+
+    def axis(self) -> Axis:
+        """The axis, without groups that nobody counted is in."""
+        if not self.term:
+            return Axis(self.attribute, self.keep, np.zeros(len(self.keep), dtype=np.int64))
+        used = np.unique(self.group[self.keep])
+        group = np.where(self.keep, np.searchsorted(used, self.group), 0).astype(np.int64)
+        return Axis(self.attribute, self.keep, group, self.term, tuple(self.labels[int(i)] for i in used))
+
+
+class _Look:
+    """Notes what the words of a question say of each attribute."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.seen: dict[str, _Seen] = {}
+        self.order: list[str] = []
+
+    def at(self, attribute: Attribute) -> _Seen:
+        """What is noted of an attribute."""
+        fresh = _Seen(attribute, np.ones(len(attribute.values), dtype=bool))
+        return self.seen.setdefault(attribute.name, fresh)
+
+    def split(self, word: Word) -> None:
+        """Tell the values of an attribute or the groups of a recode apart."""
+        attribute, recode = self._named(word, "it is no level, attribute or recode", levels=True)
+        if isinstance(attribute, AmountAttribute):
+            raise word.refused("it is an amount; by takes levels, attributes and recodes")
+        seen = self.at(attribute)
+        if seen.term:
+            raise word.refused(f"{attribute.name!r} is told apart already, by {seen.term!r}")
+        seen.term = word.text
+        seen.labels = attribute.values if recode is None else recode.labels
+        seen.group = np.arange(len(attribute.values)) if recode is None else recode.group_of_value(attribute)
+        self.order.append(attribute.name)
+
+    def compare(self, condition: Condition) -> None:
+        """Count only records for which a comparison holds."""
+        attribute, recode = self._named(condition.name, "it is no attribute, recode or amount", levels=False)
+        if condition.operator in ("=", "!=", "in") and not isinstance(attribute, AmountAttribute):
+            names = attribute.values if recode is None else recode.labels
+            holds = _chosen(condition, names)
+        elif condition.operator in ("!=", "in"):
+            raise condition.name.refused(f"it is an amount; {condition.operator!r} is for attributes: use < <= > >= =")
+        else:
+            names = attribute.values if recode is None else recode.labels
+            holds = _ordered(condition, attribute, names)
+        if recode is not None:
+            holds = holds[recode.group_of_value(attribute)]
+        seen = self.at(attribute)
+        seen.keep = seen.keep & holds
+        if not seen.keep.any():
+            raise condition.name.refused(f"no value of {attribute.name!r} is left by the conditions")
+
+    def _named(self, word: Word, what: str, *, levels: bool) -> tuple[Attribute, Recode | None]:
+        if (attribute := self.domain.attribute(word.text)) is not None:
+            return attribute, None
+        if (recode := self.domain.schema.recode(word.text)) is not None:
+            return self.domain.schema.attribute(recode.attribute), recode
+        if word.text in self.domain.levels:
+            raise word.refused("it is a level; a comparison is of attributes, recodes and amounts")
+        raise self.domain.unknown(word, what, levels=levels)
+
+
+def _chosen(condition: Condition, names: Sequence[str]) -> NDArray[np.bool_]:
+    for word in condition.values:
+        if word.text not in names:
+            raise word.refused(f"the values of {condition.name.text!r} are {_some(names)}")
+    chosen = np.isin(np.array(names, dtype=object), [word.text for word in condition.values])
+    return ~chosen if condition.operator == "!=" else chosen
+
+
+def _ordered(condition: Condition, attribute: Attribute, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Which values a comparison by order holds for."""
+    word = condition.values[0]
+    try:
+        number = parse_exact(word.text)
+    except ValueError:
+        raise word.refused(f"{condition.operator} needs a number") from None
+    if isinstance(attribute, AmountAttribute):
+        steps = [attribute.low + step * attribute.unit for step in range(len(names))]
+        if condition.operator == "=":
+            return np.array([step == number for step in steps])
+        return np.array([bool(Band(step, step).compared(condition.operator, number)) for step in steps])
+    holds = np.zeros(len(names), dtype=bool)
+    for position, name in enumerate(names):
+        band = band_of(name)
+        if band is None:
+            raise condition.name.refused(
+                f"its value {name!r} states no number or range, so that {condition.operator} cannot be decided; "
+                "allowed are = != in"
+            )
+        held = band.compared(condition.operator, number)
+        if held is None:
+            raise word.refused(
+                f"it is inside {name!r}, of which records cannot be told apart; the values of "
+                f"{condition.name.text!r} are {_some(names)}"
+            )
+        holds[position] = held
+    return holds
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= _SHOWN else f"{', '.join(names[:_SHOWN])}, ... {names[-1]}"

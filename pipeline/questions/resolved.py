@@ -1,0 +1,178 @@
+"""A question with all its names looked up: which records count where, and for how much."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from pipeline.model.schema import AmountAttribute, Attribute, Schema
+
+__all__ = ["EVERYWHERE", "Axis", "Part", "Resolved"]
+
+#: What a question without a level is asked of, in place of a level's name.
+EVERYWHERE = "everywhere"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Numbers that are measured together, one for each group of each place.
+
+    A record that is counted adds one whole number from `low` to `high` to the number of its own place and group, and
+    nothing to any other; a record that is not counted adds nothing. All that its noise and cost depend on is this.
+
+    Attributes:
+        name: "count" or "sum".
+        low, high: whole; both 1 for a count, units of the amount less `centre` for a sum.
+        centre: units that are taken off each record's amount before it is added.
+    """
+
+    name: str
+    low: int
+    high: int
+    centre: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One attribute of the records that the question looks at.
+
+    Attributes:
+        attribute: with its values.
+        keep: `(n_values,)` whether records with the value are counted.
+        group: `(n_values,)` the group of each value; zeros where it is summed out.
+        term: what the groups are called; "" where it is summed out.
+        labels: of the groups.
+    """
+
+    attribute: Attribute
+    keep: NDArray[np.bool_]
+    group: NDArray[np.int64]
+    term: str = ""
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """What a question asks, by numbers.
+
+    Attributes:
+        text: canonical.
+        statistic: count, sum or mean.
+        level: the places that are told apart; None for everywhere together.
+        axes: the attributes that it looks at.
+        order: the numbers of those axes whose groups are told apart, as in the question's `by`.
+        amount: what is summed.
+    """
+
+    text: str
+    statistic: str
+    level: str | None
+    axes: tuple[Axis, ...]
+    order: tuple[int, ...] = ()
+    amount: AmountAttribute | None = None
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The attributes; the records are counted by their cells."""
+        return Schema(tuple(axis.attribute for axis in self.axes))
+
+    @property
+    def place(self) -> str:
+        """The level's name, or `EVERYWHERE`."""
+        return self.level or EVERYWHERE
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """What the groups are called, in the order of the question."""
+        return tuple(self.axes[number].term for number in self.order)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of groups of each term."""
+        return tuple(len(self.axes[number].labels) for number in self.order)
+
+    @property
+    def size(self) -> int:
+        """Number of groups in each place."""
+        return math.prod(self.sizes)
+
+    def labels(self) -> list[tuple[str, ...]]:
+        """The values of each group's terms, in the order of the numbers."""
+        indices = np.stack(np.unravel_index(np.arange(self.size), self.sizes), axis=1) if self.order else [()]
+        axes = [self.axes[number].labels for number in self.order]
+        return [tuple(names[int(i)] for names, i in zip(axes, row, strict=True)) for row in indices]
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """What is measured: of a mean a sum and a count, each with half of the budget.
+
+        The sum of a mean is that of the amounts less the middle of the grid, which no record can move as far.
+        """
+        count = Part("count", 1, 1)
+        if self.amount is None:
+            return (count,)
+        first, last = self.amount.first, self.amount.first + len(self.amount.values) - 1
+        centre = (first + last) // 2 if self.statistic == "mean" else 0
+        total = Part("sum", first - centre, last - centre, centre)
+        return (total, count) if self.statistic == "mean" else (total,)
+
+    def weights(self, part: Part, value: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What records with these numbers of the amount's values add to a part's number, `(n,)`."""
+        if part.name == "count" or self.amount is None:
+            return np.ones(len(value), dtype=np.int64)
+        return value + (self.amount.first - part.centre)
+
+    def answers(
+        self, counts: sp.csr_array[np.int64], places: NDArray[np.int64], n_places: int
+    ) -> dict[str, NDArray[np.int64]]:
+        """The true numbers of each part, `(n_places, size)` int64. Confidential where the counts are.
+
+        Args:
+            counts: `(n_leaves, n_cells)` records by leaf and cell of `schema`.
+            places: `(n_leaves,)` the place of each leaf.
+            n_places: number of places.
+        """
+        leaf = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        codes = np.unravel_index(counts.indices, self.schema.shape)
+        counted = np.ones(len(leaf), dtype=bool)
+        for axis, code in zip(self.axes, codes, strict=True):
+            counted &= axis.keep[code]
+        group = np.zeros(len(leaf), dtype=np.int64)
+        for number in self.order:
+            axis = self.axes[number]
+            group = group * len(axis.labels) + axis.group[codes[number]]
+        at = (places[leaf] * self.size + group)[counted]
+        value = np.zeros(len(leaf), dtype=np.int64)
+        if self.amount is not None:
+            value = codes[self.schema.names.index(self.amount.name)]
+        answers = {}
+        for part in self.parts:
+            numbers = np.zeros(n_places * self.size, dtype=np.int64)
+            np.add.at(numbers, at, (counts.data * self.weights(part, value))[counted])
+            answers[part.name] = numbers.reshape(n_places, self.size)
+        return answers
+
+    def layout(self) -> list[object]:
+        """How the records are counted, as JSON."""
+        return [[axis.attribute.name, *axis.attribute.values] for axis in self.axes]
+
+    def fingerprint(self, *context: str) -> str:
+        """SHA-256 over all that the numbers, and so what is to be protected, depend on, and the context.
+
+        Args:
+            context: budget, framework, neighbours and whatever else the noise depends on.
+        """
+        axes = [
+            [*self.layout()[number], axis.keep.tolist(), axis.group.tolist(), axis.term, *axis.labels]  # type: ignore[misc]
+            for number, axis in enumerate(self.axes)
+        ]
+        parts = [[part.name, part.low, part.high, part.centre] for part in self.parts]
+        content = ["question", 1, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -1,0 +1,67 @@
+"""The domain of a spec's questions, and how the records are read for one of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pipeline.errors import SpecError
+from pipeline.model.record_source import RecordSource
+from pipeline.model.schema import Attribute, Schema
+from pipeline.questions.domain import Domain
+from pipeline.questions.resolved import Resolved
+from pipeline.spec.release_spec import ReleaseSpec
+
+__all__ = ["domain_of", "source_for"]
+
+
+def domain_of(spec: ReleaseSpec, schema: Schema) -> Domain:
+    """What questions on the records of a release may name.
+
+    Args:
+        spec: its spec.
+        schema: of its own universe.
+
+    Raises:
+        SpecError: a column of [questions] is called as an attribute, a recode or a level.
+    """
+    columns: dict[str, Attribute] = {}
+    files: dict[str, str] = {}
+    texts: dict[str, dict[str, str]] = {}
+    stated = {} if spec.questions is None else spec.questions.columns
+    taken = {*schema.names, *(recode.name for recode in schema.recodes), *spec.geography.level_names}
+    for name, section in stated.items():
+        if name in taken:
+            raise SpecError(
+                f"{spec.source}: questions.columns.{name}: found the name of an attribute, a recode or a level; a "
+                "further column needs a name of its own"
+            )
+        if section.values is None:
+            columns[name] = section.amount(name)
+        else:
+            columns[name] = Attribute(name, section.values)
+            if section.missing is not None:
+                texts[name] = {"": section.missing}
+        if section.column is not None:
+            files[name] = section.column
+    return Domain(spec.geography.level_names, schema, columns, files, texts)
+
+
+def source_for(records: RecordSource, question: Resolved, domain: Domain) -> RecordSource:
+    """How the records are read for a question.
+
+    Raises:
+        SpecError: the records are of the wide form, which has no further columns.
+    """
+    further = [name for name in question.schema.names if name in domain.columns]
+    if records.form == "wide" and further:
+        raise SpecError(
+            f'question: found {further[0]!r} and records of the form "wide"; a column beyond the schema needs the form '
+            '"microdata" or "long"'
+        )
+    return replace(
+        records,
+        columns={**records.columns, **{name: domain.files.get(name, name) for name in further}},
+        values={**records.values, **{name: domain.texts[name] for name in further if name in domain.texts}},
+        # A question looks at some of the columns, by which several rows are the same cell.
+        repeated="add" if records.form == "long" else records.repeated,
+    )

@@ -1,0 +1,140 @@
+"""The two tables of an answer: the noisy numbers as they were drawn, and what they say, with intervals."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import ReleaseError
+from pipeline.questions.intervals import half_width, ratio_interval
+from pipeline.questions.manifest import AnswerManifest, PartStated
+from pipeline.questions.resolved import EVERYWHERE
+
+__all__ = ["Measurements", "answer_bytes", "measurements_bytes", "read_measurements"]
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """Noisy numbers.
+
+    Attributes:
+        place: the level's name, or `EVERYWHERE`, which has no column.
+        terms: what is told apart in each place.
+        keys: `(n,)` geocode, if there is one, and the values of the terms, of each row.
+        numbers: name of a part -> `(n,)` int64.
+    """
+
+    place: str
+    terms: tuple[str, ...]
+    keys: Sequence[tuple[str, ...]]
+    numbers: Mapping[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(
+        cls,
+        place: str,
+        terms: tuple[str, ...],
+        geocodes: Sequence[str],
+        labels: Sequence[tuple[str, ...]],
+        numbers: Mapping[str, NDArray[np.int64]],
+    ) -> Measurements:
+        """From numbers `(n_places, n_groups)`."""
+        codes = [()] if place == EVERYWHERE else [(str(code),) for code in geocodes]
+        keys = [(*code, *label) for code in codes for label in labels]
+        return cls(place, terms, keys, {name: values.ravel() for name, values in numbers.items()})
+
+    @property
+    def header(self) -> list[str]:
+        """The names of the columns of `keys`."""
+        return [*([] if self.place == EVERYWHERE else [self.place]), *self.terms]
+
+
+def measurements_bytes(measured: Measurements) -> bytes:
+    """measurements.csv: the keys, and the noisy number of each part ("sum" in units of the amount, less the centre)."""
+    columns = [values.tolist() for values in measured.numbers.values()]
+    rows = ([*key, *numbers] for key, *numbers in zip(measured.keys, *columns, strict=True))
+    return _csv([*measured.header, *measured.numbers], rows)
+
+
+def read_measurements(path: Path, manifest: AnswerManifest) -> Measurements:
+    """What `measurements_bytes` wrote; ReleaseError where it is not what the manifest says."""
+    n_keys = len(manifest.terms) + (manifest.place != EVERYWHERE)
+    names = [part.name for part in manifest.parts]
+    try:
+        rows = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline="")))
+        empty = Measurements(manifest.place, manifest.terms, (), {})
+        if rows[0] != [*empty.header, *names] or any(len(row) != len(rows[0]) for row in rows):
+            raise ValueError("its columns are not those of the question")
+        keys = [tuple(row[:n_keys]) for row in rows[1:]]
+        numbers: dict[str, NDArray[np.int64]] = {
+            name: np.array([int(row[n_keys + i]) for row in rows[1:]], dtype=np.int64) for i, name in enumerate(names)
+        }
+    except (OSError, ValueError, IndexError, OverflowError, csv.Error) as error:
+        raise ReleaseError(f"{path}: cannot be read: {error}") from None
+    return Measurements(manifest.place, manifest.terms, keys, numbers)
+
+
+def answer_bytes(manifest: AnswerManifest, measured: Measurements) -> bytes:
+    """answer.csv: the keys, and each number with the ends of its 90 % interval, in the units of the records."""
+    parts: dict[str, PartStated] = {part.name: part for part in manifest.parts}
+    header, columns = list(measured.header), []
+    for name in [manifest.statistic, *(["count"] if manifest.statistic == "mean" else [])]:
+        header += [name, f"{name}:low90", f"{name}:high90"]
+        if name == "mean":
+            columns.append(_means(manifest, measured))
+            continue
+        half, unit = half_width(parts[name].noise), manifest.unit if name == "sum" else Fraction(1)
+        columns.append(
+            [
+                (_exact(number * unit), _exact((number - half) * unit), _exact((number + half) * unit))
+                for number in measured.numbers[name].tolist()
+            ]
+        )
+    rows = (
+        [*key, *(text for cell in cells for text in cell)] for key, *cells in zip(measured.keys, *columns, strict=True)
+    )
+    return _csv(header, rows)
+
+
+def _means(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, str, str]]:
+    """Noisy sum / noisy count within the grid, with Fieller's interval; no mean where the noisy count is below 1."""
+    assert manifest.amount is not None
+    low, high, unit = (
+        float(Fraction(text)) for text in (manifest.amount.low, manifest.amount.high, manifest.amount.unit)
+    )
+    parts: dict[str, PartStated] = {part.name: part for part in manifest.parts}
+    variances = parts["sum"].noise.variance, parts["count"].noise.variance
+    centre = parts["sum"].centre
+    cells = []
+    for top, bottom in zip(measured.numbers["sum"].tolist(), measured.numbers["count"].tolist(), strict=True):
+        ratio = ratio_interval(top, bottom, variances)
+        ends = [low, high] if ratio is None else [min(max((centre + end) * unit, low), high) for end in ratio]
+        mean = _rounded(min(max((centre + top / bottom) * unit, low), high)) if bottom >= 1 else ""
+        cells.append((mean, _rounded(ends[0]), _rounded(ends[1])))
+    return cells
+
+
+def _exact(value: Fraction) -> str:
+    """A number as a decimal where it is one of few digits, else to six digits after the point."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    return _rounded(float(value))
+
+
+def _rounded(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".") or "0"
+
+
+def _csv(header: Sequence[str], rows: object) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)  # type: ignore[arg-type]
+    return text.getvalue().encode()

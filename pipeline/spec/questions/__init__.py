@@ -1,0 +1,1 @@
+"""What a spec says of questions on the records."""

@@ -1,0 +1,209 @@
+"""The fitness of a release against the truth equals what pandas finds in its files, and stays in restricted/."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.command import printed
+
+from flows.cli import app
+from pipeline.errors import InputError, RefusedError
+from pipeline.reading.release import Release, open_release
+
+
+@pytest.fixture(scope="module")
+def judged(town: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A copy of the town's release, judged in every way; and the data that were written."""
+    folder = tmp_path_factory.mktemp("judged")
+    root = folder / "town"
+    shutil.copytree(town, root)
+    plan = write_plan(root, folder / "plan.csv")
+    choices = ("--plan", plan, "--minority", "age=child,old", "--among", "sex=f", "--threshold", "60")
+    said = printed("fitness", root, "--truth", "--compare", *choices, "--workers", "1", "--quiet")
+    assert said == f"{root / 'restricted' / 'fitness.html'}\n"
+    return root, json.loads((root / "restricted" / "fitness.json").read_text())
+
+
+def write_plan(root: Path, path: Path) -> Path:
+    blocks = pd.read_parquet(root / "public" / "spine.parquet")["block"]
+    frame = pd.DataFrame({"block": blocks, "district": [f"d{number % 3}" for number in range(len(blocks))]})
+    frame.sample(frac=1, random_state=1).to_csv(path, index=False)
+    return path
+
+
+def true_people(root: Path) -> pd.DataFrame:
+    """One row for each block and cell that anybody is in."""
+    frame = pd.read_parquet(root / "restricted" / "histograms" / "block.parquet")
+    return frame.astype({name: str for name in frame.columns if name != "count"})
+
+
+def published_people(root: Path) -> pd.DataFrame:
+    frame = pd.read_parquet(root / "public" / "histograms" / "block.parquet")
+    return frame.astype({name: str for name in frame.columns if name != "count"})
+
+
+def find(data: Mapping[str, Any], table: str, level: str, universe: str = "") -> dict[str, Any]:
+    named = (universe, table, level)
+    return next(one for one in data["tables"] if (one["universe"], one["table"], one["level"]) == named)
+
+
+@pytest.mark.parametrize(("level", "digits"), [("county", 1), ("tract", 3)])
+def test_errors_are_those_of_the_files(judged: tuple[Path, dict[str, Any]], level: str, digits: int) -> None:
+    root, data = judged
+    people = true_people(root)
+    grown = people["age"].map({"child": "young", "adult": "grown", "old": "grown"})
+    published = pd.read_parquet(root / "public" / "tables" / "sex" / f"{level}.parquet").set_index("geocode")
+    labels = [name for name in published.columns if ":" not in name]
+    truth = people.assign(area=people["geocode"].str[:digits], label=grown + " * " + people["sex"])
+    wide = truth.pivot_table(index="area", columns="label", values="count", aggfunc="sum", fill_value=0)
+    wide = wide.reindex(index=published.index, columns=labels, fill_value=0)
+    error = published[labels] - wide
+    found = find(data, "sex", level)
+    assert found["all"]["mae"] == pytest.approx(error.abs().to_numpy().mean())
+    assert found["all"]["rmse"] == pytest.approx((error**2).to_numpy().mean() ** 0.5)
+    assert found["all"]["bias"] == pytest.approx(error.to_numpy().mean())
+    assert found["all"]["l1"] == pytest.approx(error.abs().sum(axis=1).mean())
+    filled = wide.to_numpy() > 0
+    assert found["all"]["mape"] == pytest.approx(100 * (error.abs() / wide.where(wide > 0)).to_numpy()[filled].mean())
+    by_group = {group["group"]: group["mae"] for group in found["by_group"]}
+    assert by_group == pytest.approx(error.abs().mean().to_dict())
+    relative = error.abs().sum() / wide.sum()
+    assert found["worst_group"]["group"] == relative.idxmax()
+    taes = (published[labels] / published[labels].sum() - wide / wide.sum()).abs().sum().mean()
+    assert found["all"]["taes"] == pytest.approx(100 * taes)
+    target = found["largest_group_within_5_points"]
+    largest = wide.idxmax(axis=1)
+    own = np.array(
+        [published.loc[area, largest[area]] / max(1, published.loc[area, labels].sum()) for area in wide.index]
+    )
+    true = np.array([wide.loc[area, largest[area]] / max(1, wide.loc[area].sum()) for area in wide.index])
+    inhabited = wide.sum(axis=1).to_numpy() > 0
+    assert target["all_areas"] == inhabited.sum()
+    assert target["all_fit"] == (np.abs(own - true)[inhabited] <= 0.05 + 1e-12).sum()
+
+
+def test_the_companion_is_judged_too(judged: tuple[Path, dict[str, Any]]) -> None:
+    """Its total is exact at every block: of the total there is no error, of the detail there is."""
+    _, data = judged
+    units = [one for one in data["tables"] if one["universe"] == "units"]
+    assert units
+    assert max(one["all"]["mae"] for one in units) > 0
+
+
+def test_districts_by_hand(judged: tuple[Path, dict[str, Any]]) -> None:
+    root, data = judged
+    district = pd.read_csv(root.parent / "plan.csv", dtype=str).set_index("block")["district"]
+    sums = {}
+    for name, people in (("published", published_people(root)), ("truth", true_people(root))):
+        people = people.assign(district=people["geocode"].map(district))
+        total = people.groupby("district")["count"].sum()
+        women = people[people["sex"] == "f"]
+        members = women[women["age"].isin(["child", "old"])]
+        share = members.groupby("district")["count"].sum() / women.groupby("district")["count"].sum()
+        sums[name] = total, 100 * share
+    plan = data["plan"]
+    for column in ("published", "truth"):
+        assert [one[column] for one in plan["districts"]] == sums[column][0].tolist()
+    for key, total in (("deviation", sums["published"][0]), ("true_deviation", sums["truth"][0])):
+        assert plan[key] == pytest.approx(100 * (total.max() - total.min()) / total.mean())
+    assert [one["share"] for one in plan["majorities"]] == pytest.approx(sums["published"][1].tolist())
+    assert [one["true_share"] for one in plan["majorities"]] == pytest.approx(sums["truth"][1].tolist())
+    flipped = ((sums["published"][1] > 50) != (sums["truth"][1] > 50)).tolist()
+    assert [one["flipped"] for one in plan["majorities"]] == flipped
+    assert {one["group"] for one in plan["majorities"]} == {"child, old among sex=f"}
+
+
+def test_thresholds_by_hand(judged: tuple[Path, dict[str, Any]]) -> None:
+    root, data = judged
+    for one in data["thresholds"]:
+        digits = {"county": 1, "tract": 3, "block": 5}[one["level"]]
+        spine = pd.read_parquet(root / "public" / "spine.parquet")[one["level"]].unique()
+        own, true = (
+            people.assign(area=people["geocode"].str[:digits])
+            .groupby("area")["count"]
+            .sum()
+            .reindex(spine, fill_value=0)
+            for people in (published_people(root), true_people(root))
+        )
+        assert (one["areas"], one["above"]) == (len(spine), (own >= 60).sum())
+        assert (one["lost"], one["gained"]) == (((own < 60) & (true >= 60)).sum(), ((own >= 60) & (true < 60)).sum())
+
+
+def test_other_ways_are_of_the_same_counts(judged: tuple[Path, dict[str, Any]]) -> None:
+    """Every way has every table; swapping keeps totals, the other estimator keeps invariants, noise apart does not."""
+    _, data = judged
+    ways = {way["way"]: way["tables"] for way in data["compared"]}
+    assert list(ways) == ["estimator topdown", "noise apart", "cell keys", "swapping"]
+    names = [(one["universe"], one["table"], one["level"]) for one in data["tables"]]
+    for tables in ways.values():
+        assert [(one["universe"], one["table"], one["level"]) for one in tables] == names
+        for own, other in zip(data["tables"], tables, strict=True):
+            assert own["all"]["areas"] == other["all"]["areas"]
+    place = names.index(("", "total", "county"))
+    assert [ways[name][place]["all"]["mae"] for name in ("estimator topdown", "swapping")] == [0, 0]
+    assert ways["noise apart"][place]["all"]["mae"] > 0
+    assert [ways["swapping"][names.index(("", "total", level))]["all"]["mae"] for level in ("tract", "block")] == [0, 0]
+
+
+def test_the_other_estimator_is_that_of_a_run_of_its_own(town: Path) -> None:
+    """Estimated again as it was, the histograms are those that were published, for every universe."""
+    from unittest import mock
+
+    from flows.execution.progress import Silent
+    from flows.runs.other_estimator import estimated_otherwise
+    from pipeline.spec.sections import PostprocessSection
+
+    opened = open_release(town)
+    with mock.patch.object(PostprocessSection, "model_copy", lambda self, **_: self):
+        found = estimated_otherwise(opened.run, 1, Silent())
+    (histograms,) = found.values()
+    releases: list[Release] = [opened, opened.companion("units")]
+    for release in releases:
+        for level, other in zip(release.levels, histograms[release.universe.name], strict=True):
+            assert (release.histogram(level) != other).nnz == 0
+
+
+def test_nothing_leaves_restricted(judged: tuple[Path, dict[str, Any]], town: Path) -> None:
+    root, _ = judged
+    for name in ("fitness.json", "fitness.html"):
+        path = root / "restricted" / name
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert "RESTRICTED" in (root / "restricted" / "fitness.html").read_text()
+    own = {path.relative_to(root) for path in (root / "public").rglob("*")}
+    assert own == {path.relative_to(town) for path in (town / "public").rglob("*")}
+
+
+@pytest.mark.parametrize("options", [("--json",), ("--html", "page.html")])
+def test_true_figures_are_not_printed(town: Path, options: tuple[str, ...]) -> None:
+    with pytest.raises(InputError, match="--truth: the page and the data go to restricted/ only"):
+        printed("fitness", town, "--truth", *options)
+
+
+def test_without_true_counts(town: Path, tmp_path: Path) -> None:
+    shutil.copytree(town / "public", tmp_path / "town" / "public")
+    with pytest.raises(InputError, match=r"has no true counts \(histograms/block.parquet\)"):
+        printed("fitness", tmp_path / "town", "--truth")
+    assert not (tmp_path / "town" / "restricted").exists()
+
+
+def test_errors_about_true_counts_are_not_shown(town: Path, tmp_path: Path) -> None:
+    root = tmp_path / "town"
+    shutil.copytree(town, root)
+    (root / "restricted" / "histograms" / "tract.parquet").write_bytes(b"secret")
+    with pytest.raises(RefusedError) as caught:
+        printed("fitness", root, "--truth")
+    assert "tract.parquet" not in str(caught.value)
+    assert "tract.parquet" in (root / "restricted" / "refused.txt").read_text()
+    assert not (root / "restricted" / "fitness.json").exists()
+
+
+def test_the_command_is_offered() -> None:
+    assert "fitness" in {command.name for command in app.registered_commands}

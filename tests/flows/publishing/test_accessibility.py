@@ -1,0 +1,146 @@
+"""The report for everybody: no rule of axe-core is broken, and the keyboard never loses its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from releases.browser import Opened, chromium, opened
+from typer.testing import CliRunner
+
+from flows.cli import app
+from pipeline.audit.findings import Audit, Finding
+from pipeline.audit.report import write_audit
+from pipeline.reading.compare import compare
+from pipeline.reading.compare_page import write_page
+from pipeline.reading.release import open_release
+from pipeline.release.layout import RunDirectory
+
+_WIDTHS = (360, 800, 1280)
+_LOOKS = {
+    "light": {"color_scheme": "light", "forced_colors": "none"},
+    "dark": {"color_scheme": "dark", "forced_colors": "none"},
+    "forced": {"color_scheme": "dark", "forced_colors": "active"},
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+def broken(page: Any) -> list[str]:
+    """Each broken rule of axe-core, with the elements that break it."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    found = axe.Axe().run(page).response["violations"]
+    return [f"{one['id']}: {[node['target'] for node in one['nodes']][:5]}" for one in found]
+
+
+def everything(shown: Opened) -> None:
+    """All that the page can show at once: an area, a comparison, a table with shares, every list open."""
+    shown.wait("select_option", "#table", "1")  # sex
+    for row in (1, 2):
+        shown.wait("click", f"#counts-body tr:nth-child({row}) button")
+        shown.wait("click", "[data-key=compare]")
+    shown.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("look", ["light", "dark", "forced"])
+def test_no_rule_is_broken(browser: Any, town: Path, look: str) -> None:
+    """At the width of a telephone, a tablet and a desk."""
+    shown = opened(browser, RunDirectory(town).report, dark=look != "light", width=_WIDTHS[-1])
+    shown.page.emulate_media(**_LOOKS[look])
+    everything(shown)
+    for width in _WIDTHS:
+        shown.page.set_viewport_size({"width": width, "height": 900})
+        shown.page.wait_for_timeout(300)  # drawn again 150 ms after the last change of size
+        assert broken(shown.page) == [], f"{width} points wide"
+        assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert shown.complaints == []
+    shown.page.context.close()
+
+
+@pytest.mark.slow
+def test_no_rule_is_broken_on_a_telephone_and_what_is_broken_is_found(browser: Any, town: Path) -> None:
+    """A button without a name and text that is hardly visible."""
+    shown = opened(browser, RunDirectory(town).report, width=_WIDTHS[0])
+    everything(shown)
+    assert broken(shown.page) == []
+    shown.page.evaluate("document.getElementById('next').textContent = ''")
+    shown.page.evaluate("document.querySelector('.lead').style.color = '#ccc'")
+    assert {one.split(":")[0] for one in broken(shown.page)} >= {"button-name", "color-contrast"}
+
+
+def focused(shown: Opened) -> str:
+    return str(
+        shown.page.evaluate(
+            "document.activeElement.dataset.key || document.activeElement.id || document.activeElement.tagName"
+        )
+    )
+
+
+def test_the_keyboard_keeps_its_place(browser: Any, town: Path) -> None:
+    """What is pressed keeps the focus though it is drawn again; where it is gone, what stands for it has it."""
+    shown = opened(browser, RunDirectory(town).report)
+    shown.wait("select_option", "#level", "2")  # block
+    shown.page.focus("[data-key=row-3]")
+    shown.wait("press", "[data-key=row-3]", "Enter")
+    assert focused(shown) == "row-3"
+    shown.page.focus("[data-key=compare]")
+    shown.wait("press", "[data-key=compare]", "Enter")
+    assert focused(shown) == "compare"
+    shown.page.focus("[data-key=path-1]")
+    shown.wait("press", "[data-key=path-1]", "Enter")
+    assert focused(shown) == "area-title"
+    shown.page.focus("[data-key=below-2]")
+    shown.wait("press", "[data-key=below-2]", "Enter")
+    assert focused(shown) == "below-2"
+    shown.page.focus("#everywhere")
+    shown.wait("press", "#everywhere", "Enter")
+    assert focused(shown) == "counts-region"
+    shown.page.focus("[data-key=out-2-3]")
+    shown.wait("press", "[data-key=out-2-3]", "Enter")
+    assert not shown.page.locator("#compare").is_visible()
+    assert focused(shown) == "counts-region"
+
+
+@pytest.mark.slow
+def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town: Path) -> None:
+    shown = opened(browser, RunDirectory(town).report, width=360)
+    shown.page.locator("#counts-body tr:last-child button").scroll_into_view_if_needed()
+    shown.wait("click", "#counts-body tr:last-child button")
+    shown.page.wait_for_function("() => document.getElementById('said').textContent !== ''")
+    shown.page.wait_for_function(
+        "() => { const card = document.getElementById('area-title').getBoundingClientRect();"
+        " return card.top >= 0 && card.bottom <= innerHeight; }"
+    )
+    assert shown.page.locator("#area-title").text_content() in shown.page.locator("#said").text_content()
+
+
+@pytest.mark.slow
+def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
+    browser: Any, town: Path, town_spec: Path, tmp_path: Path
+) -> None:
+    """Comparison, audit, plan, and the restricted page: on a telephone in light, on a desk in dark."""
+    release = open_release(town)
+    write_page(tmp_path / "compare.html", compare(release, release))
+    audit, _ = write_audit(Audit("Audit", (Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"}), tmp_path)
+    planned = CliRunner().invoke(app, ["plan", str(town_spec), "--chart", str(tmp_path / "plan.html")])
+    assert planned.exit_code == 0, planned.output
+    pages = (tmp_path / "compare.html", audit, tmp_path / "plan.html", RunDirectory(town).accuracy_page)
+    for file in pages:
+        colours = set()
+        for dark, width in ((False, _WIDTHS[0]), (True, _WIDTHS[2])):
+            shown = opened(browser, file, dark=dark, width=width, ready=False)
+            shown.page.evaluate("for (const one of document.querySelectorAll('details')) one.open = true")
+            shown.page.wait_for_timeout(300)
+            assert broken(shown.page) == [], file.name
+            assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+            colours.add(shown.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert shown.complaints == []
+            shown.page.context.close()
+        assert colours == {"rgb(251, 250, 247)", "rgb(20, 24, 26)"}

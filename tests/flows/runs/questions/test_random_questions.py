@@ -1,0 +1,88 @@
+"""Random questions from a grammar: each is answered, or refused by a sentence; the ledger knows of all."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from releases.asked import ask, key_at, ledger_of, spent, write_workers
+
+from pipeline.errors import SpinewiseError
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.questions.manifest import read_answer
+from pipeline.questions.sensitivity import reach
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import load_spec
+
+NAMES = ["county", "tract", "age", "sex", "wages", "shift", "race", "pay", '"two words"', "by", "0"]
+SIGNS = ["=", "!=", "<", "<=", ">", ">=", "in", "is"]
+VALUES = ["65", "65+", "0-17", "f", "m", "day", "x", '"18-64"', "20000", "-1", "1/3", "''", "999999999999999999999"]
+RHOS = ["1/100", "1/20", "1/1000000", "3", "0", "-1", "x", "1e-9", "1/3"]
+
+
+def random_question(rng: random.Random) -> str:
+    words = [rng.choice(["count", "count", "count", "sum", "mean", "median"])]
+    if words[0] != "count" or rng.random() < 0.03:
+        words.append(rng.choice(["wages", "wages", "wages", "age", "pay"]))
+    if rng.random() < 0.7:
+        words.append(
+            "by " + ", ".join(rng.choice(NAMES[:6] if rng.random() < 0.8 else NAMES) for _ in range(rng.randint(1, 3)))
+        )
+    if rng.random() < 0.6:
+        conditions = [
+            f"{rng.choice(NAMES[2:6] if rng.random() < 0.8 else NAMES)} {rng.choice(SIGNS)} "
+            + ", ".join(rng.choice(VALUES) for _ in range(rng.choice([1, 1, 2])))
+            for _ in range(rng.randint(1, 2))
+        ]
+        words.append("where " + " and ".join(conditions))
+    text = " ".join(words)
+    if rng.random() < 0.05:
+        at = rng.randrange(len(text))
+        text = text[:at] + rng.choice("\"'=,;\0é ") + text[at + 1 :]
+    return text
+
+
+def tried(folder: Path, n: int, seed: int) -> tuple[int, int]:
+    """How many of `n` random questions were answered and refused, the ledger being compared after each answer."""
+    rng, cost, answers = random.Random(seed), Fraction(0), 0
+    spec = load_spec(write_workers(folder, n=30))
+    key = key_at(folder / "key")
+    drawn: set[str] = set()
+    told: list[tuple[str, int, str]] = []
+    with ledger_of(folder, budget="2") as place:
+        for _ in range(n):
+            text, rho = random_question(rng), rng.choice(RHOS[:2] if rng.random() < 0.8 else RHOS)
+            try:
+                root = ask(spec, text, rho, key=key, out=folder / "answers")
+            except SpinewiseError as error:
+                told.append((text, error.exit_status, str(error)))
+                continue
+            manifest = read_answer(RunDirectory(root))
+            answers += 1
+            if manifest.fingerprint not in drawn:
+                drawn.add(manifest.fingerprint)
+                # By the definition of zCDP, from what is drawn and not from what was asked for.
+                cost += sum(
+                    Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * Fraction(part.scale))
+                    for part in manifest.parts
+                )
+        assert spent(place) >= cost
+        assert spent(place) == cost
+        with Ledger.open(str(place), state=folder / "state") as ledger:
+            assert ledger.dataset("workers").left >= 0
+    assert [one for one in told if one[1] not in (2, 3) or not one[2].strip() or "\n" in one[2]] == []
+    return answers, len(told)
+
+
+def test_each_is_answered_or_refused_by_a_sentence(tmp_path: Path) -> None:
+    answers, refused = tried(tmp_path, 120, 1)
+    assert answers >= 15
+    assert refused >= 50
+
+
+@pytest.mark.slow
+def test_many_more(tmp_path: Path) -> None:
+    answers, refused = tried(tmp_path, 600, 2)
+    assert min(answers, refused) >= 100

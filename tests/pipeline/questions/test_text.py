@@ -1,0 +1,62 @@
+"""The text of a question: what is read, and that everything else is refused by one sentence with its place."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipeline.questions.text import LONGEST, Asked, QuestionError, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("count", "count"),
+        ("  count by tract ,sex  where age>=65 ", "count by tract, sex where age >= 65"),
+        (
+            "count where race in 'two or more', asian and sex!=f",
+            'count where race in "two or more", asian and sex != f',
+        ),
+        ("""count where "by" = 'a "b"'""", """count where "by" = 'a "b"'"""),
+        ("mean wages by county", "mean wages by county"),
+    ],
+)
+def test_a_question_has_one_canonical_text(text: str, canonical: str) -> None:
+    assert str(parse(text)) == canonical
+    assert str(parse(canonical)) == canonical
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "character 1: found the end; a question begins with count, sum or mean"),
+        ("median age", "character 1: found 'median'; a question begins with count, sum or mean"),
+        ("count by", "character 9: found the end; a level, an attribute or a recode is needed"),
+        ("count tract", "character 7: found 'tract'; allowed here are"),
+        ("count where age", "character 16: found the end; one of = != < <= > >= in is needed"),
+        ("count where age = ", "a value is needed"),
+        ("count where age = 'x", 'character 19: found "\'"; allowed are names'),
+        ("count where age is 3", "character 17: found 'is'; allowed are = != < <= > >= in"),
+        ("sum by county", "character 5: found 'by'; the amount to be taken the sum of is needed here"),
+        ("count where sex = f by county", "character 21: found 'by'"),
+        ('count where sex = ""', "which is not empty"),
+        ("count" + " " * LONGEST, f"at most {LONGEST} are allowed"),
+    ],
+)
+def test_what_is_no_question_is_refused_by_its_place(text: str, message: str) -> None:
+    with pytest.raises(QuestionError) as error:
+        parse(text)
+    assert message in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(alphabet="count by where and in sum=<>!,'\"ageF0 9", max_size=40) | st.text(max_size=30))
+def test_any_text_is_a_question_or_refused(text: str) -> None:
+    try:
+        asked = parse(text)
+    except QuestionError:
+        return
+    assert isinstance(asked, Asked)
+    assert str(parse(str(asked))) == str(asked)

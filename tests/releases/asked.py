@@ -1,0 +1,132 @@
+"""A made-up workforce with wages, whose records can be asked questions, and a ledger for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.confidential.custody import KeySource
+from flows.runs.questions.answering import AnsweringHere, answered
+from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
+from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.spec.release_spec import ReleaseSpec
+
+SPEC = """
+name = "work"
+[privacy]
+rho = "1"
+dataset = "workers"
+[geography]
+file = "areas.csv"
+column = "area"
+levels = { county = 1, tract = 3 }
+[schema.attributes]
+age = ["0-17", "18-64", "65+"]
+sex = ["f", "m"]
+[strategy.queries]
+total = "1/2"
+sex = "1/2"
+[strategy.levels]
+county = "1/2"
+tract = "1/2"
+[input]
+file = "workers.csv"
+form = "microdata"
+geocode = "area"
+[questions.columns.wages]
+column = "pay"
+between = ["0", "60000"]
+unit = "100"
+missing = "0"
+[questions.columns.shift]
+values = ["day", "night"]
+"""
+
+
+def write_workers(folder: Path, *changes: tuple[str, str], n: int = 400, seed: int = 1) -> Path:
+    """Write spec, areas and records; `changes` are texts of the spec and what stands in their place."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    areas = [f"{county}{tract:02d}" for county in "AB" for tract in range(1, 6)]
+    pd.DataFrame({"area": areas}).to_csv(folder / "areas.csv", index=False)
+    pay = np.round(rng.lognormal(10, 0.8, n), 2)
+    records = pd.DataFrame(
+        {
+            "area": rng.choice(areas, n),
+            "age": rng.choice(["0-17", "18-64", "65+"], n, p=[0.1, 0.7, 0.2]),
+            "sex": rng.choice(["f", "m"], n),
+            "pay": pd.Series(pay).where(rng.random(n) < 0.9),
+            "shift": rng.choice(["day", "night"], n),
+            "worker": [f"w{number}" for number in rng.integers(0, n // 2, n)],
+        }
+    )
+    records.to_csv(folder / "workers.csv", index=False)
+    spec = SPEC
+    for old, new in changes:
+        assert spec.count(old) == 1, old
+        spec = spec.replace(old, new)
+    (folder / "release.toml").write_text(spec, "utf-8")
+    return folder / "release.toml"
+
+
+@contextmanager
+def ledger_of(
+    folder: Path, *, budget: str = "1", framework: str = "zcdp", neighbours: str = "change-one"
+) -> Iterator[Path]:
+    """A ledger beside the spec with the dataset, named by the settings; its file."""
+    place, state = folder / "ledger.sqlite", folder / "state"
+    with Ledger.open(str(place), create=True, state=state) as ledger:
+        ledger.open_dataset(
+            "workers", population="made up", framework=framework, budget=Fraction(budget), neighbours=neighbours
+        )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPINEWISE_LEDGER", str(place))
+        patch.setenv("SPINEWISE_STATE", str(state))
+        yield place
+
+
+def spent(place: Path) -> Fraction:
+    """What the ledger has of the dataset."""
+    with Ledger.open(str(place), state=place.parent / "state") as ledger:
+        assert ledger.verify() == ()
+        return ledger.dataset("workers").spent
+
+
+def checked(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **rest: object) -> CheckedQuestion:
+    """A question, checked; `rest` as `QuestionRequest`."""
+    request = QuestionRequest(spec, text, rho, out=Path(spec if isinstance(spec, Path) else ".").parent / "answers")
+    return check_question(replace(request, **rest))  # type: ignore[arg-type]
+
+
+def ask(spec: Path | ReleaseSpec, text: str, rho: str | None = "1/20", **rest: object) -> Path:
+    """Its answer, made in this process."""
+    one = checked(spec, text, rho, **rest)
+    return answered(one, AnsweringHere(one))
+
+
+def key_at(path: Path) -> KeySource:
+    """A key in a file."""
+    MasterKey.generate().write(path)
+    return KeySource(path)
+
+
+def public_files(root: Path) -> dict[str, bytes]:
+    """Name -> content."""
+    return {path.name: path.read_bytes() for path in sorted((root / "public").iterdir())}
+
+
+def truth(spec: Path, *, high: float = 60_000, unit: float = 100) -> pd.DataFrame:
+    """The records, with `units`: what each wage counts as, computed apart from the program."""
+    frame = pd.read_csv(spec.parent / "workers.csv", dtype={"area": str})
+    clipped = frame["pay"].fillna(0).clip(0, high)
+    return frame.assign(
+        units=np.floor(clipped / unit + 0.5).astype(int), county=frame["area"].str[:1], tract=frame["area"]
+    )

@@ -1,0 +1,81 @@
+"""Questions from Python: explained for nothing, released once, and the same as by the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from releases.asked import ledger_of, spent, write_workers
+from releases.command import printed, spinewise
+
+import spinewise as sw
+from flows.runs.questions.answering import AnsweringHere, answered
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Path]:
+    write_workers(tmp_path)
+    with ledger_of(tmp_path) as place:
+        yield place
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records in this process, which is quicker; the measuring process has tests of its own."""
+    import spinewise.questions as questions
+
+    monkeypatch.setattr(questions, "answer_question", lambda checked: answered(checked, AnsweringHere(checked)))
+
+
+@pytest.mark.usefixtures("here")
+def test_a_question_is_explained_and_then_released(ledger: Path, tmp_path: Path) -> None:
+    data = sw.open_dataset(tmp_path / "release.toml")
+    question = data.where("wages >= 20000", age=["18-64", "65+"]).by("tract", "sex").count()
+    assert question.text == "count by tract, sex where wages >= 20000 and age in 18-64, 65+"
+    explained = question.explain(rho="1/200")
+    assert (explained.cost, explained.left, explained.numbers) == ("1/200", "1", 20)
+    assert spent(ledger) == 0
+    answer = question.release(rho="1/200", out=tmp_path / "answers")
+    assert list(answer.table.columns) == ["tract", "sex", "count", "count:low90", "count:high90"]
+    assert answer.table["tract"].iloc[0] == "A01"
+    assert spent(ledger) == Fraction(1, 200)
+    same = data.ask(question.text).release(rho="1/200", out=tmp_path / "answers")
+    assert same.table.equals(answer.table)
+    assert spent(ledger) == Fraction(1, 200)
+
+
+@pytest.mark.usefixtures("here", "ledger")
+def test_amounts_may_have_their_domain_with_the_question(tmp_path: Path) -> None:
+    data = sw.open_dataset(tmp_path / "release.toml", ledger=tmp_path / "ledger.sqlite")
+    mean = data.by("county").mean("wages", between=("0", "30000"), unit="50")
+    answer = mean.release(rho="1/2", out=tmp_path / "answers")
+    assert answer.table["mean"].between(0, 30_000).all()
+    assert answer.manifest.amount is not None
+    assert answer.manifest.amount.high == "30000"
+    with pytest.raises(sw.InputError, match="are needed together"):
+        data.sum("wages", unit="50").explain(rho="1/2")
+    with pytest.raises(sw.InputError, match="found 'wags'"):
+        data.sum("wags").explain(rho="1/2")
+    with pytest.raises(sw.InputError, match="where: sex: found"):
+        data.where(sex=[])
+
+
+def test_the_command_explains_answers_and_verifies(ledger: Path, tmp_path: Path) -> None:
+    """With the records in the measuring process, once."""
+    spec, out = tmp_path / "release.toml", tmp_path / "out"
+    question = "mean wages by county where age >= 18"
+    assert "rho = 1 is left of 'workers'" in printed("ask", spec, question, "--rho", "1/4", "--explain")
+    root = Path(printed("ask", spec, question, "--rho", "1/4", "--out", out, "--name", "pay", "--quiet").strip())
+    assert root == out / "pay"
+    assert spent(ledger) == Fraction(1, 4)
+    assert "verified; its numbers follow from its measurements" in printed("verify", root)
+
+
+@pytest.mark.slow
+def test_the_command_draws_again(ledger: Path, tmp_path: Path) -> None:
+    asked = spinewise("ask", tmp_path / "release.toml", "count by tract", "--rho", "1/4", "--out", tmp_path / "out")
+    again = spinewise("rerun", asked.stdout.strip())
+    assert "all 3 public files are the same" in again.stdout, asked.stderr + again.stderr
+    assert spent(ledger) == Fraction(1, 4)
