@@ -206,9 +206,9 @@ def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComp
             elif not len(left.index.intersection(right.index)):
                 missing.append(f"{_named(first, table.name)} at {level} has no geounit in common")
             else:
-                named = first.names(level) if level in first.named_levels else {}
+                names: dict[str, str] = dict(first.names(level)) if level in first.named_levels else {}
                 place = (first.universe.name, table.name, level)
-                compared.append(_compared(place, left, right, labels, same, dict(named)))
+                compared.append(_compared(place, left, right, labels, same, names))
     own = {table.name: table.levels for table in first.universe.tables}
     for table in second.universe.tables:
         only = [level for level in table.levels if level not in own.get(table.name, ())]

@@ -6,9 +6,10 @@ Levels are taken from the top down, and at each level the tables in the order of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,13 +109,15 @@ def explorer_of(sources: ReportSources) -> Explorer:
     return explorer
 
 
-def _add_moments(explorer: Explorer, sources: ReportSources, tables: dict[tuple[str, str], dict[str, object]]) -> None:
+def _add_moments(
+    explorer: Explorer, sources: ReportSources, tables: Mapping[tuple[str, str], Mapping[str, Any]]
+) -> None:
     """How errors go together, for every table that is in the page with intervals, upper levels first."""
     kept = MomentChunks()
     for number, level in enumerate(sources.spine.levels):
         for universe in sources.universes:
             for table in universe.tables:
-                chunk = tables[universe.name, table.name]["levels"].get(level.name)  # type: ignore[attr-defined]
+                chunk = tables[universe.name, table.name]["levels"].get(level.name)
                 if chunk is not None and chunk["below"] is not None:
                     moments = sources.moments(universe.name, number, table.query)
                     chunk["moments"] = kept.entry(moments, explorer.chunks)

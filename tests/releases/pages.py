@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import cast
+from unittest.mock import patch
 
 from project.report_texts import wanted
 
-import pipeline.report.sources
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
@@ -32,13 +33,9 @@ def report_in(root: Path, language: str, texts: Texts | None = None) -> str:
     report = release.spec.report.model_copy(update={"language": language})
     spec = release.spec.model_copy(update={"report": report})
     job = Job(release.run, spec, release.universes, release.spine, Workers(1), Silent(), status=release.manifest.status)
-    job.notes.update(release.manifest.solver)
-    kept = pipeline.report.sources.texts_in
-    pipeline.report.sources.texts_in = lambda _: texts or texts_in(language)
-    try:
+    job.notes.update(cast("dict[str, dict[str, object]]", release.manifest.solver))
+    with patch("pipeline.report.sources.texts_in", lambda _: texts or texts_in(language)):
         return report_page(report_sources(job))
-    finally:
-        pipeline.report.sources.texts_in = kept
 
 
 class _Visible(HTMLParser):

@@ -27,6 +27,7 @@ from pipeline.questions.stated import domain_of, source_for
 from pipeline.questions.text import Asked, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.fields import check_name
+from pipeline.spec.provenance import check_provenance, from_records
 from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 #: Numbers that one answer may have.
@@ -100,6 +101,7 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
         InputError: something is wrong; one sentence that names it and says what is allowed.
     """
     spec = as_spec(request.spec)
+    _refuse_of_records(spec)
     universe = with_data(spec.universes()[:1], request.data)[0]
     if not universe.dataset:
         raise SpecError(
@@ -125,6 +127,16 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     name = _default_name(asked, work) if request.name is None else _name(request.name)
     work = replace(work, run=RunDirectory(request.out / name), name=name)
     return CheckedQuestion(request, spec, universe, work, parts)
+
+
+def _refuse_of_records(spec: ReleaseSpec) -> None:
+    """Places and values of an answer stand in it without noise: also those that a release may have by name."""
+    check_provenance(spec)
+    if made := [name for name in from_records(spec) if name in ("geography", "schema")]:
+        raise SpecError(
+            f"{spec.source}: provenance.inputs.{made[0]}: made from the records; a question needs areas and values "
+            "that are public, also where a release accepts others"
+        )
 
 
 def _budget(universe: Universe, request: QuestionRequest) -> Fraction:

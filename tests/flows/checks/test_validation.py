@@ -201,6 +201,6 @@ def test_a_mistake_in_a_file_of_names_is_found(tmp_path: Path) -> None:
     spoil(tmp_path / "town" / "persons.csv", {2: {"age": "adlt"}})
     found = validate(None, spec)
     assert [one.part for one in found.findings] == ["geography", "records"]
-    assert "geography.names.county" in found.findings[0].problem
-    assert "1 code that no area of the spine has: 'C'" in found.findings[0].problem
+    assert "geography.names.county" in found.findings[0].text
+    assert "1 code that no area of the spine has: 'C'" in found.findings[0].text
     assert found.n_leaves, "the areas themselves are right"

@@ -55,7 +55,7 @@ def codes(release: Release, areas: list[Area]) -> list[str]:
     return [str(release.spine.levels[level].geocodes[row]) for level, row in areas]
 
 
-def same(found: float | None, expected: float) -> None:
+def same(found: float | None, expected: Any) -> None:
     """Equal but for the six digits of the factors; None is what is not known."""
     assert (np.nan if found is None else found) == pytest.approx(expected, rel=2e-4, abs=2e-4, nan_ok=True)
 

@@ -291,3 +291,14 @@ def test_the_answer_is_the_same_whoever_holds_the_records(spec: Path, ledger: Pa
     first, second = (answered(each, AnsweringHere(each)) for each in (one, two))
     assert public_files(first)["measurements.csv"] == public_files(second)["measurements.csv"]
     assert spent(ledger) == Fraction(1, 20)
+
+
+@pytest.mark.parametrize("accepted", ["", 'accept = ["geography"]\n'])
+@pytest.mark.usefixtures("ledger")
+def test_areas_that_were_made_from_the_records_are_refused(spec: Path, accepted: str) -> None:
+    """They say where somebody is, and no noise is added to which areas an answer has."""
+    section = f'[provenance]\n{accepted}[provenance.inputs.geography]\nsource = "records"\n'
+    spec.write_text(spec.read_text("utf-8") + section, "utf-8")
+    with pytest.raises(SpecError, match=r"provenance.*geography.*records"):
+        ask(spec, "count by tract")
+    assert not (spec.parent / "answers").exists()
