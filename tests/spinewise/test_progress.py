@@ -65,6 +65,7 @@ def test_the_bar_moves() -> None:
     assert cell.pictures[-1] == ""
 
 
+@pytest.mark.slow
 def test_a_run_in_a_notebook(
     tmp_path: Path, notebook: Cell, spec: sw.Spec, persons: pd.DataFrame, blocks: pd.DataFrame
 ) -> None:

@@ -28,6 +28,7 @@ def test_importing_brings_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+@pytest.mark.slow
 def test_no_name_brings_prefect(tmp_path: Path) -> None:
     """All public names together: the engine is for the command line and for deployments."""
     code = (

@@ -232,6 +232,7 @@ def test_an_invariant_outside_the_spec(tmp_path: Path, monkeypatch: Patch) -> No
     assert "public/invariants/block/total.parquet is not of the spec" in audit.failed[0].detail
 
 
+@pytest.mark.slow
 def test_a_measurement_without_noise(tmp_path: Path, monkeypatch: Patch) -> None:
     """The truth stands in public/ under the name of a measurement."""
     drawn_by(monkeypatch, lambda sampler, stream_key, start, count: sampler.draw(stream_key, start, count) * 0)

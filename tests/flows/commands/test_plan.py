@@ -146,6 +146,7 @@ def test_a_companion_and_a_given_budget(town: Path, tmp_path: Path) -> None:
     assert written[0].privacy_fingerprint() == before[0].privacy_fingerprint()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".html", ".svg", ".png"])
 def test_picture(town: Path, tmp_path: Path, suffix: str) -> None:
     """The picture has the levels and queries, and the page needs nothing from elsewhere."""

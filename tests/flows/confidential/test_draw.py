@@ -185,6 +185,7 @@ def test_another_beacon_than_the_spec_names_is_refused(tmp_path: Path, key: Path
         drawn(spec_of(tmp_path / "spec", beacon=False), tmp_path / "out", key, number=9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ledger")
 def test_a_manifest_with_another_round_does_not_verify(tmp_path: Path, key: Path) -> None:
     spec, out = spec_of(tmp_path / "spec"), tmp_path / "out"

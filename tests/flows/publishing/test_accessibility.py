@@ -83,6 +83,7 @@ def focused(shown: Opened) -> str:
     )
 
 
+@pytest.mark.slow
 def test_the_keyboard_keeps_its_place(browser: Any, town: Path) -> None:
     """What is pressed keeps the focus though it is drawn again; where it is gone, what stands for it has it."""
     shown = opened(browser, RunDirectory(town).report)

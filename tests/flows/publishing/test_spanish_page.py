@@ -33,6 +33,7 @@ def browser() -> Iterator[Any]:
         yield found
 
 
+@pytest.mark.slow
 def test_whatever_the_scripts_write_is_from_the_catalogue(browser: Any, named_town: Path, tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text(report_in(named_town, "es", marked_texts()), "utf-8")

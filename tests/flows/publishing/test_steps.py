@@ -136,6 +136,7 @@ def test_steps_are_tens_and_tell_public_things_only(town_spec: Path, tmp_path: P
     assert names.index("check units") < names.index("charge")
 
 
+@pytest.mark.slow
 def test_levels_that_are_not_measured_are_estimated_all_the_same(tmp_path: Path) -> None:
     spec = write_town(
         tmp_path / "in", ('county = "1/4"\ntract = "1/4"\nblock = "1/2"', 'county = "0"\ntract = "1/2"\nblock = "1/2"')
@@ -146,6 +147,7 @@ def test_levels_that_are_not_measured_are_estimated_all_the_same(tmp_path: Path)
     assert counts[0].sum() == counts[-1].sum()
 
 
+@pytest.mark.slow
 def test_a_pure_release_is_run_the_same_way(tmp_path: Path) -> None:
     changes = [('rho = "2"', 'framework = "pure"\nepsilon = "2"'), ('rho = "1"', 'epsilon = "1"')]
     directory = RunDirectory(run(write_town(tmp_path / "in", *changes), tmp_path / "out"))

@@ -58,6 +58,7 @@ def test_every_public_file_is_the_same_and_nothing_is_left_behind(
     assert list((town / "restricted" / "staging").iterdir()) == []
 
 
+@pytest.mark.slow
 def test_a_table_that_was_left_out_is_left_out_again(tmp_path: Path) -> None:
     """By what the release says of itself, and by the spec that still names the table."""
     coarse = (
@@ -76,6 +77,7 @@ def test_a_table_that_was_left_out_is_left_out_again(tmp_path: Path) -> None:
         rerun(root, spec=other)
 
 
+@pytest.mark.slow
 def test_what_a_killed_rerun_left_is_removed_and_two_do_not_meet(copied: Path) -> None:
     directory = RunDirectory(copied)
     (directory.staging / "rerun-x").mkdir()
@@ -159,6 +161,7 @@ def test_over_other_records_no_noise_is_drawn(
     assert measured == []
 
 
+@pytest.mark.slow
 def test_other_versions_are_named_and_all_is_compared(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = software()
     other = here.model_copy(update={"packages": {**here.packages, "numpy": "1.0"}})

@@ -35,6 +35,7 @@ def town_with_areas(folder: Path, regroup: str = 'file = "areas.csv"') -> Path:
     return spec
 
 
+@pytest.mark.slow
 def test_a_regrouped_release_verifies_and_its_spine_is_public(tmp_path: Path) -> None:
     spec = town_with_areas(tmp_path / "in")
     root = run(spec, tmp_path / "out")

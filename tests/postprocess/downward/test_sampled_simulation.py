@@ -140,6 +140,7 @@ def test_a_sample_has_the_errors_of_a_full_simulation(estimator: str) -> None:
     assert farthest(sampled, whole) < FAR
 
 
+@pytest.mark.slow
 def test_summaries_with_too_little_noise_are_noticed() -> None:
     assert farthest(seen(release("full"), SAMPLED, 2, scale=0.3), full("full")) > FAR + 1
 

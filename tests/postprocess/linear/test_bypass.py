@@ -15,6 +15,7 @@ from postprocess.linear.downward import unbiased_estimates, variances_of
 from postprocess.linear.upward import basis_of, estimates_of, upward_pass
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 10**6),

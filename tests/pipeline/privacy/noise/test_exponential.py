@@ -69,6 +69,7 @@ def test_enclosures_hold_the_cumulative_probabilities_and_are_tight(
             assert high - low < 2**16
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("losses", [[0, 1, 5, 9], [9, 0, 9, 0], [0, 40], [20, 0, 7]], ids=str)
 def test_choices_follow_the_exact_distribution(losses: list[int]) -> None:
     """300,000; and choices with an epsilon 5 percent off do not pass."""
