@@ -74,7 +74,7 @@ def test_every_row_of_the_page_is_in_the_json(browser: Any, audit: tuple[Path, A
         assert result == ("passed" if finding["passed"] else "FAILED")
         assert _same(value, finding["value"]), row
         assert _same(limit, finding["limit"]), row
-    assert shown.page.locator("tr.bad").count() == failed
+    assert shown.page.locator("tr.chosen").count() == failed
     assert shown.complaints == []
     assert shown.requests == []
 
