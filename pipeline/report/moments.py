@@ -18,8 +18,10 @@ from pipeline.report.encoding import packed_lines, packed_numbers
 USUAL, CERTAIN, UNKNOWN = 0, 1, 2
 #: Characters of all factors in the page. Tables come first: the factors of later levels are left out.
 LARGEST = 1_000_000
-#: Digits of a factor, and what is taken as 0 beside the largest of its class and level.
-_DIGITS, _NOTHING = 6, 1e-6
+#: Digits of the largest factor of a class and level; the others have as many decimals as that one.
+_DIGITS = 7
+#: Characters that a factor of its own takes at least, compressed: 7 digits are 23 bits.
+_LEAST_CHARACTERS = 3
 
 Floats = NDArray[np.float64]
 
@@ -66,9 +68,9 @@ class MomentChunks:
         return {
             "classes": self._kept(packed_numbers(moments.classes), chunks),
             "known": self._kept(packed_numbers(moments.known), chunks),
-            "nested": self._kept(_packed(moments.nested, 2), chunks),
-            "crossed": self._kept(_packed(moments.crossed, 2), chunks) if several else None,
-            "shared": self._kept(_packed(moments.shared, 2), chunks) if moments.shared.size else None,
+            "nested": self._kept(self._packed(moments.nested, 2), chunks),
+            "crossed": self._kept(self._packed(moments.crossed, 2), chunks) if several else None,
+            "shared": self._kept(self._packed(moments.shared, 2), chunks) if moments.shared.size else None,
             "shape": list(moments.shared.shape[1:]),
             "factors": moments.factors.tolist(),
             "sizes": moments.sizes.tolist(),
@@ -76,19 +78,26 @@ class MomentChunks:
             "places": moments.places.tolist(),
         }
 
-    def _kept(self, text: str, chunks: list[str]) -> int | None:
+    def _kept(self, text: str | None, chunks: list[str]) -> int | None:
+        if text is None or (text not in self.by_text and self.size + len(text) > LARGEST):
+            return None
         if text not in self.by_text:
-            if self.size + len(text) > LARGEST:
-                return None
             self.size += len(text)
             self.by_text[text] = len(chunks)
             chunks.append(text)
         return self.by_text[text]
 
+    def _packed(self, numbers: Floats, leading: int) -> str | None:
+        """Numbers as text, or None where so many different ones cannot fit.
 
-def _packed(numbers: Floats, leading: int) -> str:
-    """Numbers with six digits; what rounding left beside the largest of each of the leading places is 0."""
-    axes = tuple(range(leading, numbers.ndim))
-    largest = np.abs(numbers).max(axis=axes, keepdims=True, initial=0.0)
-    clean = np.where(np.abs(numbers) <= _NOTHING * largest, 0.0, numbers)
-    return packed_lines([f"{value:.{_DIGITS}g}" for value in clean.ravel().tolist()])
+        They are rounded beside the largest of each of the leading places, so that no processor shows in the digits.
+        """
+        axes = tuple(range(leading, numbers.ndim))
+        largest = np.fmax.reduce(np.abs(numbers), axis=axes, keepdims=True, initial=0.0)
+        some = np.where(largest > 0, largest, 1.0)
+        step = 10.0 ** (np.floor(np.log10(some)) - (_DIGITS - 1))
+        values, places = np.unique((np.rint(numbers / step) * step).ravel() + 0.0, return_inverse=True)
+        if self.size + _LEAST_CHARACTERS * len(values) > LARGEST:
+            return None
+        texts = np.array([f"{value:.{_DIGITS}g}" for value in values.tolist()], dtype=object)
+        return packed_lines(texts[places].tolist())
