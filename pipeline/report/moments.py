@@ -7,7 +7,9 @@ theirs. `moments.js` multiplies them.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,8 @@ USUAL, CERTAIN, UNKNOWN = 0, 1, 2
 LARGEST = 1_000_000
 #: Digits of the largest factor of a class and level; the others have as many decimals as that one.
 _DIGITS = 7
+#: What counts as 0 beside the largest variance, and beside its square root: rounding errors are smaller.
+_NOTHING, _NOTHING_SHARED = 1e-9, 1e-8
 #: Characters that a factor of its own takes at least, compressed: 7 digits are 23 bits.
 _LEAST_CHARACTERS = 3
 
@@ -65,12 +69,14 @@ class MomentChunks:
     def entry(self, moments: TableMoments, chunks: list[str]) -> dict[str, object]:
         """What `moments.js` reads: small lists, and the numbers of chunks; None for those that do not fit."""
         several = moments.nested.shape[-1] > 1
+        scale = _power(max(1.0, float(np.fmax.reduce(np.abs(moments.nested), axis=None, initial=0.0))))
+        nothing, nothing_shared = _NOTHING * scale, _NOTHING_SHARED * math.sqrt(scale)
         return {
             "classes": self._kept(packed_numbers(moments.classes), chunks),
             "known": self._kept(packed_numbers(moments.known), chunks),
-            "nested": self._kept(self._packed(moments.nested, 2), chunks),
-            "crossed": self._kept(self._packed(moments.crossed, 2), chunks) if several else None,
-            "shared": self._kept(self._packed(moments.shared, 2), chunks) if moments.shared.size else None,
+            "nested": self._kept(self._packed(moments.nested, nothing), chunks),
+            "crossed": self._kept(self._packed(moments.crossed, nothing), chunks) if several else None,
+            "shared": self._kept(self._packed(moments.shared, nothing_shared), chunks) if moments.shared.size else None,
             "shape": list(moments.shared.shape[1:]),
             "factors": moments.factors.tolist(),
             "sizes": moments.sizes.tolist(),
@@ -87,17 +93,22 @@ class MomentChunks:
             chunks.append(text)
         return self.by_text[text]
 
-    def _packed(self, numbers: Floats, leading: int) -> str | None:
-        """Numbers as text, or None where so many different ones cannot fit.
+    def _packed(self, numbers: Floats, nothing: float) -> str | None:
+        """Numbers of classes and levels above, `(n, levels, ...)`, as text; None where too many differ to fit.
 
-        They are rounded beside the largest of each of the leading places, so that no processor shows in the digits.
+        They are rounded beside the largest of their class and level, and what is smaller than `nothing` is 0, so that
+        no processor shows in the digits.
         """
-        axes = tuple(range(leading, numbers.ndim))
+        axes = tuple(range(2, numbers.ndim))
         largest = np.fmax.reduce(np.abs(numbers), axis=axes, keepdims=True, initial=0.0)
-        some = np.where(largest > 0, largest, 1.0)
-        step = 10.0 ** (np.floor(np.log10(some)) - (_DIGITS - 1))
+        step = np.maximum(_power(np.maximum(largest, nothing)) * 10.0 ** (1 - _DIGITS), _power(nothing))
         values, places = np.unique((np.rint(numbers / step) * step).ravel() + 0.0, return_inverse=True)
         if self.size + _LEAST_CHARACTERS * len(values) > LARGEST:
             return None
         texts = np.array([f"{value:.{_DIGITS}g}" for value in values.tolist()], dtype=object)
         return packed_lines(texts[places].tolist())
+
+
+def _power(numbers: Any) -> Any:
+    """The powers of ten from which on positive numbers are."""
+    return 10.0 ** np.floor(np.log10(numbers))

@@ -23,6 +23,9 @@ from postprocess.linear.classes import LevelClasses
 from postprocess.linear.expected import LevelCovariances
 from postprocess.marginal import Marginal
 
+#: Eigenvalues that are 0, beside the largest.
+_ROUNDING = 1e-11
+
 
 @dataclass(frozen=True, eq=False)
 class PairFactors:
@@ -87,5 +90,7 @@ def pair_factors(
 def _root(blocks: FloatArray) -> FloatArray:
     """The symmetric square roots of symmetric blocks without negative eigenvalues, but for rounding."""
     values, vectors = np.linalg.eigh(0.5 * (blocks + np.swapaxes(blocks, -1, -2)))
-    scaled = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    # Of a rounding error the root would be much larger than the error.
+    kept = np.where(values > _ROUNDING * values.max(axis=-1, keepdims=True, initial=0.0), values, 0.0)
+    scaled = vectors * np.sqrt(kept)[..., None, :]
     return np.asarray(scaled @ np.swapaxes(vectors, -1, -2))
