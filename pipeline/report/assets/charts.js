@@ -17,6 +17,7 @@ window.charts = (() => {
     font: FONT,
     background: null,
     aria: false, // each picture has one label of its own, in the page's language
+    mark: { aria: false },
     view: { stroke: null },
     axis: { labelFontSize: 12, titleFontSize: 12, titleFontWeight: 500, grid: false, domain: false, tickSize: 4 },
     axisX: { grid: true },
