@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import ValidationError
+from pydantic import AfterValidator, ValidationError
 
 from pipeline.errors import ReleaseError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
-from pipeline.questions.resolved import Part
+from pipeline.questions.resolved import Part, parts_of
 from pipeline.questions.sensitivity import reach
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
@@ -31,14 +32,32 @@ NOTE: Final = (
 )
 
 
+def _exact(text: str) -> str:
+    if not _EXACT.fullmatch(text):
+        raise ValueError(f"found {text[:40]!r}; a whole number or a fraction of two is needed")
+    return text
+
+
+def _positive(text: str) -> str:
+    if Fraction(_exact(text)) <= 0:
+        raise ValueError(f"found {text[:40]!r}; it must be above 0")
+    return text
+
+
+#: An exact number as text, as this program writes them: no exponent, which could stand for a number of any length.
+_EXACT: Final = re.compile(r"-?[0-9]{1,400}(/0*[1-9][0-9]{0,399})?", re.ASCII)
+Exact = Annotated[str, AfterValidator(_exact)]
+Positive = Annotated[str, AfterValidator(_positive)]
+
+
 class AmountStated(Stated):
     """The public grid of an amount, exact fractions; `missing` is what a record without an amount counts as."""
 
     name: str
-    low: str
-    high: str
-    unit: str
-    missing: str | None
+    low: Exact
+    high: Exact
+    unit: Positive
+    missing: Exact | None
 
 
 class PartStated(Stated):
@@ -57,9 +76,9 @@ class PartStated(Stated):
     high: int
     centre: int
     reach: int
-    budget: str
+    budget: Positive
     mechanism: Literal["discrete_gaussian", "discrete_laplace"]
-    scale: str
+    scale: Positive
 
     @property
     def part(self) -> Part:
@@ -105,7 +124,7 @@ class AnswerManifest(Stated):
     framework: Framework
     neighbours: Neighbours
     records_per_person: int
-    budget: str
+    budget: Positive
     parts: tuple[PartStated, ...]
     fingerprint: str
     geography: str
@@ -121,6 +140,13 @@ class AnswerManifest(Stated):
     def unit(self) -> Fraction:
         """Of the amount; 1 for a count."""
         return Fraction(1) if self.amount is None else Fraction(self.amount.unit)
+
+    def needed_parts(self) -> tuple[Part, ...]:
+        """What is measured for its statistic of its amount."""
+        if self.statistic == "count" or self.amount is None:
+            return parts_of("count", None)
+        low, high = (Fraction(text) / self.unit for text in (self.amount.low, self.amount.high))
+        return parts_of(self.statistic, (int(low), int(high)))
 
 
 def is_answer(root: Path) -> bool:

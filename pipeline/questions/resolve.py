@@ -155,6 +155,14 @@ def _ordered(condition: Condition, attribute: Attribute, names: Sequence[str]) -
         raise word.refused(f"{condition.operator} needs a number") from None
     if isinstance(attribute, AmountAttribute):
         steps = [attribute.low + step * attribute.unit for step in range(len(names))]
+        if not attribute.low <= number <= attribute.high or number not in steps:
+            raise word.refused(
+                f"{attribute.name!r} is counted in units of {attribute.unit} from {attribute.low} to {attribute.high}; "
+                "only these can be compared with"
+            )
+        ends = {"<=": attribute.high, ">": attribute.high, "<": attribute.low, ">=": attribute.low}
+        if ends.get(condition.operator) == number:
+            raise word.refused(f"amounts beyond {number} count as {number}: {condition.operator} decides nothing here")
         if condition.operator == "=":
             return np.array([step == number for step in steps])
         return np.array([bool(Band(step, step).compared(condition.operator, number)) for step in steps])

@@ -58,6 +58,24 @@ class Axis:
     labels: tuple[str, ...] = ()
 
 
+def parts_of(statistic: str, ends: tuple[int, int] | None) -> tuple[Part, ...]:
+    """What is measured: of a mean a sum and a count, each with half of the budget.
+
+    The sum of a mean is that of the amounts less the middle of the grid, which no record can move as far.
+
+    Args:
+        statistic: count, sum or mean.
+        ends: of the amount's grid, in units; None for a count.
+    """
+    count = Part("count", 1, 1)
+    if ends is None:
+        return (count,)
+    first, last = ends
+    centre = (first + last) // 2 if statistic == "mean" else 0
+    total = Part("sum", first - centre, last - centre, centre)
+    return (total, count) if statistic == "mean" else (total,)
+
+
 @dataclass(frozen=True, eq=False)
 class Resolved:
     """What a question asks, by numbers.
@@ -111,17 +129,10 @@ class Resolved:
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What is measured: of a mean a sum and a count, each with half of the budget.
-
-        The sum of a mean is that of the amounts less the middle of the grid, which no record can move as far.
-        """
-        count = Part("count", 1, 1)
+        """What is measured."""
         if self.amount is None:
-            return (count,)
-        first, last = self.amount.first, self.amount.first + len(self.amount.values) - 1
-        centre = (first + last) // 2 if self.statistic == "mean" else 0
-        total = Part("sum", first - centre, last - centre, centre)
-        return (total, count) if self.statistic == "mean" else (total,)
+            return parts_of(self.statistic, None)
+        return parts_of(self.statistic, (self.amount.first, self.amount.first + len(self.amount.values) - 1))
 
     def weights(self, part: Part, value: NDArray[np.int64]) -> NDArray[np.int64]:
         """What records with these numbers of the amount's values add to a part's number, `(n,)`."""

@@ -108,7 +108,10 @@ def parse(text: str) -> Asked:
     """
     if len(text) > LONGEST:
         raise QuestionError(f"question: found {len(text):,} characters; at most {LONGEST:,} are allowed")
-    return _Reader(_words(text), len(text) + 1).question()
+    asked = _Reader(_words(text), len(text) + 1).question()
+    if (found := len(str(asked))) > LONGEST:
+        raise QuestionError(f"question: found {found:,} characters with its blanks; at most {LONGEST:,} are allowed")
+    return asked
 
 
 def _written(word: Word) -> str:

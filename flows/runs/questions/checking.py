@@ -43,6 +43,8 @@ def verify_answer(run: RunDirectory) -> list[str]:
 def cost_problems(manifest: AnswerManifest) -> list[str]:
     """Whether each part's noise costs what is stated, all together the budget, and the ledger was charged for that."""
     problems, total = [], Fraction(0)
+    if (stated := tuple(part.part for part in manifest.parts)) != (needed := manifest.needed_parts()):
+        problems.append(f"its parts are {stated}, and a {manifest.statistic} of its amount has {needed}")
     for part in manifest.parts:
         cost = part.cost(manifest.neighbours, manifest.records_per_person)
         total += cost

@@ -21,7 +21,7 @@ from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.questions.domain import Domain
 from pipeline.questions.resolve import resolve
-from pipeline.questions.resolved import Resolved
+from pipeline.questions.resolved import EVERYWHERE, Resolved
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.stated import domain_of, source_for
 from pipeline.questions.text import Asked, parse
@@ -114,6 +114,12 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     domain = _domain(spec, universe, asked, request)
     records = universe.require_input()
     question = resolve(asked, domain, whole=records.form == "wide")
+    if question.level == EVERYWHERE:
+        raise InputError(f"question: a level called {EVERYWHERE!r} cannot be asked by; an answer calls all areas so")
+    if (records.decimal or ".") != "." and any(isinstance(one.attribute, AmountAttribute) for one in question.axes):
+        raise InputError(
+            f"question: the records have the decimal mark {records.decimal!r}; amounts are read with '.' alone"
+        )
     source = source_for(records, question, domain)
     if not isinstance(source.file, Path):
         raise InputError("questions need records in a file; the spec's are a table in memory")
@@ -132,7 +138,7 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
 def _refuse_of_records(spec: ReleaseSpec) -> None:
     """Places and values of an answer stand in it without noise: also those that a release may have by name."""
     check_provenance(spec)
-    if made := [name for name in from_records(spec) if name in ("geography", "schema")]:
+    if made := [name for name in from_records(spec) if name in ("geography", "regroup", "schema")]:
         raise SpecError(
             f"{spec.source}: provenance.inputs.{made[0]}: made from the records; a question needs areas and values "
             "that are public, also where a release accepts others"

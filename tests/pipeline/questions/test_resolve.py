@@ -73,7 +73,7 @@ def test_conditions_on_amounts_are_about_what_they_count_as() -> None:
         ("count where race > 3", "its value 'white' states no number or range"),
         ("count where age >= old", ">= needs a number"),
         ("count where pay in 50, 100", "it is an amount; 'in' is for attributes"),
-        ("count where pay > 500", "no value of 'pay' is left by the conditions"),
+        ("count where pay > 500", "amounts beyond 500 count as 500"),
         ("count where age < 18 and grown = adult", "no value of 'age' is left by the conditions"),
         ("count where county = 1", "it is a level; a comparison is of attributes"),
         ("sum age", "it is an attribute and no amount; the amounts are pay"),

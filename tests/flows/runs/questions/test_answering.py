@@ -16,7 +16,7 @@ import flows.confidential.questions as confidential
 from flows.runs.questions.answering import AnsweringHere, answered
 from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.explaining import explain_question
-from pipeline.errors import BudgetRefusedError, InputError, RefusedError, SpecError
+from pipeline.errors import BudgetRefusedError, InputError, RefusedError, ReleaseError, SpecError
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import read_answer
@@ -291,6 +291,45 @@ def test_the_answer_is_the_same_whoever_holds_the_records(spec: Path, ledger: Pa
     first, second = (answered(each, AnsweringHere(each)) for each in (one, two))
     assert public_files(first)["measurements.csv"] == public_files(second)["measurements.csv"]
     assert spent(ledger) == Fraction(1, 20)
+
+
+@pytest.mark.parametrize("field", ["scale", "budget", "parts"])
+@pytest.mark.usefixtures("ledger")
+def test_a_manifest_that_states_another_noise_does_not_verify(spec: Path, field: str) -> None:
+    """No noise, a number that takes hours to read, or the sensitivity of a count for a sum of wages."""
+    run = RunDirectory(ask(spec, "sum wages by tract"))
+    assert verify_answer(run) == []
+    path = run.public / "answer.json"
+    stated = json.loads(path.read_bytes())
+    if field == "parts":
+        part = stated["parts"][0]
+        scale = Fraction(part["scale"]) / part["reach"] ** 2
+        part |= {"low": 1, "high": 1, "reach": 1, "scale": str(scale)}
+    elif field == "scale":
+        stated["parts"][0]["scale"] = "0"
+    else:
+        stated["budget"] = "1e999999999"
+    path.write_text(json.dumps(stated), "utf-8")
+    if field == "parts":
+        assert any("its parts are" in problem for problem in verify_answer(run))
+    else:
+        with pytest.raises(ReleaseError, match=field):
+            verify_answer(run)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("count where wages < 70000", "counted in units"),
+        ("count where wages > 19210", "counted in units"),
+        ("count where wages <= 60000", "decides nothing"),
+        ("count where age in " + ",".join(["18-64"] * 80), "with its blanks"),
+    ],
+)
+@pytest.mark.usefixtures("ledger")
+def test_what_a_question_cannot_mean_is_refused(spec: Path, text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        checked(spec, text)
 
 
 @pytest.mark.parametrize("accepted", ["", 'accept = ["geography"]\n'])
