@@ -11,13 +11,19 @@ from typing import Any, Final
 
 from pipeline.auditor.accounting import Use, epsilon_of, losses_epsilon, rho_of, zcdp_epsilon
 from pipeline.auditor.findings import Found, holds
-from pipeline.auditor.form import Universe
+from pipeline.auditor.form import FormError, Universe
 from pipeline.auditor.release import Release
 
 #: How far a stated bound may be above the one recomputed: rounding, and other discretisation of losses.
 _ROUNDED: Final = Decimal("0.00011")
 _COARSER: Final = 0.02
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?(?![\w])")
+
+
+#: A figure as text.
+_DECIMAL: Final = re.compile(
+    r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?|Infinity|inf(inity)?", re.ASCII | re.IGNORECASE
+)
 
 
 def statement_findings(release: Release) -> Iterator[Found]:
@@ -74,17 +80,17 @@ def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
         if required.pop(at, None) != states:
             problems.append(f"{at[1]} at {at[0]}: states {states[0]} {states[1]}, share {states[2]}")
-        if not _near_above(Decimal(entry["scale_decimal"]), states[1]):
+        if not _near_above(_decimal(entry["scale_decimal"]), states[1]):
             problems.append(f"{at[1]} at {at[0]}: {entry['scale_decimal']} is not {states[1]}")
     problems += [f"{query} at {level}: is not stated" for level, query in required]
     exact = sorted((level, query.name) for level, query in universe.invariants)
     if sorted((entry["level"], entry["query"]) for entry in stated["invariants"]) != exact:
         problems.append("the invariants stated are not the spec's")
-    if not _near_above(Decimal(stated["budget_decimal"]), universe.budget):
+    if not _near_above(_decimal(stated["budget_decimal"]), universe.budget):
         problems.append(f"{stated['budget_decimal']} is not {universe.budget}")
-    problems += _epsilon_problems(universe, Decimal(stated["epsilon"]))
-    known = {Decimal(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
-    doubled = [Decimal(2) * Decimal(stated["budget_decimal"])] if universe.invariants else []
+    problems += _epsilon_problems(universe, _decimal(stated["epsilon"]))
+    known = {_decimal(stated[key]) for key in ("budget_decimal", "epsilon", "delta")}
+    doubled = [Decimal(2) * _decimal(stated["budget_decimal"])] if universe.invariants else []
     return problems + strange_numbers(stated["words"], {*known, *doubled, Decimal(universe.together)})
 
 
@@ -103,6 +109,13 @@ def _epsilon_problems(universe: Universe, epsilon: Decimal) -> list[str]:
         elif _near_above(epsilon, budget):
             return []
     return [f"states epsilon = {epsilon}, which the budget {universe.budget} does not give"]
+
+
+def _decimal(text: object) -> Decimal:
+    """A figure of the manifest; FormError where it is none, or one of which an exact copy would fill the memory."""
+    if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
+        raise FormError(f"manifest.json: found {str(text)[:40]!r} among the figures; a decimal number is needed")
+    return Decimal(text)
 
 
 def _near_above(decimal: Decimal, exact: Fraction) -> bool:
@@ -185,7 +198,7 @@ def figure_problems(
         numbers: which its words may hold beside its figures.
     """
     problems = []
-    epsilon = Decimal(statement["epsilon"])
+    epsilon = _decimal(statement["epsilon"])
     if Fraction(statement["budget"]) != budget:
         problems.append(f"states the budget {statement['budget']}, it is {budget}")
     known = {epsilon, *map(Decimal, numbers)}
