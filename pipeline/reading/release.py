@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.codes import counted, first_few
-from pipeline.errors import InputError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.model.about import About
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
@@ -46,9 +46,7 @@ class Release:
 
     Attributes:
         run: where its files are.
-        manifest: of the release.
-        spec: the public spec.
-        spine: the geography.
+        manifest, spec, spine: of the release.
         universe: whose tables these are.
     """
 
@@ -103,8 +101,10 @@ class Release:
 
     @property
     def promise(self) -> str:
-        """What is guaranteed of the universe, in words."""
-        return next(statement.words for statement in self.manifest.privacy if statement.universe == self.universe.name)
+        """What is guaranteed of the universe, in words; ReleaseError where a damaged manifest does not say it."""
+        if words := [one.words for one in self.manifest.privacy if one.universe == self.universe.name]:
+            return words[0]
+        raise ReleaseError(f"{self.run.manifest}: privacy: has no statement of {self.universe.name or 'the release'}")
 
     def companion(self, name: str) -> Release:
         """The companion of that name; InputError where there is none."""
