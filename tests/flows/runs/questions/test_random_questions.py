@@ -85,4 +85,5 @@ def test_each_is_answered_or_refused_by_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_more(tmp_path: Path) -> None:
     answers, refused = tried(tmp_path, 600, 2)
-    assert min(answers, refused) >= 100
+    assert answers >= 75
+    assert refused >= 300
