@@ -63,7 +63,7 @@ def charge_run(job: Job, key: MasterKey, charges: Sequence[Charge], *, drawn: bo
         note_event(restricted, reservation.head)
         if drawn:
             note_event(restricted, ledger.commit(reservation))
-    return tuple(_receipt(charged) for charged in reservation.charged)
+    return tuple(receipt_of(charged) for charged in reservation.charged)
 
 
 def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facilities: Facilities) -> list[Charge]:
@@ -109,7 +109,8 @@ def _layout(job: Job, universe: Universe) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _receipt(charged: Charged) -> Receipt:
+def receipt_of(charged: Charged) -> Receipt:
+    """What a run or an answer says of its charge to a dataset."""
     return Receipt(
         dataset=charged.dataset,
         ledger=charged.head.ledger,

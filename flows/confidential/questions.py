@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from flows.confidential.charge import receipt_of
 from flows.confidential.refusals import shielded
 from flows.settings import load_settings
 from geography.spine import Spine
@@ -23,7 +24,7 @@ from pipeline.errors import InputError
 from pipeline.model.record_source import RecordSource
 from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.charges import Charge, Charged, RunFingerprint
+from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.draws import DrawLedger
 from pipeline.privacy.ledger.events import Group, by_up_to, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
@@ -109,7 +110,7 @@ def answer(work: QuestionWork, key: MasterKey) -> Mapping[str, object]:
         (work.run.public / MANIFEST).unlink(missing_ok=True)
         draw(work, key, fingerprint, counts)
         note_event(restricted, ledger.commit(reservation))
-    receipts = tuple(_receipt(charged) for charged in reservation.charged)
+    receipts = tuple(receipt_of(charged) for charged in reservation.charged)
     return _said(key, fingerprint, receipts, key.release_salt(f"answer/{work.name}/{work.fingerprint()}"))
 
 
@@ -227,15 +228,3 @@ def _said(key: MasterKey, fingerprint: str, receipts: tuple[Receipt, ...], salt:
         "fingerprint": key.published_fingerprint(salt, "question", fingerprint),
         "receipts": [receipt.model_dump_json() for receipt in receipts],
     }
-
-
-def _receipt(charged: Charged) -> Receipt:
-    return Receipt(
-        dataset=charged.dataset,
-        ledger=charged.head.ledger,
-        number=charged.head.number,
-        hash=charged.head.hash,
-        unit=charged.unit,
-        cost=str(charged.cost),
-        exact=(),
-    )
