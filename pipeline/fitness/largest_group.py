@@ -1,7 +1,6 @@
 """The accuracy target of 2020: the share of an area's largest group is within five points of the truth.
 
-The target: in 95 % of the areas of 500 people or more (US Census Bureau, "Census Bureau Sets Key Parameters to Protect
-Privacy in 2020 Census Results", 9 June 2021). How reliable areas of each size are, in classes of 50 people: Wright and
+The rule is `pipeline.report.largest_group`. How reliable areas of each size are, in classes of 50 people: Wright and
 Irimata (2021), "Empirical Study of Two Aspects of the TopDown Algorithm Output for Redistricting: Reliability and
 Variability", SSS2021-02, who find 450 to 499 people for block groups, and 200 to 249 for places.
 """
@@ -13,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-#: A share is right within so many points, in so much of the areas of at least so many people.
-POINTS, SHARE, PEOPLE = 5, 0.95, 500
+from pipeline.report.largest_group import PEOPLE, POINTS, SHARE, fits
+
+__all__ = ["PEOPLE", "POINTS", "SHARE", "Target", "TargetSums", "fits"]
+
 #: People of a class, and the number of classes; the last has all larger areas.
 WIDTH, CLASSES = 50, 21
 
@@ -80,12 +81,3 @@ class TargetSums:
             all_fit=float(self.fit.sum()),
             reliable_from=None if reliable > largest else reliable * WIDTH,
         )
-
-
-def fits(published: NDArray[np.int64], truth: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """`(n,)`: whether the share of the truly largest group is within the points, of numbers `(n, k)`."""
-    true = np.asarray(truth, dtype=np.float64)
-    group = true.argmax(axis=1)[:, None]
-    share = np.take_along_axis(published, group, 1)[:, 0] / np.maximum(published.sum(axis=1), 1)
-    true_share = np.take_along_axis(true, group, 1)[:, 0] / np.maximum(true.sum(axis=1), 1.0)
-    return np.asarray(np.abs(share - true_share) <= POINTS / 100 + 1e-12)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipeline.model.texts.catalogue import Texts
 from pipeline.release.tables import ReleasedTable
+from pipeline.report.largest_group import PEOPLE, POINTS, SHARE, fits
 from pipeline.report.render import render
 from pipeline.report.summaries import SIZES, size_labels
 
@@ -20,10 +21,6 @@ from pipeline.report.summaries import SIZES, size_labels
 _LARGEST = 100_000
 #: Errors listed of each table and level.
 LISTED = 5
-#: The target of 2020: the share of an area's largest group is within so many points ...
-FITNESS_POINTS = 5
-#: ... in so much of all areas of at least so many people.
-FITNESS_SHARE, FITNESS_PEOPLE = 0.95, 500
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,8 @@ class Fitness:
     """The fitness target of 2020.
 
     Attributes:
-        areas, fit: areas of at least FITNESS_PEOPLE people, and those whose largest group's share is within
-            FITNESS_POINTS points of the truth.
+        areas, fit: areas of at least PEOPLE people, and those whose largest group's share is within
+            POINTS points of the truth.
         all_areas, all_fit: the same of every area with anybody in it.
     """
 
@@ -87,7 +84,7 @@ class Fitness:
     @property
     def met(self) -> bool:
         """Whether enough areas are within their points of the truth."""
-        return self.fit >= FITNESS_SHARE * self.areas
+        return self.fit >= SHARE * self.areas
 
 
 class _Class:
@@ -208,13 +205,10 @@ class TableErrors:
     def _add_fitness(self, released: NDArray[np.int64], truth: NDArray[np.int64], people: NDArray[np.int64]) -> None:
         if self._cells < 2:
             return
-        group = truth.argmax(axis=1)[:, None]
-        true_share = np.take_along_axis(truth, group, 1)[:, 0] / np.maximum(people, 1)
-        share = np.take_along_axis(released, group, 1)[:, 0] / np.maximum(released.sum(axis=1), 1)
-        fits = np.abs(share - true_share) <= FITNESS_POINTS / 100 + 1e-12
-        for number, which in ((0, people >= FITNESS_PEOPLE), (2, people > 0)):
+        right = fits(released, truth)
+        for number, which in ((0, people >= PEOPLE), (2, people > 0)):
             self._fitness[number] += int(which.sum())
-            self._fitness[number + 1] += int((fits & which).sum())
+            self._fitness[number + 1] += int((right & which).sum())
 
     @property
     def whole(self) -> Errors:
@@ -246,7 +240,7 @@ def accuracy_page(release: str, status: str, universes: Sequence[tuple[str, Sequ
         release=release,
         status=status,
         universes=universes,
-        points=FITNESS_POINTS,
-        fitness_people=FITNESS_PEOPLE,
-        fitness_share=FITNESS_SHARE,
+        points=POINTS,
+        fitness_people=PEOPLE,
+        fitness_share=SHARE,
     )
