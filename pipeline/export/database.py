@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline.errors import InputError
 from pipeline.export.chosen import by_table
+from pipeline.export.libraries import required
 from pipeline.export.plain import without_nan
 from pipeline.export.rows import Rows, check_columns
 from pipeline.export.words import ABOUT_COLUMNS, LABEL_COLUMNS, label_rows
@@ -28,7 +29,7 @@ def write_database(release: PublishedRelease, folder: Path, files: Sequence[Data
     Raises:
         InputError: duckdb is not installed, or two names differ in what the database does not tell apart.
     """
-    duckdb = _require_duckdb()
+    duckdb = required("duckdb", "duckdb", "duckdb")
     with duckdb.connect(str(folder / f"{release.spec.name}.duckdb")) as database:
         try:
             _write(database, release, files)
@@ -56,16 +57,6 @@ def _write(database: Any, release: PublishedRelease, files: Sequence[DataFile]) 
     _write_texts(database, "areas", ("level", "geocode", "name", "above"), list(_areas(release, rows)))
     _write_texts(database, "labels", LABEL_COLUMNS, label_rows(release))
     _write_texts(database, "about", ABOUT_COLUMNS, release.spec.about.rows())
-
-
-def _require_duckdb() -> Any:
-    try:
-        import duckdb
-    except ImportError:
-        raise InputError(
-            "--format duckdb: needs the package duckdb, which is not installed: pip install 'spinewise[duckdb]'"
-        ) from None
-    return duckdb
 
 
 def table_name(file: DataFile) -> str:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pipeline.errors import InputError
 from pipeline.export.database import table_name
+from pipeline.export.libraries import required
 from pipeline.export.plain import without_nan
 from pipeline.export.rows import Rows, check_columns
 from pipeline.metadata.contents import DataFile
@@ -30,7 +31,7 @@ def write_geopackage(release: PublishedRelease, folder: Path, files: Sequence[Da
     Raises:
         InputError: geopandas is not installed, or no level that was chosen has polygons.
     """
-    geopandas = _require_geopandas("gpkg")
+    geopandas = required("gpkg", "geopandas", "maps")
     import pyogrio
 
     target = folder / f"{release.spec.name}.gpkg"
@@ -50,21 +51,11 @@ def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[Da
     Raises:
         InputError: as `write_geopackage`.
     """
-    geopandas = _require_geopandas("geoparquet")
+    geopandas = required("geoparquet", "geopandas", "maps")
     for file, frame in _frames(release, files, geopandas, "geoparquet"):
         target = folder / f"{file.path}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
         frame.to_parquet(target, index=False, compression="zstd", schema_version="1.0.0")
-
-
-def _require_geopandas(layout: str) -> Any:
-    try:
-        import geopandas
-    except ImportError:
-        raise InputError(
-            f"--format {layout}: needs the package geopandas, which is not installed: pip install 'spinewise[maps]'"
-        ) from None
-    return geopandas
 
 
 def _frames(

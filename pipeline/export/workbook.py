@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import InputError
+from pipeline.export.libraries import required
 from pipeline.export.words import name_column
 
 #: Of a sheet, by the format.
@@ -25,13 +26,7 @@ _MODIFIED = re.compile(rb"(<dcterms:(?:created|modified)[^>]*>)[^<]*")
 
 def require_openpyxl() -> Any:
     """The library that writes workbooks; InputError with what to install where it is missing."""
-    try:
-        import openpyxl
-    except ImportError:
-        raise InputError(
-            "--format xlsx: needs the package openpyxl, which is not installed: pip install 'spinewise[xlsx]'"
-        ) from None
-    return openpyxl
+    return required("xlsx", "openpyxl", "xlsx")
 
 
 def check_fits(table: str, level: str, rows: int, columns: int) -> None:

@@ -1,0 +1,18 @@
+"""Libraries that some layouts need, and that not everybody has installed."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from pipeline.errors import InputError
+
+
+def required(layout: str, package: str, extra: str) -> Any:
+    """The library that a layout needs; InputError with what to install where it is missing."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise InputError(
+            f"--format {layout}: needs the package {package}, which is not installed: pip install 'spinewise[{extra}]'"
+        ) from None
