@@ -41,6 +41,7 @@ class TableMoments:
         factors: `(n_blocks, F)` part of each block in an answer's variance, by its place on the symmetric attributes.
         sizes: `(F,)` symmetric cells of each; all of them together are `whole`.
         places: `(size,)` of each answer: row x F + place.
+        at_once: standard errors to each side that hold the numbers of all geounits of the level at once.
     """
 
     classes: NDArray[np.int64]
@@ -52,6 +53,7 @@ class TableMoments:
     sizes: Floats
     whole: float
     places: NDArray[np.int64]
+    at_once: float
 
 
 @dataclass
@@ -82,6 +84,7 @@ class MomentChunks:
             "sizes": moments.sizes.tolist(),
             "whole": moments.whole,
             "places": moments.places.tolist(),
+            "atOnce": moments.at_once,
         }
 
     def _kept(self, text: str | None, chunks: list[str]) -> int | None:

@@ -5,7 +5,7 @@
   const numbersOfPage = figures(content);
   const {
     levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+    rowTotal, intervalText, rankText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30;
@@ -287,19 +287,20 @@
     const table = content.tables[state.table];
     const parts = [element("p", { className: "path" }, ...path), element("h3", { id: "area-title", tabIndex: -1, textContent: titleOf(level, state.area.row) })];
     if (shownLevels(state.table).includes(state.area.level)) {
-      const numbers = await numbersOf(state.table, state.area.level);
+      const [numbers, rankOf] = await Promise.all([numbersOf(state.table, state.area.level), compared.ranks(state.table, state.area.level)]);
+      const ranked = level.n > 1 && table.labels.some((_, column) => rankOf(state.area.row, column) !== null);
       const rows = table.shown.map((label, column) => {
         const place = [numbers, state.area.row, column];
         const kind = kindOf(...place);
         return element("tr", {}, element("th", { scope: "row", textContent: label }),
           element("td", { textContent: whole.format(count(...place)) }),
-          element("td", { textContent: intervalText(...place) }),
+          element("td", {}, intervalText(...place), ...(ranked ? [element("small", { className: "line", textContent: text("rank {rank}", { rank: rankText(rankOf(state.area.row, column)) }) })] : [])),
           element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll", tabIndex: 0 }, element("table", {},
         element("caption", { textContent: text("Table {table}", { table: tableTitle(table) }) }),
-        element("thead", {}, element("tr", {}, element("td"), ...[text("number"), text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
-        element("tbody", {}, ...rows))));
+        element("thead", {}, element("tr", {}, element("td"), ...[text("number"), ranked ? text("90 % interval, and rank of {n}", { n: whole.format(level.n) }) : text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
+        element("tbody", {}, ...rows))), ...(ranked ? [element("p", { className: "hint", textContent: text("Rank 1 is the largest {level}; in brackets the ranks that it may have, those of all areas at once with 90 %.", { level: level.label }) })] : []));
     } else {
       parts.push(element("p", { textContent: text("This table is not in the page for this level; see “Files”.") }));
     }

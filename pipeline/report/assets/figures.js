@@ -80,6 +80,8 @@ window.figures = (content) => {
     const ends = interval(numbers, row, column);
     return ends === null ? text("(not known)") : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
   }
+  const rankText = (found) => found === null ? text("(not known)") : found.low === found.high ? whole.format(found.rank)
+    : `${whole.format(found.rank)} (${whole.format(found.low)}\u2013${whole.format(found.high)})`;
   const shareText = (found) => `${tenth.format(found.value)} %` +
     (found.low === null ? "" : " " + text("({low} to {high} %)", { low: tenth.format(found.low), high: tenth.format(found.high) }));
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
@@ -109,6 +111,6 @@ window.figures = (content) => {
 
   return {
     levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
+    rowTotal, intervalText, rankText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
   };
 };

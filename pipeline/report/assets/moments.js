@@ -144,18 +144,45 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
   }
 
   const percent = (ends) => ends && ends.map((end) => Math.min(100, Math.max(0, 100 * end)));
+  // For the areas of a level: the variances of an area's numbers, as `told` has them; areas of a class share theirs.
+  function alike(factors, level) {
+    const kept = new Map();
+    return (row) => {
+      const of = factors.classes[row];
+      if (!kept.has(of)) kept.set(of, told(ofPair(factors, row, factors, row, level), factors.k, (j) => factors.known[of * (factors.k + 1) + j]));
+      return kept.get(of);
+    };
+  }
   // For the areas of a level: the interval of a number's share of its area, in %; null where it is not known.
   async function shares(table, level) {
     const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
     if (factors === null) return () => null;
-    const kept = new Map();
+    const found = alike(factors, level);
     return (row, column) => {
-      const of = factors.classes[row];
-      if (!kept.has(of)) kept.set(of, told(ofPair(factors, row, factors, row, level), factors.k, (j) => factors.known[of * (factors.k + 1) + j]));
-      const { xx, xt, tt } = kept.get(of);
+      const { xx, xt, tt } = found(row);
       let total = 0;
       for (let j = 0; j < factors.k; j++) total += count(numbers, row, j);
       return percent(ratioInterval(count(numbers, row, column), total, xx[column], tt, xt[column]));
+    };
+  }
+  // For the areas of a level: the rank of a number, 1 for the largest, and the ranks that it may have, those of all areas
+  // at once with 90 % (pipeline/reading/ranks.py); null where it is not known.
+  async function ranks(table, level) {
+    const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
+    if (factors === null) return () => null;
+    const found = alike(factors, level);
+    const reach = (row, column) => { const { xx } = found(row); return Number.isNaN(xx[column]) ? Infinity : factors.atOnce * Math.sqrt(xx[column]); };
+    return (row, column) => {
+      const own = count(numbers, row, column), wide = reach(row, column);
+      if (wide === Infinity) return null;
+      let [rank, low, high] = [1, 1, numbers.n];
+      for (let other = 0; other < numbers.n; other++) {
+        const value = count(numbers, other, column), side = reach(other, column);
+        if (value > own) rank += 1;
+        if (value - side > own + wide) low += 1;
+        if (value + side < own - wide) high -= 1;
+      }
+      return { rank, low, high };
     };
   }
   // The share of a number in all of its areas, in %.
@@ -205,5 +232,5 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     return { difference, shares: said(gap, [low, high]), ratio };
   }
 
-  return { number, share, shares, compare, pathOf };
+  return { number, share, shares, ranks, compare, pathOf };
 };
