@@ -294,7 +294,7 @@
         const kind = kindOf(...place);
         return element("tr", {}, element("th", { scope: "row", textContent: label }),
           element("td", { textContent: whole.format(count(...place)) }),
-          element("td", {}, intervalText(...place), ...(ranked ? [element("small", { className: "line", textContent: text("rank {rank}", { rank: rankText(rankOf(state.area.row, column)) }) })] : [])),
+          element("td", {}, intervalText(...place), ...(ranked ? [" ", element("small", { className: "line", textContent: text("rank {rank}", { rank: rankText(rankOf(state.area.row, column)) }) })] : [])),
           element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll", tabIndex: 0 }, element("table", {},

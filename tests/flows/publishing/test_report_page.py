@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from releases.browser import Opened, chromium, opened
 
+from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
 
@@ -65,7 +66,9 @@ def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:
     stored = pd.read_parquet(RunDirectory(town).main.table("total", "tract")).set_index("geocode").loc["B02"]
     cells = shown.page.locator("#area tbody td").all_text_contents()
     assert cells[0] == f"{int(stored['total'].item()):,}"
-    assert cells[1] == f"({stored['total:low90']:,.0f}\N{EN DASH}{stored['total:high90']:,.0f})"
+    interval = f"({stored['total:low90']:,.0f}\N{EN DASH}{stored['total:high90']:,.0f})"
+    assert open_release(town).query("total").ranks_at("tract").loc["B02"].tolist() == [5, 5, 5]
+    assert cells[1] == f"{interval} rank 5"
     shown.wait("click", "text=Show each block in it")
     assert "in tract B02" in shown.page.locator("#counts-caption").text_content()
     blocks = pd.read_parquet(RunDirectory(town).main.table("total", "block"))["geocode"]
