@@ -1,0 +1,95 @@
+"""Exact random numbers: whole numbers below a denominator, from random bytes, by rejection."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+#: Bytes that a keyed source derives at once.
+_CHUNK = 1 << 16
+#: The largest denominator: a product of two probabilities of spec size fits.
+MOST = 1 << 62
+
+
+class RandomBytes(Protocol):
+    """Where random bytes come from."""
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+
+
+class SystemBytes:
+    """Bytes of the operating system, for a device: `secrets`."""
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        return secrets.token_bytes(count)
+
+
+class KeyedBytes:
+    """A stream that a key and a context determine: for tests, simulations, and responses that must not change.
+
+    Chunk c is SHAKE-256 of the lengths and contents of key and context, and c. Streams of different keys or contexts
+    cannot be told from independent ones by anybody who does not know the key.
+
+    Args:
+        key: 16 bytes at least.
+        context: what the stream is for; its parts are kept apart.
+
+    Raises:
+        ValueError: the key is too short.
+    """
+
+    def __init__(self, key: bytes, context: Sequence[str] = ()) -> None:
+        if len(key) < 16:
+            raise ValueError(f"a key of 16 bytes at least is needed, got {len(key)}")
+        parts = [key, *(part.encode() for part in context)]
+        self._prefix = b"spinewise collect 1" + b"".join(len(part).to_bytes(8, "big") + part for part in parts)
+        self._chunk = 0
+        self._left = b""
+
+    def take(self, count: int) -> bytes:
+        """The next `count` bytes."""
+        pieces = [self._left]
+        have = len(self._left)
+        while have < count:
+            piece = hashlib.shake_256(self._prefix + self._chunk.to_bytes(8, "big")).digest(_CHUNK)
+            self._chunk += 1
+            pieces.append(piece)
+            have += len(piece)
+        whole = b"".join(pieces)
+        self._left = whole[count:]
+        return whole[:count]
+
+
+def uniform_below(bound: int, count: int, source: RandomBytes) -> npt.NDArray[np.int64]:
+    """Whole numbers from 0 to `bound` - 1, each exactly as likely as any other if the bytes are.
+
+    Draws as many bits as `bound` - 1 has, and rejects what is too large: no remainder, no float.
+
+    Returns:
+        (count,) int64.
+
+    Raises:
+        ValueError: the bound is not between 1 and 2^62.
+    """
+    if not 1 <= bound <= MOST:
+        raise ValueError(f"a bound between 1 and 2^62 is needed, got {bound}")
+    width = (bound - 1).bit_length()
+    if width == 0:
+        return np.zeros(count, dtype=np.int64)
+    size = next(size for size in (1, 2, 4, 8) if 8 * size >= width)
+    kept: list[npt.NDArray[np.int64]] = []
+    missing = count
+    while missing:
+        words = np.frombuffer(source.take(missing * size), dtype=f">u{size}").astype(np.uint64)
+        numbers = (words >> np.uint64(8 * size - width)).astype(np.int64)
+        numbers = numbers[numbers < bound]
+        kept.append(numbers)
+        missing -= len(numbers)
+    return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
