@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-#: Bytes that a keyed source derives at once.
-_CHUNK = 1 << 16
+#: Bytes that a keyed source derives at once: of the first chunk, and of the largest.
+_FIRST, _LARGEST = 1 << 7, 1 << 16
 #: The largest denominator: a product of two probabilities of spec size fits.
 MOST = 1 << 62
 
@@ -34,7 +34,8 @@ class SystemBytes:
 class KeyedBytes:
     """A stream that a key and a context determine: for tests, simulations, and responses that must not change.
 
-    Chunk c is SHAKE-256 of the lengths and contents of key and context, and c. Streams of different keys or contexts
+    Chunk c is SHAKE-256 of the lengths and contents of key and context, and c; it has 128 bytes doubled c times, 65,536
+    at most. Streams of different keys or contexts
     cannot be told from independent ones by anybody who does not know the key.
 
     Args:
@@ -58,7 +59,8 @@ class KeyedBytes:
         pieces = [self._left]
         have = len(self._left)
         while have < count:
-            piece = hashlib.shake_256(self._prefix + self._chunk.to_bytes(8, "big")).digest(_CHUNK)
+            size = min(_FIRST << min(self._chunk, 16), _LARGEST)
+            piece = hashlib.shake_256(self._prefix + self._chunk.to_bytes(8, "big")).digest(size)
             self._chunk += 1
             pieces.append(piece)
             have += len(piece)
