@@ -29,7 +29,7 @@ class Rappor(Mechanism):
 
     Two texts differ in h bits of the one and h of the other, h = `hashes`, which gives the bounds
     for one report (q* (1 - p*) / (p* (1 - q*)))^h, and for ever ((1 - f/2) / (f/2))^(2h).
-    Source: Erlingsson, Pihur and Korolova 2014, sections 2 and 3 (theorem 1, and the formula before theorem 2).
+    Source: Erlingsson, Pihur and Korolova 2014, sections 2 and 3.
 
     A respondent belongs to one of the cohorts, at random and for ever; cohorts hash differently. The cohort is sent
     along and says nothing about the text. The first column of a report is its cohort, the others are its bits.

@@ -25,7 +25,7 @@ class OptimisedUnaryEncoding(ListedMechanism):
 
     Two values differ in two bits, so that the ratio is (1/2)(1 - q) / ((1/2) q) = (1 - q) / q, whatever the length of
     the list. The debiased count of a value is (bits of it - n q) / (1/2 - q). Better than k-ary randomised response
-    where k - 2 > 3 e^epsilon. Source: Wang, Blocki, Li and Jha 2017, sections 4.2 and 5.
+    where k - 2 > 3 e^epsilon. Source: Wang, Blocki, Li and Jha 2017.
 
     Attributes:
         values: k, from 2.

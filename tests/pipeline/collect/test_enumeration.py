@@ -141,3 +141,27 @@ def test_two_hashes_bound_as_the_formulas_say() -> None:
     assert mechanism.ratio == of_a_bit[1, 0] ** 2 * of_a_bit[0, 1] ** 2
     assert mechanism.for_ever is not None
     assert mechanism.for_ever.ratio == 3**4
+
+
+def test_several_reports_keep_the_bound_of_their_number() -> None:
+    """Of one bit, by enumeration: all sequences of up to 12 reports that share a permanent response."""
+    for f, p, q in ((Fraction(1, 2), Fraction(1, 2), Fraction(3, 4)), (Fraction(1, 8), Fraction(0), Fraction(9, 10))):
+        mechanism = Rappor(bits=4, hashes=1, cohorts=1, f=f, p=p, q=q)
+        assert mechanism.for_ever is not None
+        for n_reports in (1, 2, 3, 5, 12):
+            shown: dict[str, list[Fraction]] = {"set": [], "unset": []}
+            for ones in range(n_reports + 1):
+                of_one = q**ones * (1 - q) ** (n_reports - ones)
+                of_zero = p**ones * (1 - p) ** (n_reports - ones)
+                shown["set"].append((1 - f / 2) * of_one + f / 2 * of_zero)
+                shown["unset"].append(f / 2 * of_one + (1 - f / 2) * of_zero)
+            # A bit that only the first text sets, and one that only the second sets.
+            pairs = list(zip(shown["set"], shown["unset"], strict=True))
+            largest = max(a / b for a, b in pairs) * max(b / a for a, b in pairs)
+            bound = mechanism.bound_of(n_reports)
+            assert largest <= bound.ratio <= mechanism.for_ever.ratio
+            assert n_reports > 1 or largest == bound.ratio
+        assert mechanism.bound_of(10**3) == mechanism.for_ever
+    once = RandomisedResponse(Fraction(3, 4))
+    assert once.bound_of(3).ratio == 27
+    assert RandomisedResponse(Fraction(3, 4), memoised=True).bound_of(3).ratio == 3
