@@ -1,10 +1,11 @@
-"""Exact random numbers: whole numbers below a denominator, from random bytes, by rejection."""
+"""Exact random draws from random bytes: whole numbers by rejection, events by comparing with the digits of p."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
@@ -95,3 +96,25 @@ def uniform_below(bound: int, count: int, source: RandomBytes) -> npt.NDArray[np
         kept.append(numbers)
         missing -= len(numbers)
     return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+
+
+def events(likely: npt.NDArray[np.bool_], one: Fraction, other: Fraction, source: RandomBytes) -> npt.NDArray[np.bool_]:
+    """Independent events, each with exactly the probability `one` where `likely`, and `other` elsewhere.
+
+    A uniform number below 1 is less than p with probability p. Its digits to the base 256 are drawn one by one, and
+    compared with those of p until they differ, which is with the first one but in one case of 256. So any fraction is
+    exact, and an event costs hardly more than a byte.
+
+    Args:
+        likely: of any shape, which the result has.
+        one, other: from 0 to 1.
+    """
+    digits = np.frombuffer(source.take(likely.size), dtype=np.uint8).reshape(likely.shape)
+    (first, more), (second, rest) = divmod(one * 256, 1), divmod(other * 256, 1)
+    digit_of_p = np.where(likely, np.int16(first), np.int16(second))
+    happens = digits < digit_of_p
+    # An equal digit decides nothing, unless p ends with it: then the number is not less.
+    undecided = (digits == digit_of_p) & np.where(likely, more > 0, rest > 0)
+    if undecided.any():
+        happens[undecided] = events(likely[undecided], more, rest, source)
+    return happens

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pipeline.errors import InputError
 
-#: The largest denominator of a probability: products of two, and of one with the length of a list, are below 2^62.
+#: The largest denominator of a probability: its product with the length of a list is below 2^62.
 MOST_DENOMINATOR = 10**12
 
 

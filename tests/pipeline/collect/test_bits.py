@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from fractions import Fraction
 
 import numpy as np
 import pytest
 from oracles.randomisers import Scripted
 
-from pipeline.collect.bits import KeyedBytes, SystemBytes, uniform_below
+from pipeline.collect.bits import KeyedBytes, SystemBytes, events, uniform_below
 
 KEY = bytes(range(32))
 
@@ -58,3 +59,38 @@ def test_streams_of_other_keys_and_contexts_are_others() -> None:
 def test_bytes_of_the_system_differ() -> None:
     assert SystemBytes().take(32) != SystemBytes().take(32)
     assert np.unique(uniform_below(2**62, 100, SystemBytes())).size == 100
+
+
+@pytest.mark.parametrize(
+    "chance", [Fraction(n, d) for n, d in ((0, 1), (1, 1), (1, 2), (1, 3), (7, 10**12), (255, 257))]
+)
+def test_events_have_exactly_their_probability(chance: Fraction) -> None:
+    """Of all first digits, of all second ones where the first decides nothing, and so on: their shares add up.
+
+    What is left undecided after ten digits is less than 256^-9, and the sum differs from the probability by no more.
+    """
+    happened, weight, before = Fraction(0), Fraction(1), b""
+    for _ in range(10):
+        undecided = None
+        for digit in range(256):
+            try:
+                happens = events(np.ones(1, dtype=bool), chance, Fraction(0), Scripted(before + bytes([digit])))
+            except AssertionError:
+                assert undecided is None, "one digit at most decides nothing"
+                undecided = digit
+            else:
+                happened += weight / 256 * int(happens[0])
+        weight /= 256
+        if undecided is None:
+            assert happened == chance
+            return
+        before += bytes([undecided])
+    assert happened <= chance < happened + weight
+
+
+def test_events_of_two_probabilities_are_kept_apart() -> None:
+    likely = np.random.default_rng(1).random((400, 500)) < 0.3
+    happens = events(likely, Fraction(9, 10), Fraction(1, 7), KeyedBytes(KEY))
+    for chance, where in ((0.9, likely), (1 / 7, ~likely)):
+        error = np.sqrt(chance * (1 - chance) / where.sum())
+        assert abs(happens[where].mean() - chance) < 4 * error < 0.05 * chance

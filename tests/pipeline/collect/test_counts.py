@@ -100,7 +100,7 @@ def test_uniform_shares_and_odd_ones() -> None:
 
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(1), Fraction(4)], ids=str)
 def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> None:
-    """Wang et al. 2017, of direct and of optimised unary encoding, for n = 1: (d - 2 + e^eps) / (e^eps - 1)^2 and 4 e^eps / (e^eps - 1)^2."""
+    """Wang et al. 2017, for n = 1: (d - 2 + e^eps) / (e^eps - 1)^2, of unary encoding 4 e^eps / (e^eps - 1)^2."""
     rare = np.array([0.0] * 11 + [1.0])
     power = float(np.exp(float(epsilon)))
     direct = DirectEncoding.for_epsilon(12, epsilon).unit_covariance(rare)[0, 0]
