@@ -9,6 +9,7 @@ device.send(1)          # what leaves the device: Sent(report='0', cohort='')
 
 from __future__ import annotations
 
+from pipeline.collect.areas import AreaCounts, ArrivedReports, arrived, count_words
 from pipeline.collect.bits import KeyedBytes, RandomBytes, SystemBytes
 from pipeline.collect.choices import DirectEncoding, RandomisedResponse
 from pipeline.collect.finding import FoundWords, find_words
@@ -22,6 +23,8 @@ from pipeline.collect.words import WordList
 __all__ = [
     "FAULTS",
     "PARAMETERS",
+    "AreaCounts",
+    "ArrivedReports",
     "Bound",
     "Decoded",
     "DirectEncoding",
@@ -38,6 +41,8 @@ __all__ = [
     "Sent",
     "SystemBytes",
     "WordList",
+    "arrived",
+    "count_words",
     "find_words",
     "mechanism_of",
 ]
