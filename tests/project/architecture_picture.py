@@ -12,7 +12,7 @@ from pathlib import Path
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
 
-WIDTH, HEIGHT = 860, 1304
+WIDTH, HEIGHT = 860, 1368
 _SECRET, _PUBLIC, _NEUTRAL, _WALL, _INK = "#fbe3e0", "#ddf0ea", "#eef0f4", "#b3261e", "#1f2430"
 _LINE_OF = {_SECRET: "#b3261e", _PUBLIC: "#00796b", _NEUTRAL: "#8a90a0"}
 
@@ -96,6 +96,7 @@ ROOMS = (
     Room("pipeline/metadata", ("what the columns of each file are",), 20, 1230, 266, 54),
     Room("pipeline/questions", ("what a question asks, and how far",), 297, 1230, 266, 54),
     Room("pipeline/fitness", ("errors in the measures of uses",), 574, 1230, 266, 54),
+    Room("pipeline/collect", ("answers protected on a device",), 20, 1294, 266, 54),
 )
 
 

@@ -24,6 +24,7 @@ PLANTED = {
     "postprocess imports geography only": ("postprocess", "pipeline.records.record_files"),
     "rooms of pipeline": ("pipeline.model", "pipeline.spec.release_spec"),
     "rooms of privacy": ("pipeline.privacy.accounting", "pipeline.privacy.ledger.events"),
+    "a device needs numpy only": ("pipeline.collect", "scipy"),
     "the checker shares nothing with what it checks": ("pipeline.checker", "pipeline.storage.files"),
     "the auditor shares nothing with what it audits": ("pipeline.auditor", "pipeline.release.layout"),
     "rooms of flows": ("flows.execution", "flows.estimation.problem"),
@@ -90,6 +91,11 @@ def test_privacy_stands_alone() -> None:
     libraries = ("numpy", "scipy", "cryptography", "dp_accounting", "filelock", "pydantic", "sqlalchemy")
     allowed = (*libraries, "pipeline.privacy", "pipeline.errors", "pipeline.storage.durable", "geography.errors")
     assert strangers(PROJECT / "pipeline" / "privacy", allowed) == []
+
+
+def test_collection_runs_on_a_device() -> None:
+    """Its randomisers lean on numpy alone, and of the project on the errors."""
+    assert strangers(PROJECT / "pipeline" / "collect", ("numpy", "pipeline.collect", "pipeline.errors")) == []
 
 
 def test_the_auditor_stands_alone() -> None:
