@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.marginals import marginal_of
-from flows.estimation.problem import exact_answers, unmeasured_problem
+from flows.estimation.problem import exact_answers, reports_in, unmeasured_problem
 from geography.spine import Spine
 from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
@@ -42,6 +42,7 @@ class Expectation:
         spine: the geography.
         estimator: "full" or "topdown".
         basis, classes: of its geounits.
+        reports: `(n_leaves,)` how many reports each leaf has, where counts are made from them and this is known.
     """
 
     universe: Universe
@@ -49,6 +50,7 @@ class Expectation:
     estimator: str
     basis: Basis
     classes: tuple[LevelClasses, ...]
+    reports: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
@@ -69,7 +71,9 @@ class Expectation:
         """
         problem = unmeasured_problem(universe, spine, facilities, estimator, invariants)
         basis = basis_of(problem)
-        return cls(universe, spine, estimator, basis, geounit_classes(problem, basis))
+        return cls(
+            universe, spine, estimator, basis, geounit_classes(problem, basis), reports_in(universe, invariants)
+        )
 
     @classmethod
     def of_published(cls, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> Expectation:
@@ -125,7 +129,7 @@ class Expectation:
         """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
         measured = universe or self.universe
         own = []
-        for level in allocations(measured, self.spine):
+        for level in allocations(measured, self.spine, self.reports):
             noises = [level.noises(measured, query) for query in level.strategy.queries]
             marginals = [marginal_of(query.query) for query in level.strategy.queries]
             of_kinds = [
