@@ -22,7 +22,13 @@ from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.reports import CountedReports, count_reports
-from pipeline.release.measurements import MeasurementHeader, MeasurementWriter, exact_header, header_of, read_measurement
+from pipeline.release.measurements import (
+    MeasurementHeader,
+    MeasurementWriter,
+    exact_header,
+    header_of,
+    read_measurement,
+)
 from pipeline.storage.files import write_json
 
 

@@ -11,12 +11,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.marginals import marginal_of
+from flows.estimation.problem import totals_of
 from flows.estimation.public_key import public_key
 from flows.estimation.reports.numbers import SimulatedReports
+from flows.estimation.reports.stand_ins import stand_ins
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.shares.intervals import SharedIntervals
 from flows.estimation.table_variances import TableVariances
@@ -156,7 +159,7 @@ class Margins:
         """Simulate as many runs as the margins need, and add up their errors."""
         job = self.estimation.job
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
-        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates)
+        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._stand_ins())
         rates = sampled.rates()
         reported = self._reported()
         tasks = [Simulation(replace(run, reported=reported), noise) for run in sampled.tasks(rates)]
@@ -188,6 +191,14 @@ class Margins:
         )
         return noise, tuple(allocation.kinds for allocation in allotted)
 
+    def _stand_ins(self) -> tuple[sp.csr_array, ...] | None:
+        """What stands in for the truth of reports; None for the released histograms."""
+        universe, job = self.estimation.universe, self.estimation.job
+        if universe.collected is None:
+            return None
+        totals, reports = totals_of(job, universe)
+        return stand_ins(universe.collected, job.spine, totals, reports, self.estimation.stated.seed)
+
     def _reported(self) -> SimulatedReports | None:
         """What simulates reports, where the counts are made from them."""
         universe = self.estimation.universe
@@ -206,7 +217,8 @@ class Margins:
             return None
         if (table.name, level) not in self._intervals:
             published = PublishedTable(table.name, level, marginal_of(table.query))
-            intervals = Intervals(published, self.errors[table.name, level])
+            reported = self.estimation.universe.collected is not None
+            intervals = Intervals(published, self.errors[table.name, level], from_release=reported)
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
         variances, own = self.variances.of_rows(level, rows)

@@ -164,6 +164,15 @@ def reports_of(job: Job, universe: Universe) -> NDArray[np.int64] | None:
     return exact_answers(job.folder(universe), job.spine.levels[-1], query)[:, 0]
 
 
+def totals_of(job: Job, universe: Universe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The totals of the reports of each leaf, `(n_leaves, n_outputs)`, and how many there are, `(n_leaves,)`."""
+    reports = reports_of(job, universe)
+    assert reports is not None
+    (source,) = measurement_files(job, universe)[-1]
+    found = replace(source, debiased=None).read(job.spine.levels[-1].geocodes)
+    return found.values.astype(np.int64), reports
+
+
 def reports_in(
     universe: Universe, invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None
 ) -> NDArray[np.int64] | None:

@@ -63,19 +63,22 @@ class Collected:
         return isinstance(self.mechanism, Choice)
 
     @cached_property
+    def noise_per_report(self) -> Fraction:
+        """The sum of the variances of the debiased counts, for one report; see `unit_variance`."""
+        p, q = self._probabilities
+        return (self.n_cells * q * (1 - q) + (p - q) * (1 - p - q)) / (p - q) ** 2
+
+    @cached_property
     def unit_variance(self) -> Fraction:
         """The variance per report that stands for the covariance of the debiased counts, exact.
 
         Given the true counts x of n reports, those of an output with probabilities p and q have the variance
-        (n q (1 - q) + x (p - q)(1 - p - q)) / (p - q)^2. Summed over the cells it depends on n alone. Estimation has the
-        number of reports as an invariant; on the counts that add up to it, the covariance is taken to be
+        (n q (1 - q) + x (p - q)(1 - p - q)) / (p - q)^2. Summed over the cells it depends on n alone. Estimation has
+        the number of reports as an invariant; on the counts that add up to it, the covariance is taken to be
         s (I - J / k) with this sum: exactly right for two values and p + q = 1, and right on average over cells else.
         """
-        p, q = self._probabilities
-        k = self.n_cells
-        summed = (k * q * (1 - q) + (p - q) * (1 - p - q)) / (p - q) ** 2
-        # Counts that add up by themselves have all of it there; independent ones have a k-th part in their sum.
-        return summed / (k - 1) if self.exclusive else summed / k
+        # Counts that add up by themselves have all of it there; independent ones have a part of it in their sum.
+        return self.noise_per_report / (self.n_cells - 1 if self.exclusive else self.n_cells)
 
     def noise(self, reports: int) -> ReportNoise:
         """The noise on the counts of so many reports; where there are none, that of one, on zeros."""

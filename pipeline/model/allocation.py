@@ -23,8 +23,8 @@ class Allocation:
     Attributes:
         strategy: of the level.
         shares: of the strategy's budget, one for each kind of geounit; the first is the level's own.
-        kinds: `(n,)` whole numbers, the kind of each geounit, -1 where it is not measured because one above stands for it; None
-            where all geounits of the level are of the first kind.
+        kinds: `(n,)` whole numbers, the kind of each geounit, -1 where it is not measured because one above stands for
+            it; None where all geounits of the level are of the first kind.
         reports: of each kind, how many reports a geounit has, where the counts are made from reports; else empty.
     """
 
@@ -51,9 +51,7 @@ class Allocation:
         )
 
 
-def allocations(
-    universe: Universe, spine: Spine, reports: NDArray[np.int64] | None = None
-) -> tuple[Allocation, ...]:
+def allocations(universe: Universe, spine: Spine, reports: NDArray[np.int64] | None = None) -> tuple[Allocation, ...]:
     """Of each level, top first; a function of the public spec and spine alone, and of the numbers of reports.
 
     Args:

@@ -68,9 +68,7 @@ def count_reports(
     """
     report = records.report or "report"
     columns = [records.geocode, report, *([] if records.respondent is None else [records.respondent])]
-    file = open_records(
-        records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format
-    )
+    file = open_records(records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format)
     log = MistakeLog(records.file, file.find_lines)
     leaf_reader = LeafReader(spine, records.geocode, records.file)
     totals = np.zeros((spine.n_leaves, mechanism.n_outputs), dtype=np.int64)
@@ -88,7 +86,9 @@ def count_reports(
         faults = np.where(outside, GEOCODE, faults)
         faults[leaves == LEFT_OUT] = -1
         if records.respondent is not None:
-            _note_respondents(_texts(chunk.column(records.respondent)), faults, seen, records.respondent, first_row, log)
+            _note_respondents(
+                _texts(chunk.column(records.respondent)), faults, seen, records.respondent, first_row, log
+            )
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
         own = leaves[decodable[used]]

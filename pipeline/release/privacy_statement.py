@@ -132,12 +132,11 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
     mechanism, epsilon = collected.mechanism, decimal_text(universe.budget)
     stated = ", ".join(f"{name} = {value}" for name, value in mechanism.parameters().items())
     words = (
-        f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the answer "
-        "is, no report is more than "
-        f"{decimal_text(mechanism.ratio)} times as likely as it would be with another answer, which is local differential privacy "
-        f"with epsilon = {epsilon}. It holds against everybody who sees the report, the publisher included, and so for "
-        "everything that is published here. Nobody has the true answers, and no ledger is charged: each report spent "
-        "its own epsilon when it was sent."
+        f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the "
+        f"answer is, no report is more than {decimal_text(mechanism.ratio)} times as likely as it would be with "
+        f"another answer, which is local differential privacy with epsilon = {epsilon}. It holds against everybody "
+        "who sees the report, the publisher included, and so for everything that is published here. Nobody has the "
+        "true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
     )
     if mechanism.repeated:
         words += (
@@ -146,8 +145,8 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
         )
     else:
         words += (
-            " Over time: each report is drawn anew, so that the epsilons of a respondent's reports add up; this release "
-            "uses one report of each respondent, and says nothing of other collections."
+            " Over time: each report is drawn anew, so that the epsilons of all reports of a respondent add up, those "
+            "to other collections among them."
         )
     words += (
         " Not protected: that somebody took part, and in which area. The number of reports of each area is published "

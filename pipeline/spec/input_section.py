@@ -10,7 +10,6 @@ from pipeline.model.record_source import BadReports, Form, RecordSource
 from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
 from pipeline.spec.value_ranges import expand_numbers
 
-
 #: Keys of the form "reports".
 _OF_REPORTS = ("report", "respondent", "bad_reports")
 
@@ -19,13 +18,22 @@ def _is_text(entry: tuple[object, object]) -> bool:
     return all(isinstance(part, str) for part in entry)
 
 
+def _of_reports(section: InputSpec) -> list[tuple[str, str]]:
+    """What only reports have, and what they do not have."""
+    if section.form != "reports":
+        stated = [name for name in _OF_REPORTS if getattr(section, name) is not None]
+        return [(name, f'only for the form "reports"; the form is {section.form!r}') for name in stated]
+    stated = [name for name in ("columns", "values", "coded", "rows") if getattr(section, name)]
+    return [(name, 'not for the form "reports", whose values only the mechanism can tell') for name in stated]
+
+
 class InputSpec(Section):
     """The confidential records."""
 
     file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
     form: Form = Field(
-        description='"microdata" (a row per record), "long" (a row per cell, with its count), "wide" (a row per leaf) or '
-        '"reports" (a row per report, randomised by the respondent; with [collect])'
+        description='"microdata" (a row per record), "long" (a row per cell, with its count), "wide" (a row per leaf) '
+        'or "reports" (a row per report, randomised by the respondent; with [collect])'
     )
     geocode: str = Field(description="the column of leaf codes")
     count: str | None = Field(default=None, description='the column of counts, form long only; default "count"')
@@ -111,12 +119,7 @@ class InputSpec(Section):
             problems.append(("cells", 'missing; the form "wide" needs at least one entry'))
         if self.form != "wide" and self.cells:
             problems.append(("cells", f'only for the form "wide"; the form is {self.form!r}'))
-        for name in _OF_REPORTS:
-            if self.form != "reports" and getattr(self, name) is not None:
-                problems.append((name, f'only for the form "reports"; the form is {self.form!r}'))
-        for name in ("columns", "values", "coded", "rows"):
-            if self.form == "reports" and getattr(self, name):
-                problems.append((name, 'not for the form "reports", whose values only the mechanism can tell'))
+        problems += _of_reports(self)
         if self.coded and self.values:
             problems.append(("values", "not with coded = true, where the columns hold the values' numbers"))
         if problems:

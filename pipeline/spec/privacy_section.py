@@ -20,8 +20,8 @@ class PrivacySection(Section):
 
     framework: Literal["zcdp", "pure", "local"] = Field(
         default="zcdp",
-        description='"zcdp" (discrete Gaussian noise, budget rho), "pure" (discrete Laplace, budget epsilon) or "local" '
-        "(reports that were randomised by their senders, see [collect]; no budget)",
+        description='"zcdp" (discrete Gaussian noise, budget rho), "pure" (discrete Laplace, budget epsilon) or '
+        '"local" (reports that were randomised by their senders, see [collect]; no budget)',
     )
     rho: Budget | None = Field(
         default=None,

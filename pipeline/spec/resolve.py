@@ -193,9 +193,7 @@ class UniverseResolver:
             schema = _schema(self.sections.schema_section, preset)
         return schema  # noqa: RET504 - None where a problem was noted
 
-    def _budget(
-        self, preset: Preset | None, strategy: Strategy | None, collected: Collected | None
-    ) -> Fraction | None:
+    def _budget(self, preset: Preset | None, strategy: Strategy | None, collected: Collected | None) -> Fraction | None:
         """The budget that is stated, or the preset's; of reports, their epsilon. None where there is none: noted."""
         framework, own = self.context.privacy.framework, self.context.own_privacy
         if framework == "local":

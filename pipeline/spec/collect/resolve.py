@@ -1,4 +1,4 @@
-"""From the section [collect] to the mechanism it means; whatever of a spec does not go with it is noted with its key."""
+"""From the section [collect] to the mechanism it means; whatever does not go with it is noted with its key."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def resolve_collected(
             )
     if (sections.input is not None and sections.input.form == "reports") != local and sections.input is not None:
         needed = '"reports"' if local else '"microdata", "long" or "wide"'
-        problems.add("input.form", f'found "{sections.input.form}"; with framework "{privacy.framework}" it is {needed}')
+        problems.add(
+            "input.form", f'found "{sections.input.form}"; with framework "{privacy.framework}" it is {needed}'
+        )
     if section is None or not local:
         return None
     _note_others(sections, problems)
@@ -119,7 +121,9 @@ def note_apart(spec: _Whole, problems: Problems) -> None:
     if spec.geography.bypass:
         problems.add("geography.bypass", f"{_ALONE}only leaves have reports")
     if spec.postprocess.estimator != "full":
-        problems.add("postprocess.estimator", f'{_ALONE}levels above the leaves have no reports of their own; use "full"')
+        problems.add(
+            "postprocess.estimator", f'{_ALONE}levels above the leaves have no reports of their own; use "full"'
+        )
 
 
 def check_measured(strategy: Strategy, sections: UniverseSections, schema: Schema, problems: Problems) -> None:

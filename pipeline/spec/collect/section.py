@@ -14,7 +14,7 @@ class CollectSection(Section):
     """The mechanism by which every respondent randomised the answer; its values are the cells of the schema."""
 
     mechanism: str = Field(
-        description='"randomised_response" (two values), "direct_encoding" or "unary_encoding", as in `spinewise.collect`'
+        description='"randomised_response" (of two), "direct_encoding" or "unary_encoding", as in `spinewise.collect`'
     )
     parameters: Table[str] = Field(
         description='of the mechanism, exact, as text: epsilon = "1"; or p = "3/4", or q of unary_encoding; and '
