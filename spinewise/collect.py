@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pipeline.collect.bits import KeyedBytes, RandomBytes, SystemBytes
 from pipeline.collect.choices import DirectEncoding, RandomisedResponse
+from pipeline.collect.finding import FoundWords, find_words
 from pipeline.collect.mechanism import FAULTS, Bound, Decoded, LinearForm, ListedMechanism, Mechanism
 from pipeline.collect.parameters import PARAMETERS, mechanism_of
 from pipeline.collect.rappor import Rappor
@@ -24,6 +25,7 @@ __all__ = [
     "Bound",
     "Decoded",
     "DirectEncoding",
+    "FoundWords",
     "KeyedBytes",
     "LinearForm",
     "ListedMechanism",
@@ -36,5 +38,6 @@ __all__ = [
     "Sent",
     "SystemBytes",
     "WordList",
+    "find_words",
     "mechanism_of",
 ]

@@ -1,17 +1,18 @@
-"""Exact random numbers: whole numbers below a denominator, from random bytes, by rejection."""
+"""Exact random draws from random bytes: whole numbers by rejection, events by comparing with the digits of p."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-#: Bytes that a keyed source derives at once.
-_CHUNK = 1 << 16
+#: Bytes that a keyed source derives at once: of the first chunk, and of the largest.
+_FIRST, _LARGEST = 1 << 7, 1 << 16
 #: The largest denominator: a product of two probabilities of spec size fits.
 MOST = 1 << 62
 
@@ -34,7 +35,8 @@ class SystemBytes:
 class KeyedBytes:
     """A stream that a key and a context determine: for tests, simulations, and responses that must not change.
 
-    Chunk c is SHAKE-256 of the lengths and contents of key and context, and c. Streams of different keys or contexts
+    Chunk c is SHAKE-256 of the lengths and contents of key and context, and c; it has 128 bytes doubled c times, 65,536
+    at most. Streams of different keys or contexts
     cannot be told from independent ones by anybody who does not know the key.
 
     Args:
@@ -58,7 +60,8 @@ class KeyedBytes:
         pieces = [self._left]
         have = len(self._left)
         while have < count:
-            piece = hashlib.shake_256(self._prefix + self._chunk.to_bytes(8, "big")).digest(_CHUNK)
+            size = min(_FIRST << min(self._chunk, 16), _LARGEST)
+            piece = hashlib.shake_256(self._prefix + self._chunk.to_bytes(8, "big")).digest(size)
             self._chunk += 1
             pieces.append(piece)
             have += len(piece)
@@ -93,3 +96,25 @@ def uniform_below(bound: int, count: int, source: RandomBytes) -> npt.NDArray[np
         kept.append(numbers)
         missing -= len(numbers)
     return np.concatenate(kept) if kept else np.zeros(0, dtype=np.int64)
+
+
+def events(likely: npt.NDArray[np.bool_], one: Fraction, other: Fraction, source: RandomBytes) -> npt.NDArray[np.bool_]:
+    """Independent events, each with exactly the probability `one` where `likely`, and `other` elsewhere.
+
+    A uniform number below 1 is less than p with probability p. Its digits to the base 256 are drawn one by one, and
+    compared with those of p until they differ, which is with the first one but in one case of 256. So any fraction is
+    exact, and an event costs hardly more than a byte.
+
+    Args:
+        likely: of any shape, which the result has.
+        one, other: from 0 to 1.
+    """
+    digits = np.frombuffer(source.take(likely.size), dtype=np.uint8).reshape(likely.shape)
+    (first, more), (second, rest) = divmod(one * 256, 1), divmod(other * 256, 1)
+    digit_of_p = np.where(likely, np.int16(first), np.int16(second))
+    happens = digits < digit_of_p
+    # An equal digit decides nothing, unless p ends with it: then the number is not less.
+    undecided = (digits == digit_of_p) & np.where(likely, more > 0, rest > 0)
+    if undecided.any():
+        happens[undecided] = events(likely[undecided], more, rest, source)
+    return happens

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from pipeline.errors import InputError
 
-#: The largest denominator of a probability: products of two, and of one with the length of a list, are below 2^62.
+#: The largest denominator of a probability: its product with the length of a list is below 2^62.
 MOST_DENOMINATOR = 10**12
 
 
@@ -26,8 +26,8 @@ def check_probability(key: str, found: Fraction, above: Fraction, below: Fractio
     """
     inside = above <= found <= below if ends else above < found < below
     if not inside:
-        words = f"from {above} to {below}" if ends else f"more than {above} and less than {below}"
-        raise InputError(f"{key}: found {found}; a probability of {words} is needed")
+        words = f"from {above} to {below}" if ends else f"of more than {above} and less than {below}"
+        raise InputError(f"{key}: found {found}; a probability {words} is needed")
     if found.denominator > MOST_DENOMINATOR:
         raise InputError(f"{key}: found {found}; a denominator of at most {MOST_DENOMINATOR} is needed")
     return found

@@ -26,7 +26,7 @@ class Choice(ListedMechanism):
     """The true value with probability p, and each other value with the same probability q = (1 - p) / (k - 1).
 
     The ratio is p / q, and the debiased count of a value (reports of it - n q) / (p - q).
-    Source: Warner 1965 for two values; Wang, Blocki, Li and Jha 2017, section 4.1 ("direct encoding").
+    Source: Warner 1965 for two values; Wang, Blocki, Li and Jha 2017 ("direct encoding").
     """
 
     p: Fraction

@@ -98,11 +98,23 @@ class Mechanism(ABC):
     @property
     @abstractmethod
     def for_ever(self) -> Bound | None:
-        """Of all reports that one respondent ever sends on one value; None if nothing bounds them.
+        """Of all reports together that one respondent ever sends on one value; None if nothing bounds them.
 
-        A memoised response is drawn once and repeated, so that repetition shows nothing new. Each different value
-        that a respondent reports over time has its own response: bounds of several values multiply.
+        A memoised response is drawn once and repeated, so that repetition shows nothing new. The bound is for a value
+        that does not change. Each value has a response of its own: **that a value has changed, and when, is not
+        protected**. It is seen at once where the response itself is sent, and in the end where it is randomised again.
         """
+
+    def bound_of(self, reports: int) -> Bound:
+        """Of so many reports of one respondent on one value that does not change: ratio^reports, `for_ever` at most.
+
+        For RAPPOR, whose reports on a value share a permanent response, the power is a bound too. Let a bit be 1 in the
+        permanent response with odds e^a where the text sets it and e^-a elsewhere, and let L be the sum over reports of
+        the log-likelihood ratios of what they show. The log of the ratio is then g(L), with the derivative
+        s(L + a) - s(L - a), s the logistic function: odd, and concave from 0 up. So g(t l) <= t g(l).
+        """
+        power = Bound(self.ratio**reports)
+        return power if self.for_ever is None or power.ratio < self.for_ever.ratio else self.for_ever
 
     @property
     def ratio(self) -> Fraction:

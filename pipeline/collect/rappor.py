@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pipeline.collect.bits import MOST, RandomBytes, uniform_below
+from pipeline.collect.bits import RandomBytes, events, uniform_below
 from pipeline.collect.bloom import positions
 from pipeline.collect.checks import check_probability, whole_number
 from pipeline.collect.mechanism import Bound, Counts, Decoded, Mechanism, Reports
@@ -29,7 +29,7 @@ class Rappor(Mechanism):
 
     Two texts differ in h bits of the one and h of the other, h = `hashes`, which gives the bounds
     for one report (q* (1 - p*) / (p* (1 - q*)))^h, and for ever ((1 - f/2) / (f/2))^(2h).
-    Source: Erlingsson, Pihur and Korolova 2014, sections 2 and 3 (theorem 1, and the formula before theorem 2).
+    Source: Erlingsson, Pihur and Korolova 2014, sections 2 and 3.
 
     A respondent belongs to one of the cohorts, at random and for ever; cohorts hash differently. The cohort is sent
     along and says nothing about the text. The first column of a report is its cohort, the others are its bits.
@@ -62,8 +62,6 @@ class Rappor(Mechanism):
             raise InputError("f: found 1; less than 1 is needed, or reports say nothing")
         if not self.p < self.q:
             raise InputError(f"q: found {self.q}; more than p, which is {self.p}, is needed")
-        if self.p.denominator * self.q.denominator > MOST:
-            raise InputError(f"p, q: found {self.p} and {self.q}; denominators whose product is below 2^62 are needed")
         if self.p_star == 0 or self.q_star == 1:
             raise InputError("f: found 0; more than 0 is needed where p is 0 or q is 1, or a report tells the truth")
 
@@ -133,17 +131,12 @@ class Rappor(Mechanism):
                 known[key] = positions(key[0], key[1], self.bits, self.hashes)
             reports[row, [1 + place for place in known[key]]] = 1
         if self.f:
-            drawn = uniform_below(2 * self.f.denominator, len(values) * self.bits, source).reshape(-1, self.bits)
-            forced = drawn < 2 * self.f.numerator
-            reports[:, 1:] = np.where(forced, drawn < self.f.numerator, reports[:, 1:])
+            reports[:, 1:] = events(reports[:, 1:] > 0, 1 - self.f / 2, self.f / 2, source)
         return reports
 
     def report(self, permanent: Reports, source: RandomBytes) -> Reports:
         """(n, 1 + bits): an instantaneous response of each permanent one."""
-        common = self.p.denominator * self.q.denominator
-        ones, zeros = self.q.numerator * self.p.denominator, self.p.numerator * self.q.denominator
-        drawn = uniform_below(common, len(permanent) * self.bits, source).reshape(-1, self.bits)
-        bits = drawn < np.where(permanent[:, 1:] > 0, ones, zeros)
+        bits = events(permanent[:, 1:] > 0, self.q, self.p, source)
         return np.hstack([permanent[:, :1], bits.astype(np.uint16)])
 
     def encode(self, reports: Reports) -> list[str]:

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pipeline.collect.bits import RandomBytes, uniform_below
+from pipeline.collect.bits import RandomBytes, events
 from pipeline.collect.bounds import exp_below, least_share
 from pipeline.collect.checks import check_probability, check_values, whole_number
 from pipeline.collect.choices import DENOMINATOR, MOST_VALUES
@@ -25,7 +25,7 @@ class OptimisedUnaryEncoding(ListedMechanism):
 
     Two values differ in two bits, so that the ratio is (1/2)(1 - q) / ((1/2) q) = (1 - q) / q, whatever the length of
     the list. The debiased count of a value is (bits of it - n q) / (1/2 - q). Better than k-ary randomised response
-    where k - 2 > 3 e^epsilon. Source: Wang, Blocki, Li and Jha 2017, sections 4.2 and 5.
+    where k - 2 > 3 e^epsilon. Source: Wang, Blocki, Li and Jha 2017.
 
     Attributes:
         values: k, from 2.
@@ -85,12 +85,9 @@ class OptimisedUnaryEncoding(ListedMechanism):
     def randomise(self, values: Counts, source: RandomBytes) -> Reports:
         """One report for each value; see `Mechanism.randomise`."""
         true = check_values(values, self.values)
-        common = 2 * self.q.denominator
-        drawn = uniform_below(common, len(true) * self.values, source).reshape(len(true), self.values)
-        reports = (drawn < 2 * self.q.numerator).astype(np.uint16)
-        rows = np.arange(len(true))
-        reports[rows, true] = drawn[rows, true] < self.q.denominator
-        return reports
+        bits = np.zeros((len(true), self.values), dtype=np.bool_)
+        bits[np.arange(len(true)), true] = True
+        return events(bits, _HALF, self.q, source).astype(np.uint16)
 
     def encode(self, reports: Reports) -> list[str]:
         """The bits, in hexadecimal digits."""

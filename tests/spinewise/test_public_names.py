@@ -28,6 +28,21 @@ def test_importing_brings_nothing_heavy(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]", done.stderr
 
 
+def test_a_device_needs_numpy_only(tmp_path: Path) -> None:
+    """What is imported for collection: numpy, and of the project the randomisers and the errors."""
+    code = (
+        "import sys, spinewise.collect\n"
+        f"print([m for m in {HEAVY} if m in sys.modules])\n"
+        "own = ('pipeline', 'flows', 'postprocess', 'geography')\n"
+        "print(sorted({'.'.join(m.split('.')[:2]) for m in sys.modules if m.split('.')[0] in own}))"
+    )
+    done = python(code, tmp_path)
+    assert done.stdout.splitlines() == [
+        "['numpy']",
+        "['geography', 'geography.errors', 'pipeline', 'pipeline.collect', 'pipeline.errors']",
+    ], done.stderr
+
+
 @pytest.mark.slow
 def test_no_name_brings_prefect(tmp_path: Path) -> None:
     """All public names together: the engine is for the command line and for deployments."""

@@ -1,0 +1,216 @@
+"""Errors, coverage, words found and speed of the randomisers of `spinewise.collect`.
+
+    python benchmarks/bench_collect.py [--reports 1000000] [--repeats 3]
+
+Errors: the root mean square error of debiased counts of 2,000 areas of 200 reports each, divided by what
+`unit_covariance` says, with the coverage of the 90 % intervals, for values of all shares together.
+Words: the setting of Erlingsson et al. 2014, section 5, as the simulation of its authors has it: q = 0.75, p = 0.5,
+f = 0.5, 2 hashes, 100 words of exponentially falling shares among as many absent ones or 1,900; how many are found of
+those whose share is above the threshold of the test, how many below it, and how many absent ones.
+Speed: answers randomised per second beside numpy's floating-point generator doing the same, and beside OpenDP, which
+randomises an answer per call; totals beside `numpy.add.at`. Medians of the repeats, by processor time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+import time
+from collections.abc import Callable
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from pipeline.collect.bits import KeyedBytes, SystemBytes
+from pipeline.collect.bloom import filters
+from pipeline.collect.choices import DirectEncoding, RandomisedResponse
+from pipeline.collect.finding import find_words
+from pipeline.collect.mechanism import ListedMechanism
+from pipeline.collect.rappor import Rappor
+from pipeline.collect.unary import OptimisedUnaryEncoding
+from pipeline.collect.words import WordList
+
+KEY = bytes(range(32))
+AREAS, PEOPLE = 2_000, 200
+HALF = Fraction(1, 2)
+Reals = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+
+
+def shares_of(n_values: int) -> Reals:
+    """From frequent to rare: each two thirds of the one before."""
+    shares = (2 / 3) ** np.arange(n_values)
+    return np.asarray(shares / shares.sum())
+
+
+def show_errors(name: str, errors: Reals, theory: Reals) -> None:
+    """One line: the error by theory, the measured one as a ratio, the coverage."""
+    ratio = math.sqrt(((errors / theory) ** 2).mean())
+    covered = float((np.abs(errors) < NormalDist().inv_cdf(0.95) * theory).mean())
+    print(f"{name:<42} {math.sqrt((theory**2).mean()):>10.2f} {ratio:>8.3f} {covered:>9.1%}")
+
+
+def errors_of(mechanism: ListedMechanism) -> tuple[Reals, Reals]:
+    """Errors of the counts of areas, and their standard errors."""
+    shares = shares_of(mechanism.n_values or 0)
+    values = np.random.default_rng(1).choice(len(shares), AREAS * PEOPLE, p=shares)
+    groups = np.repeat(np.arange(AREAS), PEOPLE)
+    reports = mechanism.randomise(values, KeyedBytes(KEY))
+    counts = mechanism.debias(mechanism.totals(reports, groups, AREAS), mechanism.n_reports(reports, groups, AREAS))
+    true = np.zeros_like(counts)
+    np.add.at(true, (groups, values), 1)
+    return counts - true, np.sqrt(PEOPLE * np.diag(mechanism.unit_covariance(true.sum(axis=0))))
+
+
+def errors_of_words() -> tuple[Reals, Reals]:
+    """The same of 40 listed words, and of others."""
+    mechanism = Rappor(32, 2, 64, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
+    words = tuple(f"word {number}" for number in range(50))
+    shares = shares_of(50)
+    values = np.random.default_rng(2).choice(50, AREAS * PEOPLE, p=shares)
+    groups = np.repeat(np.arange(AREAS), PEOPLE)
+    reports = mechanism.randomise([words[value] for value in values], KeyedBytes(KEY))
+    listed = WordList(mechanism, words[:40])
+    true = np.zeros((AREAS, 41))
+    np.add.at(true, (groups, np.minimum(values, 40)), 1)
+    errors = listed.counts(reports, groups, AREAS) - true
+    return errors, np.sqrt(PEOPLE * np.diag(listed.unit_covariance(true.sum(axis=0))))
+
+
+def totals_of(mechanism: Rappor, candidates: tuple[str, ...], counts: Counts, seed: int) -> tuple[Counts, Counts]:
+    """Totals as millions of respondents would give them: binomials of how many set each bit of each cohort."""
+    rng = np.random.default_rng(seed)
+    split = rng.multinomial(counts, np.full(mechanism.cohorts, 1 / mechanism.cohorts)).T
+    ones = filters(candidates, mechanism.cohorts, mechanism.bits, mechanism.hashes)
+    true = np.zeros((mechanism.cohorts, mechanism.bits), dtype=np.int64)
+    for cohort in range(mechanism.cohorts):
+        np.add.at(true[cohort], ones[cohort].reshape(-1), np.repeat(split[cohort], mechanism.hashes))
+    sizes = split.sum(axis=1)
+    drawn = rng.binomial(true, float(mechanism.q_star)) + rng.binomial(sizes[:, None] - true, float(mechanism.p_star))
+    return drawn.reshape(-1), sizes
+
+
+def show_words(n_reports: int, bits: int, cohorts: int, n_absent: int, repeats: int) -> None:
+    """One line: words above the threshold and those of them that are found, other words found, coverage, seconds."""
+    mechanism = Rappor(bits, 2, cohorts, HALF, HALF, Fraction(3, 4))
+    candidates = tuple(f"V_{number}" for number in range(100 + n_absent))
+    shares = np.append(np.exp(-np.linspace(0, 5, 100)), np.zeros(n_absent))
+    gap = float(mechanism.q_star - mechanism.p_star)
+    error = math.sqrt(n_reports * float(mechanism.p_star * (1 - mechanism.p_star)) / 2) / gap
+    threshold = error * NormalDist().inv_cdf(1 - 0.05 / len(candidates))
+    rows: list[tuple[float, ...]] = []
+    hits: list[bool] = []
+    for seed in range(repeats):
+        counts = np.random.default_rng(100 + seed).multinomial(n_reports, shares / shares.sum())
+        totals, sizes = totals_of(mechanism, candidates, counts, seed)
+        started = time.process_time()
+        found = find_words(mechanism, candidates, totals, sizes)
+        seconds = time.process_time() - started
+        numbers = np.array([int(word[2:]) for word in found.words], dtype=np.int64)
+        above = counts > threshold
+        low, high = found.interval()
+        clear = counts[numbers] > 2 * threshold
+        hits += ((low <= counts[numbers]) & (counts[numbers] <= high))[clear].tolist()
+        rows.append((above.sum(), above[numbers].sum(), (~above[numbers]).sum(), (numbers >= 100).sum(), seconds))
+    means = [statistics.mean(column) for column in zip(*rows, strict=True)]
+    covered = f"{np.mean(hits):.0%}" if hits else "-"
+    print(
+        f"{n_reports:>12,} {bits:>5} {cohorts:>8} {len(candidates):>11,} {threshold / n_reports:>10.2%} "
+        f"{means[0]:>7.1f} {means[1]:>7.1f} {means[2]:>7.1f} {means[3]:>7.1f} {covered:>9} {means[4]:>8.2f}"
+    )
+
+
+def rate(action: Callable[[], Any], count: int, repeats: int) -> float:
+    """Answers per second of processor time."""
+    seconds = []
+    for _ in range(repeats):
+        started = time.process_time()
+        action()
+        seconds.append(time.process_time() - started)
+    return count / statistics.median(seconds)
+
+
+def opendp_response(p: float) -> Callable[[bool], bool]:
+    """Randomised response of OpenDP."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    measured: Callable[[bool], bool] = dp.m.make_randomized_response_bool(p)
+    return measured
+
+
+def show_speed(n_reports: int, repeats: int) -> None:
+    """Lines of answers per second, exact and in floating point, and as a ratio; OpenDP; totals."""
+    rng = np.random.default_rng(3)
+    unary = OptimisedUnaryEncoding.for_epsilon(12, Fraction(1))
+    values = rng.integers(0, 12, n_reports)
+    q = float(unary.q)
+
+    def floating() -> npt.NDArray[np.bool_]:
+        bits = rng.random((n_reports, 12)) < q
+        bits[np.arange(n_reports), values] = rng.random(n_reports) < 0.5
+        return bits
+
+    exact = rate(lambda: unary.randomise(values, SystemBytes()), n_reports, repeats)
+    numpy_rate = rate(floating, n_reports, repeats)
+    print(
+        f"unary encoding, 12 values: {exact:,.0f} answers a second, numpy's floats {numpy_rate:,.0f}: "
+        f"{exact / numpy_rate:.2f}"
+    )
+    response = RandomisedResponse(Fraction(3, 4))
+    answers = rng.integers(0, 2, n_reports)
+    many = rate(lambda: response.randomise(answers, SystemBytes()), n_reports, repeats)
+    measured = opendp_response(0.75)
+    few = answers[:20_000].astype(bool).tolist()
+    theirs = rate(lambda: [measured(answer) for answer in few], len(few), repeats)
+    print(f"randomised response: {many:,.0f} answers a second, OpenDP's {theirs:,.0f}: {many / theirs:,.0f}")
+    reports = unary.randomise(values, KeyedBytes(KEY))
+    groups = rng.integers(0, 5_000, n_reports)
+
+    def added() -> npt.NDArray[np.int64]:
+        totals = np.zeros((5_000, 12), dtype=np.int64)
+        np.add.at(totals, groups, reports)
+        return totals
+
+    summed = rate(lambda: unary.totals(reports, groups, 5_000), n_reports, repeats)
+    slow = rate(added, n_reports, repeats)
+    print(f"totals of 5,000 areas: {summed:,.0f} reports a second, numpy.add.at {slow:,.0f}: {summed / slow:.1f}")
+    texts = unary.encode(reports)
+    print(f"texts read: {rate(lambda: unary.decode(texts), n_reports, repeats):,.0f} a second")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--reports", type=int, default=1_000_000)
+    parser.add_argument("--repeats", type=int, default=3)
+    arguments = parser.parse_args()
+    print(f"Errors of counts of {AREAS:,} areas of {PEOPLE} reports")
+    print(f"{'mechanism':<42} {'theory':>10} {'ratio':>8} {'covered':>9}")
+    for epsilon in (Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4)):
+        mechanisms: tuple[ListedMechanism, ...] = (
+            RandomisedResponse.for_epsilon(epsilon),
+            DirectEncoding.for_epsilon(12, epsilon),
+            OptimisedUnaryEncoding.for_epsilon(12, epsilon),
+        )
+        for mechanism in mechanisms:
+            show_errors(f"{mechanism.name}, {mechanism.n_values} values, epsilon {epsilon}", *errors_of(mechanism))
+    show_errors("rappor, 40 words and others", *errors_of_words())
+    print("Words found among candidates, means of surveys")
+    print(
+        f"{'reports':>12} {'bits':>5} {'cohorts':>8} {'candidates':>11} {'threshold':>10} {'above':>7} "
+        f"{'found':>7} {'below':>7} {'absent':>7} {'covered':>9} {'seconds':>8}"
+    )
+    for n_reports in (100_000, 1_000_000, 10_000_000):
+        show_words(n_reports, 128, 8, 100, 10)
+    show_words(1_000_000, 128, 64, 100, 10)
+    show_words(1_000_000, 32, 64, 1_900, 3)
+    print(f"Speed, {arguments.reports:,} answers, one thread")
+    show_speed(arguments.reports, arguments.repeats)
+
+
+if __name__ == "__main__":
+    main()
