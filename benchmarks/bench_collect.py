@@ -66,17 +66,16 @@ def errors_of(mechanism: ListedMechanism) -> tuple[Reals, Reals]:
     return counts - true, np.sqrt(PEOPLE * np.diag(mechanism.unit_covariance(true.sum(axis=0))))
 
 
-def errors_of_words() -> tuple[Reals, Reals]:
-    """The same of 40 listed words, and of others."""
-    mechanism = Rappor(32, 2, 64, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
-    words = tuple(f"word {number}" for number in range(50))
-    shares = shares_of(50)
-    values = np.random.default_rng(2).choice(50, AREAS * PEOPLE, p=shares)
+def errors_of_words(mechanism: Rappor, n_listed: int, n_words: int, decay: float) -> tuple[Reals, Reals]:
+    """The same of listed words, and of others; shares fall as a power of the rank."""
+    words = tuple(f"word {number}" for number in range(n_words))
+    shares = np.arange(1, n_words + 1) ** -decay
+    values = np.random.default_rng(2).choice(n_words, AREAS * PEOPLE, p=shares / shares.sum())
     groups = np.repeat(np.arange(AREAS), PEOPLE)
     reports = mechanism.randomise([words[value] for value in values], KeyedBytes(KEY))
-    listed = WordList(mechanism, words[:40])
-    true = np.zeros((AREAS, 41))
-    np.add.at(true, (groups, np.minimum(values, 40)), 1)
+    listed = WordList(mechanism, words[:n_listed])
+    true = np.zeros((AREAS, n_listed + 1))
+    np.add.at(true, (groups, np.minimum(values, n_listed)), 1)
     errors = listed.counts(reports, groups, AREAS) - true
     return errors, np.sqrt(PEOPLE * np.diag(listed.unit_covariance(true.sum(axis=0))))
 
@@ -116,7 +115,7 @@ def show_words(n_reports: int, bits: int, cohorts: int, n_absent: int, repeats: 
         clear = counts[numbers] > 2 * threshold
         hits += ((low <= counts[numbers]) & (counts[numbers] <= high))[clear].tolist()
         rows.append((above.sum(), above[numbers].sum(), (~above[numbers]).sum(), (numbers >= 100).sum(), seconds))
-    means = [statistics.mean(column) for column in zip(*rows, strict=True)]
+    means = [statistics.fmean(column) for column in zip(*rows, strict=True)]
     covered = f"{np.mean(hits):.0%}" if hits else "-"
     print(
         f"{n_reports:>12,} {bits:>5} {cohorts:>8} {len(candidates):>11,} {threshold / n_reports:>10.2%} "
@@ -198,7 +197,10 @@ def main() -> None:
         )
         for mechanism in mechanisms:
             show_errors(f"{mechanism.name}, {mechanism.n_values} values, epsilon {epsilon}", *errors_of(mechanism))
-    show_errors("rappor, 40 words and others", *errors_of_words())
+    quarter, rest = Fraction(1, 4), Fraction(3, 4)
+    show_errors("rappor, 40 words and others", *errors_of_words(Rappor(32, 2, 64, quarter, quarter, rest), 40, 50, 1.0))
+    open_list = Rappor(64, 2, 64, quarter, quarter, rest)
+    show_errors("rappor, 2,000 words and others", *errors_of_words(open_list, 2_000, 2_200, 0.8))
     print("Words found among candidates, means of surveys")
     print(
         f"{'reports':>12} {'bits':>5} {'cohorts':>8} {'candidates':>11} {'threshold':>10} {'above':>7} "
