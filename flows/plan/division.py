@@ -124,8 +124,8 @@ def check_objective(objective: Objective) -> None:
     universe = objective.expectation.universe
     if universe.framework != "zcdp":
         raise InputError(
-            'privacy.framework: found "pure"; a budget can be divided for targets with framework "zcdp" only, where '
-            "the errors are convex in the shares"
+            f'privacy.framework: found "{universe.framework}"; a budget can be divided for targets with framework '
+            '"zcdp" only, where the errors are convex in the shares'
         )
     if universe.bypass:
         raise InputError(

@@ -11,6 +11,7 @@ from flows.execution.memory import memory_for_a_run
 from flows.plan.expectation import Expectation
 from flows.plan.fitting import Fitting, fitting
 from flows.plan.joined import JoinedRow, joined_rows
+from flows.plan.local import LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows
 from flows.plan.shares.guesses import SharesGuess
 from flows.settings import load_settings
@@ -98,6 +99,7 @@ class Plan:
     joint: Statement
     joined: tuple[JoinedRow, ...] = ()
     shared: tuple[SharedRow, ...] = ()
+    local: tuple[LocalRow, ...] = ()
 
     @property
     def unguessed_shares(self) -> tuple[str, ...]:
@@ -129,6 +131,7 @@ class Plan:
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
             **(self._joins() if self.spec.join else {}),
+            **({"local": [row.data() for row in self.local]} if self.local else {}),
             **(self._shares() if self.universes[0].universe.shares else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
@@ -179,6 +182,7 @@ def plan_release(
     plans = []
     stated_universes = spec.universes()
     for universe in stated_universes:
+        check_expected(universe)
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
         plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen), spec.postprocess.complete))
@@ -188,7 +192,8 @@ def plan_release(
     from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
-    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared)
+    local = local_rows(plans[0].expectation)
+    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local)
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:

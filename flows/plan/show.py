@@ -8,6 +8,7 @@ from rich.table import Table
 from flows.plan.best import Best
 from flows.plan.cost import Cost
 from flows.plan.fitting import Fitting
+from flows.plan.local import show_local
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
 from flows.plan.write_spec import exact_text
 from pipeline.privacy.limits import beyond_limits
@@ -26,6 +27,9 @@ def show_plan(plan: Plan, console: Console) -> None:
         console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
     if plan.spec.join:
         _show_joined(plan, console)
+    if plan.local:
+        console.print()
+        show_local(plan.local, console)
     if plan.universes[0].universe.shares:
         _show_shared(plan, console)
     console.print()

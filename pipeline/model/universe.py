@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
@@ -59,8 +60,9 @@ class Universe:
 
     Attributes:
         name: "" for the release's own, else the companion's.
-        budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs.
-        delta: of the (epsilon, delta) statement; 0 with framework "pure".
+        budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs; with framework
+            "local" the epsilon of one report, which its sender has spent.
+        delta: of the (epsilon, delta) statement; 0 with the frameworks "pure" and "local".
         invariants: (level, query) whose answers are released exactly.
         structural_zeros: `(n_cells,)`, True where a cell is impossible.
         passes: queries whose answers are fixed first, in this order.
@@ -73,6 +75,7 @@ class Universe:
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
         shares: public numbers by which answers are expected to be shared; no noise depends on them.
+        collected: how answers were randomised before they were sent; None where the input are true records.
     """
 
     name: str
@@ -96,6 +99,7 @@ class Universe:
     population: int | None = None
     beacon: str = ""
     shares: tuple[PublicShare, ...] = ()
+    collected: Collected | None = None
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:

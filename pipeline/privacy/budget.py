@@ -25,7 +25,8 @@ __all__ = [
 ]
 
 Mechanism = Literal["discrete_gaussian", "discrete_laplace"]
-Framework = Literal["zcdp", "pure"]
+#: "local": every report was randomised where it was made; no noise is drawn, and no ledger is charged.
+Framework = Literal["zcdp", "pure", "local"]
 Neighbours = Literal["change-one", "add-remove"]
 
 FRAMEWORKS: Final[tuple[Framework, ...]] = ("zcdp", "pure")

@@ -23,6 +23,7 @@ _STAGES: Mapping[str, int | None] = {
     "polygons": 1,
     "constraints": None,
     "shares": None,
+    "reports": None,
     "invariants": 1,
     "measurements": 1,
     "selected": 2,
@@ -117,6 +118,11 @@ class UniverseDirectory:
     def selected(self, name: str, level: str) -> Path:
         """Noisy answers of the version that each geounit of a level has chosen."""
         return self.public / "selected" / file_name("selection", name) / f"{file_name('level', level)}.parquet"
+
+    def counted_reports(self, what: str) -> Path:
+        """What is counted of randomised reports, before it is published: "totals", "numbers", or "unused"."""
+        suffix = "json" if what == "unused" else "parquet"
+        return self.restricted / "reports" / f"{what}.{suffix}"
 
     @property
     def checkpoints(self) -> Path:
@@ -220,6 +226,11 @@ class RunDirectory:
     def household_table(self, table: str, level: str) -> Path:
         """Persons by what their households are, in the form of a table without margins of error."""
         return self.public / "household_tables" / file_name("table", table) / f"{file_name('level', level)}.parquet"
+
+    @property
+    def reports(self) -> Path:
+        """Of a release from randomised reports: how many were used, and how many not, and why."""
+        return self.public / "reports.json"
 
     @property
     def report(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -74,6 +75,7 @@ def report_page(sources: ReportSources) -> str:
         joint=sources.joint,
         households=sources.households,
         odds=_grouped(odds(sources.joint.epsilon), texts),
+        collected=_collected(sources),
         joint_budget=decimal_text(Fraction(sources.joint.budget)),
         beyond=beyond_limits(sources.universes),
         companions=universes[1:],
@@ -97,6 +99,22 @@ def report_page(sources: ReportSources) -> str:
         level_title=sources.words("").level,
         table_title=lambda row: sources.words(row.universe).table(row.table),
     )
+
+
+@dataclass(frozen=True)
+class CollectedView:
+    """How many reports a release is made from."""
+
+    used: int
+    unused: int
+
+
+def _collected(sources: ReportSources) -> CollectedView | None:
+    """The reports that a release is made from; None where it is made from records."""
+    if sources.universes[0].collected is None:
+        return None
+    found = json.loads(sources.run.reports.read_bytes())
+    return CollectedView(found["used"], sum(found["not used"].values()))
 
 
 def _banner(status: Status) -> str:

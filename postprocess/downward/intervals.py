@@ -210,10 +210,13 @@ class Intervals:
     Attributes:
         table: which.
         errors: of the simulated runs.
+        from_release: small counts have the second interval alone: where the stand-ins are drawn to be like the truth,
+            it holds what it says on average, and the first would widen it.
     """
 
     table: PublishedTable
     errors: ErrorCounts
+    from_release: bool = False
 
     def ends(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
@@ -278,7 +281,10 @@ class Intervals:
         for first in range(0, len(cells), _CHUNK_COUNTS):
             rows = slice(first, first + _CHUNK_COUNTS)
             cell, count = cells[rows], released[rows]
-            inverted = _inverted(unit * self._by_truth.low[cell], unit * self._by_truth.high[cell] - 1, count)
+            if self.from_release:
+                inverted = np.full(len(cell), np.nan), np.full(len(cell), np.nan)
+            else:
+                inverted = _inverted(unit * self._by_truth.low[cell], unit * self._by_truth.high[cell] - 1, count)
             size = size_class(count)
             low[rows] = np.fmin(inverted[0], count + unit * self._by_release.low[cell, size])
             high[rows] = np.fmax(inverted[1], count + unit * self._by_release.high[cell, size] - 1)

@@ -34,6 +34,7 @@ from pipeline.privacy.accounting.composition import (
     moments_epsilon,
 )
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.local import local_account
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian
 from pipeline.privacy.accounting.neighbours import (
     SWAP,
@@ -83,6 +84,8 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
     Raises:
         InputError: the budget or delta is out of range.
     """
+    if universe.framework == "local":
+        return local_account(universe)
     account = _Account(universe.framework, universe.delta)
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
     moved = MOVED[universe.neighbours]

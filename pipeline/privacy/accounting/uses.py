@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from pipeline.privacy.accounting.compared import Compared, QueryLike
+from pipeline.privacy.accounting.local import Collected
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import Use
 from pipeline.privacy.accounting.select import Select
@@ -81,6 +82,10 @@ class UniverseLike(Compared, Protocol):
     @property
     def selections(self) -> Sequence[_Selection]:
         """The tables whose detail is chosen privately."""
+
+    @property
+    def collected(self) -> Collected | None:
+        """How answers were randomised before they were sent; None where they were not."""
 
     @property
     def bypass(self) -> bool:
