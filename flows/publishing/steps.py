@@ -111,7 +111,7 @@ class Publication:
     def _microdata_files(self) -> tuple[Path, ...]:
         """Those of joined companions are written together with the persons', whom they are released before."""
         universe, companions = self.universe, joined_companions(self._joins)
-        if universe.name in companions:
+        if universe.name in companions or universe.amount is not None:
             return ()
         joined = [each for each in self.job.universes if each.name in companions and not universe.name]
         return tuple(self.job.folder(each).microdata for each in (universe, *joined))
@@ -132,9 +132,11 @@ class Publication:
 
 
 def publications(job: Job) -> tuple[Publication, ...]:
-    """One for each universe: joined companions, which bound the persons; then the release's own, and the others."""
+    """One for each universe: joined companions, which bound the persons; the release's own and others; amounts last."""
     joined = joined_companions(job.spec.joins())
-    ordered = sorted(job.universes, key=lambda universe: universe.name not in joined)
+    ordered = sorted(
+        job.universes, key=lambda universe: 2 if universe.amount is not None else int(universe.name not in joined)
+    )
     return tuple(Publication(job, universe) for universe in ordered)
 
 

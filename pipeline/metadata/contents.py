@@ -204,7 +204,7 @@ class Contents:
         if not self._spec.publish.microdata:
             return
         companions, leaf = joined_companions(self._spec.joins()), self._levels[-1]
-        for universe in self._universes:
+        for universe in (each for each in self._universes if each.amount is None):
             labels = self._spec.labels(universe.name)
             joined: list[Column] = []
             if universe.name in companions:

@@ -151,6 +151,7 @@ class ReleaseSpec(UniverseSections):
             level_names=self.geography.level_names,
             bypass=bool(self.geography.bypass),
             shares={} if name else self.postprocess.shares or {},
+            own=self if name else None,
         )
         return UniverseResolver(sections, context, problems).universe()
 
