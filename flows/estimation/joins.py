@@ -170,6 +170,18 @@ class Joined:
         levels = range(problem.spine.n_levels)
         return replace(problem, joined=tuple(self._bounds(k, slice(None)) if k == level else () for k in levels))
 
+    def simulated(self, problem: Problem) -> Problem:
+        """The whole spine's problem with what a simulated run knows from joined universes, at all of its levels.
+
+        What the households are for the persons, bounds that hardly move them, differs from run to run and is left out:
+        the margins of persons are those of persons that are released alone. Sums of an amount are bounded by the
+        released counts, as in the release.
+        """
+        if self._universe.amount is not None:
+            levels = range(problem.spine.n_levels)
+            return replace(problem, joined=tuple(self._of_amounts(level, slice(None)) for level in levels))
+        return self.at_level(problem, 0) if self._universe.name else problem
+
     def of_part(self, part: Problem, first: int, rows: Sequence[slice]) -> Problem:
         """A part's problem with what is known of its levels from joined universes.
 

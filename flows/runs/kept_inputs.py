@@ -23,7 +23,9 @@ def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
     inputs: dict[str, object] = {}
     for universe in universes:
         source = universe.require_input()
-        stated = {field.name: getattr(source, field.name) for field in fields(source) if field.name not in ("file", "amount")}
+        stated = {
+            field.name: getattr(source, field.name) for field in fields(source) if field.name not in ("file", "amount")
+        }
         inputs[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
     return inputs
 
@@ -50,9 +52,7 @@ def kept_inputs(run: RunDirectory, universes: Sequence[Universe]) -> Mapping[str
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
     try:
         amounts = {universe.name: universe.amount for universe in universes}
-        return {
-            name: replace(_source(section, name), amount=amounts.get(name)) for name, section in content.items()
-        }
+        return {name: replace(_source(section, name), amount=amounts.get(name)) for name, section in content.items()}
     except (ValueError, AttributeError):
         raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None
 
