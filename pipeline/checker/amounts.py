@@ -20,6 +20,7 @@ from pipeline.checker.findings import Findings
 from pipeline.checker.household_sizes import reals, solves
 from pipeline.checker.spec import Amount, Answers, PublicUniverse
 from pipeline.checker.spine import PublicLevel
+from pipeline.errors import ReleaseError
 from pipeline.release.layout import RunDirectory
 
 #: How far a number may be from the one that follows from the tables, relative to it.
@@ -54,7 +55,12 @@ def check_amounts(
     Raises:
         ReleaseError: a file is missing or damaged.
     """
-    cells = summed.own.cells.cells_of(summed.universe.cells)
+    try:
+        cells = summed.own.cells.cells_of(summed.universe.cells)
+    except (KeyError, ValueError) as error:
+        raise ReleaseError(
+            f"public/manifest.json: the attributes of {summed.universe.name!r} are not the release's own: {error}"
+        ) from error
     for level in levels:
         if level.name in summed.counts and level.name in summed.sums:
             _check_cells(summed, level, cells, findings)
