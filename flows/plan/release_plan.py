@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flows.execution.memory import memory_for_a_run
+from flows.plan.amounts import AmountRow, amount_rows
 from flows.plan.expectation import Expectation
 from flows.plan.fitting import Fitting, fitting
 from flows.plan.joined import JoinedRow, joined_rows
@@ -102,6 +103,18 @@ class Plan:
     local: tuple[LocalRow, ...] = ()
 
     @property
+    def amounts(self) -> tuple[AmountRow, ...]:
+        """What to expect of sums and means of amounts."""
+        errors = {
+            plan.universe.name: {
+                (row.level, Query.parse(row.query, plan.universe.schema).terms): (row.per_number, row.margin90)
+                for row in plan.rows
+            }
+            for plan in self.universes
+        }
+        return amount_rows([plan.universe for plan in self.universes], errors)
+
+    @property
     def unguessed_shares(self) -> tuple[str, ...]:
         """The names of the shares in use whose gain is not foretold, since nothing was guessed of them."""
         told = {row.name for row in self.shared}
@@ -133,6 +146,7 @@ class Plan:
             **(self._joins() if self.spec.join else {}),
             **({"local": [row.data() for row in self.local]} if self.local else {}),
             **(self._shares() if self.universes[0].universe.shares else {}),
+            **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from flows.plan.amounts import RECORDS
 from flows.plan.best import Best
 from flows.plan.cost import Cost
 from flows.plan.fitting import Fitting
@@ -32,6 +33,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         show_local(plan.local, console)
     if plan.universes[0].universe.shares:
         _show_shared(plan, console)
+    if plan.amounts:
+        _show_amounts(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
@@ -47,8 +50,10 @@ def _show_universe(plan: UniversePlan, console: Console) -> None:
     for invariant in plan.statement.invariants:
         console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
     _show_expected(plan, console)
+    amount = plan.universe.amount
+    unit = "persons" if amount is None else f"units of {exact_text(amount.unit)}"
     console.print(
-        "Share of the budget; sigma of the noise, in persons. Errors are expected absolute errors in persons with the "
+        f"Share of the budget; sigma of the noise, in {unit}. Errors are expected absolute errors in {unit} with the "
         f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
         "A query without a share is not measured there; its error follows from what is."
     )
@@ -82,6 +87,25 @@ def _show_joined(plan: Plan, console: Console) -> None:
         if missing and any(row.companion == companion for row in plan.joined):
             text += f"; for {', '.join(missing)} no table has the persons in households, or none the households"
         console.print(f"{text}.", soft_wrap=True)
+
+
+def _show_amounts(plan: Plan, console: Console) -> None:
+    """Errors of sums and of means, in what the amount is in."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("amount", "level", "query"):
+        table.add_column(title, no_wrap=True)
+    for title in ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS)):
+        table.add_column(title, justify="right")
+    for row in plan.amounts:
+        means = (_persons(row.mean_margins[n], "±", "") if row.mean_margins else "no count" for n in RECORDS)
+        sums = (_persons(row.sum_error, "", ""), _persons(row.sum_margin, "±", ""))
+        table.add_row(row.companion, row.level, row.query, *sums, *means)
+    console.print(table)
+    console.print(
+        "Of amounts, in what they are in (the tables above are in whole units): the expected absolute error and the "
+        "margin of a sum, and the margin of a mean of so many records, if it is in the middle of the clip. Clipping "
+        "and rounding come on top: they change the true sums, and no margin covers them."
+    )
 
 
 def _show_shared(plan: Plan, console: Console) -> None:

@@ -16,6 +16,7 @@ def write_package(job: Job) -> None:
         *contents.tables(),
         *contents.household_sizes(),
         *contents.household_tables(),
+        *contents.amounts(),
         *contents.microdata(),
     )
     resources = [resource(file, run.name_of(file.source)) for file in plain]

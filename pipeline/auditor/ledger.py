@@ -157,7 +157,8 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[s
         charges = [event for event in own if event["kind"] == "charge"]
         found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
-        together = "" if universe.together == 1 else f" ({universe.together} records a person)"
+        furthest = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
+        together = furthest + ("" if universe.together == 1 else f" ({universe.together} records a person)")
         due = Counter(
             (level, query + (_BYPASSED if universe.bypass and query not in chosen else "") + together, *use[:2])
             for _, _, level, query, use in uses_of(universe)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipeline.model.memory_table import Source
+from pipeline.model.schema import AmountAttribute
 from pipeline.model.text_format import TextFormat
 
 Form = Literal["microdata", "long", "wide", "reports"]
@@ -33,6 +34,8 @@ class RecordSource:
         bad_reports: form reports: whether reports that cannot be used stop the run, or are counted and left out.
         unit, at_most: the column of the unit that a record is of, and how many records of a unit are counted.
         rows: column -> the values with which a row is counted; the other rows are left out. Not of the form wide.
+        amount: the column of an amount, by the attribute's name, and the grid that it is read on: a record counts as
+            many units as it has. None where each counts one.
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
     """
 
@@ -54,6 +57,7 @@ class RecordSource:
     bad_reports: BadReports | None = None
     unit: str | None = None
     at_most: int | None = None
+    amount: AmountAttribute | None = None
 
     @property
     def text_format(self) -> TextFormat:

@@ -30,6 +30,7 @@ _STAGES: Mapping[str, int | None] = {
     "histograms": 1,
     "tables": 2,
     "household_sizes": 2,
+    "amounts": 3,
     "estimates": 1,
     "draws": 2,
     "microdata": None,
@@ -221,6 +222,11 @@ class RunDirectory:
     def household_sizes(self, companion: str, level: str) -> Path:
         """Average household sizes of a joined companion, one row a geounit, with their intervals."""
         folder = self.public / "household_sizes" / file_name("companion", companion)
+        return folder / f"{file_name('level', level)}.parquet"
+
+    def means(self, companion: str, table: str, level: str) -> Path:
+        """Sums and means of a companion of an amount, for one of its tables, one row a geounit."""
+        folder = self.public / "amounts" / file_name("companion", companion) / file_name("table", table)
         return folder / f"{file_name('level', level)}.parquet"
 
     def household_table(self, table: str, level: str) -> Path:

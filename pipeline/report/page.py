@@ -15,6 +15,7 @@ from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.report.amounts import amount_views
 from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
@@ -87,6 +88,7 @@ def report_page(sources: ReportSources) -> str:
         shared=shared_rows(sources),
         left_out=explorer.left_out,
         household_sizes=level_sizes(sources),
+        amounts=amount_views(sources),
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,
         content=script_json(content),
@@ -115,6 +117,13 @@ def _collected(sources: ReportSources) -> CollectedView | None:
         return None
     found = json.loads(sources.run.reports.read_bytes())
     return CollectedView(found["used"], sum(found["not used"].values()))
+
+
+def _what(universe: Universe, what: str, texts: Texts) -> str:
+    """What is counted, for sentences: of an amount, its whole units."""
+    if universe.amount is None:
+        return what
+    return texts("{what} in units of {unit}", what=what, unit=str(universe.amount.unit))
 
 
 def _banner(status: Status) -> str:
@@ -246,7 +255,7 @@ def _universe(
     )
     return UniverseView(
         name=universe.name,
-        what=words.labels.records or universe.name.replace("_", " ") or texts("people"),
+        what=_what(universe, words.labels.records or universe.name.replace("_", " ") or texts("people"), texts),
         total=explorer.totals.get(universe.name),
         universe=universe,
         statement=statement,

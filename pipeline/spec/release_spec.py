@@ -159,6 +159,7 @@ class ReleaseSpec(UniverseSections):
             bypass=bool(self.geography.bypass),
             shares={} if name else self.postprocess.shares or {},
             collect=None if name else self.collect,
+            own=self if name else None,
         )
         return UniverseResolver(sections, context, problems).universe()
 

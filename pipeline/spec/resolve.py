@@ -23,6 +23,7 @@ from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
+from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema
 from pipeline.spec.collect.resolve import check_measured, resolve_collected
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.input_section import InputSpec
@@ -32,7 +33,7 @@ from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_shares import resolve_shares
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
-from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
+from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.shares_section import SharesSection
 from pipeline.spec.value_ranges import expand_values
 
@@ -58,6 +59,7 @@ class UniverseContext:
         bypass: whether geounits without siblings are bypassed.
         shares: public numbers that tell how areas share what is above them.
         collect: how answers were randomised before they were sent.
+        own: the sections of the release itself, where this is a companion.
     """
 
     name: str
@@ -69,6 +71,7 @@ class UniverseContext:
     bypass: bool
     shares: Mapping[str, SharesSection] = field(default_factory=dict)
     collect: CollectSection | None = None
+    own: UniverseSections | None = None
 
 
 class UniverseResolver:
@@ -88,6 +91,8 @@ class UniverseResolver:
         self._note_other_budget()
         if schema is None or (sections.strategy.preset is not None and preset is None):
             return None
+        if amount_of(sections) is not None and context.own is not None:
+            note_amount_schema(schema, context.own, self.problems)
         strategy = resolve_strategy(
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
@@ -117,6 +122,7 @@ class UniverseResolver:
             population=privacy.population,
             records_per_person=self._records_per_person,
             collected=collected,
+            amount=amount_of(sections),
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             **stated_values,
         )
@@ -132,7 +138,9 @@ class UniverseResolver:
 
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""
-        section, own = self.sections.input, self.context.own_privacy
+        section, own, release = self.sections.input, self.context.own_privacy, self.context.own
+        if isinstance(self.sections, CompanionSection) and self.sections.amount is not None and release is not None:
+            return amount_records(self.sections, release, self.context.privacy.unit, self.problems)
         if own.unit is not None and self.sections.records_per_person not in (1, own.at_most):
             self.problems.add(
                 "records_per_person",

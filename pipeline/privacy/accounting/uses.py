@@ -76,8 +76,12 @@ class UniverseLike(Compared, Protocol):
         """How many records one person's change alters at most."""
 
     @property
+    def reach(self) -> int:
+        """How far one record's change moves each number that it moves; 1 for counts."""
+
+    @property
     def strategy_budget(self) -> Fraction:
-        """The budget of a record without that of the selections, exact."""
+        """The budget of a move by one, without that of the selections, exact."""
 
     @property
     def selections(self) -> Sequence[_Selection]:
