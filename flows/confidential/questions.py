@@ -26,7 +26,7 @@ from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.draws import DrawLedger
-from pipeline.privacy.ledger.events import Group, by_up_to, per_person, same_groups
+from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
@@ -156,7 +156,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     )
     layout = [_DOMAIN, work.spine.fingerprint(), question.layout()]
     use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
-    return Charge(work.dataset, run, f"answer {work.name}", work.neighbours, groups, key=use)
+    return Charge(work.dataset, run, ANSWER + work.name, work.neighbours, groups, key=use)
 
 
 def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_array[np.int64]) -> None:

@@ -28,8 +28,10 @@ __all__ = [
     "AnswerManifest",
     "PartStated",
     "RankStated",
+    "is_answer_file",
     "note_of",
     "read_answer",
+    "read_answer_file",
 ]
 
 #: Files under public/ of an answer.
@@ -277,9 +279,19 @@ def is_answer(root: Path) -> bool:
     return (root / "public" / MANIFEST).is_file()
 
 
+def is_answer_file(path: Path) -> bool:
+    """Whether a file is the manifest of an answer, by its name or by how it begins."""
+    with path.open("rb") as file:
+        return path.name == MANIFEST or b'"spinewise_answer"' in file.read(100)
+
+
 def read_answer(run: RunDirectory) -> AnswerManifest:
     """The manifest of the answer in a directory; ReleaseError where it is damaged."""
-    path = run.public / MANIFEST
+    return read_answer_file(run.public / MANIFEST)
+
+
+def read_answer_file(path: Path) -> AnswerManifest:
+    """The manifest of an answer in a file; ReleaseError where it is damaged."""
     try:
         return AnswerManifest.model_validate_json(path.read_bytes())
     except OSError as error:

@@ -11,6 +11,7 @@ import numpy as np
 from flows.runs.questions.request import CheckedQuestion
 from flows.settings import load_settings
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.privacy.ledger.events import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text
 from pipeline.questions.intervals import half_width
@@ -66,7 +67,7 @@ class Explanation:
         question: canonical text.
         numbers: that it asks for in each part.
         dataset: that would be charged; `unit` rho or epsilon.
-        cost: exact; `left`: of the dataset before, exact; None where there is no such ledger or dataset.
+        cost: exact; `left`: for questions of the dataset before, exact; None where there is no such ledger or dataset.
         affordable: whether the ledger would allow it.
         published: what a release says already; None where there is none, or where it does not answer the question.
         remark: why the ledger says nothing, or "".
@@ -176,7 +177,7 @@ def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:
             state = ledger.dataset(checked.work.dataset)
     except InputError as error:
         return None, str(error)
-    return (Fraction(0), "") if state.closed else (state.left, "")
+    return (Fraction(0), "") if state.closed else (state.left_for(state.purpose_of(ANSWER)), "")
 
 
 def _published(checked: CheckedQuestion, release: Path | None) -> Published | None:

@@ -11,10 +11,12 @@ import pandas as pd
 import pytest
 from releases.asked import ask, checked, ledger_of, public_files, spent, truth, write_workers
 
+from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.explaining import explain_question
 from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
 
@@ -139,3 +141,32 @@ def test_groups_above_a_threshold(spec: Path) -> None:
     assert "A group of 63 or more is left out" in read_answer(RunDirectory(root)).note
     assert "an empty group is listed" in str(explain_question(checked(spec, "count by tract having count >= 2")))
     assert verify_answer(RunDirectory(root)) == []
+
+
+def test_receipts_of_answers_are_compared_with_the_ledger(spec: Path, tmp_path: Path) -> None:
+    """As those of releases: added up, and found in a ledger that was put back."""
+    roots = [ask(spec, "median wages by county"), ask(spec, "count by tract")]
+    manifests = find_manifests([roots[0].parent])
+    with Ledger.open(str(tmp_path / "ledger.sqlite"), state=tmp_path / "state") as ledger:
+        known = KnownLedger(ledger.id, ledger.events())
+    found = compare_receipts(manifests, known)
+    assert found.problems == ()
+    assert [(one.dataset, one.cost, one.releases) for one in found.spending] == [("workers", costs(spec), 2)]
+    first = read_answer(RunDirectory(roots[0])).receipts[0].number
+    back = compare_receipts(manifests, KnownLedger(known.id, known.events[:first]))
+    assert "put back to an older state" in back.problems[0]
+    path = roots[1] / "public" / "answer.json"
+    path.write_text(path.read_text("utf-8").replace('"cost": "1/20"', '"cost": "1/40"'), "utf-8")
+    forged = compare_receipts(find_manifests([path]), known)
+    assert "it costs 1/20, and charged to 'workers' was ['1/40']" in forged.problems[0]
+
+
+def test_a_night_of_questions_leaves_the_release_its_budget(tmp_path: Path) -> None:
+    spec = write_workers(tmp_path)
+    with ledger_of(tmp_path, purposes={"questions": Fraction(1, 4)}) as place:
+        ask(spec, "count", "1/5")
+        with pytest.raises(BudgetRefusedError, match=r"set aside for questions.*left is 0\.05"):
+            ask(spec, "count by county", "1/10")
+        explained = explain_question(checked(spec, "count by county", "1/10"))
+        assert (explained.left, explained.affordable) == ("1/20", False)
+        assert spent(place) == Fraction(1, 5)
