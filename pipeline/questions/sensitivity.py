@@ -19,7 +19,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.errors import InputError
-from pipeline.privacy.budget import LARGEST_SCALE, MOVED, Framework, Neighbours, NoiseSpec, reach_between
+from pipeline.privacy.budget import (
+    LARGEST_SCALE,
+    MOVED,
+    Framework,
+    Mechanism,
+    Neighbours,
+    NoiseSpec,
+    reach_between,
+)
 from pipeline.questions.resolved import Part
 
 __all__ = ["Measured", "measured", "reach"]
@@ -49,6 +57,16 @@ class Measured:
     reach: int
     budget: Fraction
     noise: NoiseSpec
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """Of the noise."""
+        return self.noise.mechanism
+
+    @property
+    def scale(self) -> Fraction:
+        """Of the noise, sigma^2 or b."""
+        return self.noise.scale
 
 
 def measured(

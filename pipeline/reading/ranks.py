@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 
 def reach_at_once(n: int, share: float = 0.9) -> float:
-    """Standard errors to each side that hold n numbers at once, whatever the correlation of their errors (Bonferroni)."""
+    """Standard errors to each side that hold n numbers at once, however their errors are correlated (Bonferroni)."""
     return NormalDist().inv_cdf(1 - (1 - share) / (2 * n))
 
 
