@@ -109,9 +109,8 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     while (now.length > 1 || areas.length > 1) {
       const [number, row] = now[0];
       if (number === 0 || now.some(([level]) => level !== number)) return now;
-      const { parents } = await levelOf(number);
-      const children = parents.reduce((n, parent) => n + (parent === parents[row]), 0);
-      if (children !== now.length || now.some(([, other]) => parents[other] !== parents[row])) return now;
+      const { parents, starts } = await levelOf(number);
+      if (starts[parents[row] + 1] - starts[parents[row]] !== now.length || now.some(([, other]) => parents[other] !== parents[row])) return now;
       now = [[number - 1, parents[row]]];
     }
     return now;
@@ -122,6 +121,7 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     const values = new Float64Array(k);
     for (const [level, row] of areas) {
       const numbers = await numbersOf(table, level);
+      await numbers.need(row, row + 1);
       for (let j = 0; j < k; j++) values[j] += count(numbers, row, j);
     }
     return { values, total: values.reduce((sum, value) => sum + value, 0) };
@@ -134,7 +134,8 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     const stated = content.tables[table].levels;
     if (joined.length === 1 && stated[content.levels[joined[0][0]].name] !== undefined) {
       const numbers = await numbersOf(table, joined[0][0]);
-      const ends = numbers.below === null ? null : interval(numbers, joined[0][1], j);
+      await numbers.need(joined[0][1], joined[0][1] + 1);
+      const ends = !numbers.ends ? null : interval(numbers, joined[0][1], j);
       return { value, ends, exact: isExact(numbers, joined[0][1], j) };
     }
     const variance = (await momentsOf(table, await each(areas, 1)))?.xx[j] ?? NaN;
