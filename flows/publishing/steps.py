@@ -26,7 +26,7 @@ from pipeline.model.universe import Universe
 
 def output_files(job: Job) -> tuple[Path, ...]:
     """Everything under public/ that is computed from the inputs, except the manifest."""
-    return tuple(path for step in public_steps(job) for path in step.files)
+    return tuple(path for step in public_steps(job) for path in step.written())
 
 
 class Publication:
@@ -149,7 +149,7 @@ def publications(job: Job) -> tuple[Publication, ...]:
 def report_steps(job: Job) -> list[Step]:
     """The step that writes the report and the description of all files, from what was written before it."""
     files = (job.run.package, job.run.report)
-    return [Step("report", partial(_write_report, job), effort=500.0, files=files)]
+    return [Step("report", partial(_write_report, job), effort=500.0, files=files, more=job.run.report_files)]
 
 
 def _write_report(job: Job) -> None:

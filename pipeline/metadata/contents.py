@@ -5,7 +5,7 @@ It is the one list that every description of a release, and every export of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
     from pipeline.spec.release_spec import ReleaseSpec
 
-Kind = Literal["table", "household sizes", "household table", "amounts", "measurement", "microdata", "words"]
+Kind = Literal[
+    "table", "household sizes", "household table", "amounts", "measurement", "selection", "microdata", "words"
+]
 Type = Literal["string", "integer", "number"]
 
 #: What each column of an interval is.
@@ -225,6 +227,29 @@ class Contents:
                         ),
                         axes=axes_of(query, labels, universe.name),
                     )
+
+    def selections(self) -> Iterator[tuple[DataFile, Mapping[str, tuple[Column, ...]]]]:
+        """Noisy answers of the detail that was chosen for each area; and the answers of each version."""
+        levels = self._spec.labels()
+        for universe in self._universes:
+            labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
+            for one in universe.selections:
+                source = folder.selected(one.name, one.level)
+                answers = {
+                    query.name: tuple(
+                        Column(name, "integer", title)
+                        for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
+                    )
+                    for query in one.versions
+                }
+                columns = (
+                    geocode_column(levels, one.level),
+                    Column("version", "string", "The query that was chosen for the area", values=tuple(answers)),
+                    Column("variance", "number", "Variance of the noise on each"),
+                )
+                title = f"{one.name}: noisy answers of the detail chosen for each area, by {levels.level(one.level)}"
+                path = self._run.name_of(source).removesuffix(".parquet")
+                yield DataFile(path, "selection", source, universe.name, one.name, one.level, title, columns), answers
 
     def microdata(self) -> Iterator[DataFile]:
         """Microdata of every universe, if they are published."""

@@ -39,7 +39,7 @@ _STAGES: Mapping[str, int | None] = {
     "datapackage": None,
 }
 #: Suffixes of files under public/.
-_SUFFIXES = (".parquet", ".geojson", ".html", ".json")
+_SUFFIXES = (".parquet", ".geojson", ".html", ".json", ".js")
 #: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.
 _LONGEST_NAME = 200
 
@@ -240,8 +240,16 @@ class RunDirectory:
 
     @property
     def report(self) -> Path:
-        """The report for readers, one page that needs nothing else."""
+        """The report for readers, one page."""
         return self.public / "report.html"
+
+    def report_file(self, number: int) -> Path:
+        """A part of the report's data that is too large for its page, which loads it as a script."""
+        return self.public / "report" / f"{number}.js"
+
+    def report_files(self) -> tuple[Path, ...]:
+        """Those that are there; none where all of them fit."""
+        return tuple(sorted((self.public / "report").glob("[0-9]*.js")))
 
     @property
     def package(self) -> Path:

@@ -16,6 +16,7 @@ from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
 from pipeline.report.amounts import amount_views
+from pipeline.report.chunks import Write, nowhere
 from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
@@ -30,15 +31,19 @@ from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
 SCRIPTS = (
-    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "moments.js", "compare.js", "view.js", "takeaway.js",
-    "search.js", "explorer.js",
+    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "shown.js", "moments.js", "compare.js", "view.js",
+    "takeaway.js", "search.js", "explorer.js",
 )  # fmt: skip
 
 
-def report_page(sources: ReportSources) -> str:
-    """The page; all text is escaped. A function of the sources alone."""
+def report_page(sources: ReportSources, write: Write = nowhere) -> str:
+    """The page; all text is escaped. A function of the sources alone.
+
+    Args:
+        write: writes a file of the data that are too large for the page, see `chunks`.
+    """
     texts = sources.texts
-    explorer = explorer_of(sources)
+    explorer = explorer_of(sources, write)
     universes = [
         _universe(explorer, sources, universe, statement, account)
         for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
@@ -87,13 +92,15 @@ def report_page(sources: ReportSources) -> str:
         solver=_solver(sources),
         shared=shared_rows(sources),
         left_out=explorer.left_out,
+        beside=explorer.beside,
         household_sizes=level_sizes(sources),
         amounts=amount_views(sources),
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,
         content=script_json(content),
         dataset=dataset_block(sources),
-        chunks=explorer.chunks,
+        chunks=explorer.chunks.in_page,
+        loads=explorer.chunks.beside > 0,
         maps=bool(sources.spec.report.polygons),
         named=bool(sources.names),
         about=sources.spec.about,

@@ -8,7 +8,11 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
   const place = (area) => [area.level, area.row];
   const same = (one) => (other) => one.level === other.level && one.row === other.row;
   const has = (area) => state.compare.some(same(area));
-  const titled = async (area) => titleOf(await levelOf(area.level), area.row);
+  async function titled({ level: number, row }) {
+    const level = await levelOf(number);
+    await level.need(row, row + 1);
+    return titleOf(level, row);
+  }
 
   function toggle(...areas) {
     const [first] = areas;

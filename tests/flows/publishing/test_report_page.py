@@ -137,6 +137,22 @@ def test_it_fits_a_telephone_and_a_sheet_of_paper(browser: Any, town: Path) -> N
     assert found.page.pdf()[:5] == b"%PDF-"
 
 
+def test_pictures_of_a_dark_page_are_printed_in_light_colours(browser: Any, town: Path) -> None:
+    """And are as they were when it is back on the screen; nothing of the dark picture is left on paper."""
+    colours = (
+        "[...document.querySelectorAll('#picture [fill], #picture [stroke]')].map(one => one.getAttribute('fill'))"
+    )
+    painted = f"JSON.stringify([...new Set({colours})].filter(one => one && one.startsWith('#')).sort())"
+    light, dark = (opened(browser, RunDirectory(town).report, dark=look) for look in (False, True))
+    on_screen = dark.page.evaluate(painted)
+    assert on_screen != light.page.evaluate(painted)
+    dark.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert dark.page.evaluate(painted) == light.page.evaluate(painted)
+    dark.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert dark.page.evaluate(painted) == on_screen
+    assert light.complaints == dark.complaints == []
+
+
 def test_the_restricted_twin_opens(browser: Any, town: Path) -> None:
     found = opened(browser, RunDirectory(town).accuracy_page, ready=False)
     assert found.page.locator("h1").text_content() == "Accuracy of town"
