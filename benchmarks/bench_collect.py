@@ -1,9 +1,11 @@
 """Errors, coverage, words found and speed of the randomisers of `spinewise.collect`.
 
-    python benchmarks/bench_collect.py [--reports 1000000] [--repeats 3]
+    python benchmarks/bench_collect.py [--reports 1000000] [--people 300000] [--repeats 3]
 
 Errors: the root mean square error of debiased counts of 2,000 areas of 200 reports each, divided by what
 `unit_covariance` says, with the coverage of the 90 % intervals, for values of all shares together.
+A survey: every person of a synthetic state names one of 2,200 words, of which 2,000 are listed, by RAPPOR with 64
+cohorts of 64 bits; the same figures of the counts of all words at every level of its spine.
 Words: the setting of Erlingsson et al. 2014, section 5, as the simulation of its authors has it: q = 0.75, p = 0.5,
 f = 0.5, 2 hashes, 100 words of exponentially falling shares among as many absent ones or 1,900; how many are found of
 those whose share is above the threshold of the test, how many below it, and how many absent ones.
@@ -16,15 +18,19 @@ from __future__ import annotations
 import argparse
 import math
 import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from fractions import Fraction
+from pathlib import Path
 from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
+from pipeline.collect.areas import arrived, count_words
 from pipeline.collect.bits import KeyedBytes, SystemBytes
 from pipeline.collect.bloom import filters
 from pipeline.collect.choices import DirectEncoding, RandomisedResponse
@@ -33,6 +39,7 @@ from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.rappor import Rappor
 from pipeline.collect.unary import OptimisedUnaryEncoding
 from pipeline.collect.words import WordList
+from pipeline.example.example import write_example
 
 KEY = bytes(range(32))
 AREAS, PEOPLE = 2_000, 200
@@ -78,6 +85,34 @@ def errors_of_words(mechanism: Rappor, n_listed: int, n_words: int, decay: float
     np.add.at(true, (groups, np.minimum(values, n_listed)), 1)
     errors = listed.counts(reports, groups, AREAS) - true
     return errors, np.sqrt(PEOPLE * np.diag(listed.unit_covariance(true.sum(axis=0))))
+
+
+def show_survey(people: int) -> None:
+    """A line for each level."""
+    mechanism = Rappor(64, 2, 64, Fraction(1, 4), Fraction(1, 4), Fraction(3, 4))
+    words = tuple(f"word {number}" for number in range(2_200))
+    with tempfile.TemporaryDirectory() as name:
+        write_example(Path(name), people=people, seed=1)
+        codes = pd.read_parquet(Path(name) / "persons.parquet", columns=["block"])["block"].astype(str).tolist()
+        areas = sorted(set(pd.read_parquet(Path(name) / "blocks.parquet")["block"].astype(str)))
+    shares = np.arange(1, 2_201) ** -0.8
+    values = np.random.default_rng(4).choice(2_200, len(codes), p=shares / shares.sum())
+    reports = mechanism.randomise([words[value] for value in values], KeyedBytes(KEY))
+    cohorts = [str(cohort) for cohort in reports[:, 0]]
+    used = arrived(mechanism, codes, cohorts, mechanism.encode(reports), areas=areas)
+    lengths = {"state": 2, "county": 5, "tract": 11, "block": 15}
+    listed = WordList(mechanism, words[:2_000])
+    for level, counts in zip(lengths, count_words(listed, used, lengths=list(lengths.values())), strict=True):
+        numbers = {area: number for number, area in enumerate(counts.areas)}
+        true = np.zeros_like(counts.counts)
+        places = np.array([numbers[code[: lengths[level]]] for code in codes])
+        np.add.at(true, (places, np.minimum(values, 2_000)), 1)
+        asked = counts.reports > 0
+        show_errors(
+            f"{level}: {asked.sum():,} areas, {len(codes):,} reports",
+            (counts.counts - true)[asked],
+            counts.errors[asked],
+        )
 
 
 def totals_of(mechanism: Rappor, candidates: tuple[str, ...], counts: Counts, seed: int) -> tuple[Counts, Counts]:
@@ -185,6 +220,7 @@ def show_speed(n_reports: int, repeats: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--reports", type=int, default=1_000_000)
+    parser.add_argument("--people", type=int, default=300_000, help="of the synthetic state")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     print(f"Errors of counts of {AREAS:,} areas of {PEOPLE} reports")
@@ -201,6 +237,7 @@ def main() -> None:
     show_errors("rappor, 40 words and others", *errors_of_words(Rappor(32, 2, 64, quarter, quarter, rest), 40, 50, 1.0))
     open_list = Rappor(64, 2, 64, quarter, quarter, rest)
     show_errors("rappor, 2,000 words and others", *errors_of_words(open_list, 2_000, 2_200, 0.8))
+    show_survey(arguments.people)
     print("Words found among candidates, means of surveys")
     print(
         f"{'reports':>12} {'bits':>5} {'cohorts':>8} {'candidates':>11} {'threshold':>10} {'above':>7} "
