@@ -57,6 +57,14 @@ def plan(
     write: Annotated[
         Path | None, typer.Option(help="Write a copy of the spec with the new budget and division to this file.")
     ] = None,
+    share_error: Annotated[
+        float,
+        typer.Option(
+            min=0.0001,
+            max=1.0,
+            help="With randomised reports: the standard error of a share for which respondents are counted.",
+        ),
+    ] = 0.05,
     chart: Annotated[
         Path | None, typer.Option(help="Write a chart of the errors to this .html, .svg or .png file.")
     ] = None,
@@ -118,7 +126,8 @@ def plan(
     )
     _check(options)
     guess = SharesGuess(shares_spread, like)
-    planned = plan_release(spec, estimator, default_workers() if workers is None else workers, guess)
+    count = default_workers() if workers is None else workers
+    planned = plan_release(spec, estimator, count, guess, share_error=share_error)
     best = None
     if options.divides:
         best = _best(planned, options)

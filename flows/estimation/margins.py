@@ -186,7 +186,10 @@ class Margins:
             return (), ()
         allotted = allocations(universe, self.estimation.job.spine)
         noise = tuple(
-            tuple(allocation.noises(universe, measured) for measured in allocation.strategy.queries)
+            tuple(
+                tuple(one for one in allocation.noises(universe, measured) if isinstance(one, NoiseSpec))
+                for measured in allocation.strategy.queries
+            )
             for allocation in allotted
         )
         return noise, tuple(allocation.kinds for allocation in allotted)

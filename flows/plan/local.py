@@ -38,6 +38,7 @@ class LocalRow:
     central: float
     needed: int
     needed_centrally: int
+    share_error: float
 
     def data(self) -> dict[str, Any]:
         """JSON-able."""
@@ -81,6 +82,7 @@ def local_rows(expectation: Expectation, share_error: float = SHARE_ERROR) -> tu
                 central=other,
                 needed=math.ceil(one / share_error**2),
                 needed_centrally=math.ceil(other / share_error),
+                share_error=share_error,
             )
         )
     return tuple(rows)
@@ -95,15 +97,16 @@ def _central(universe: Universe) -> Universe:
     return replace(universe, framework="pure", strategy=strategy, collected=None)
 
 
-def show_local(rows: tuple[LocalRow, ...], console: Console, share_error: float = SHARE_ERROR) -> None:
+def show_local(rows: tuple[LocalRow, ...], console: Console) -> None:
     """The rows on the terminal."""
+    error = f"{100 * rows[0].share_error:g} %"
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("level", no_wrap=True)
     for title in (
         "reports of an area",
         "standard error, local",
         "central",
-        f"respondents needed for {share_error:.0%}, local",
+        f"respondents needed for {error}, local",
         "central",
     ):
         table.add_column(title, justify="right")
@@ -115,7 +118,7 @@ def show_local(rows: tuple[LocalRow, ...], console: Console, share_error: float 
         "Local: every answer is randomised before it is sent. Central: true answers are collected, and protected with "
         "the same epsilon when they are published, divided evenly over the levels. Standard errors of the number of "
         "respondents with one answer, in an area; then how many respondents an area needs for a standard error of "
-        f"{share_error:.0%} of them. The local error grows with the square root of the respondents, the central one "
+        f"{error} of them. The local error grows with the square root of the respondents, the central one "
         "does not grow.",
         soft_wrap=True,
     )

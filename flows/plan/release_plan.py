@@ -12,7 +12,7 @@ from flows.plan.amounts import AmountRow, amount_rows
 from flows.plan.expectation import Expectation
 from flows.plan.fitting import Fitting, fitting
 from flows.plan.joined import JoinedRow, joined_rows
-from flows.plan.local import LocalRow, check_expected, local_rows
+from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows
 from flows.plan.shares.guesses import SharesGuess
 from flows.settings import load_settings
@@ -177,7 +177,12 @@ def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow
 
 
 def plan_release(
-    stated: Path | ReleaseSpec, estimator: str | None, workers: int, guess: SharesGuess | None = None
+    stated: Path | ReleaseSpec,
+    estimator: str | None,
+    workers: int,
+    guess: SharesGuess | None = None,
+    *,
+    share_error: float = SHARE_ERROR,
 ) -> Plan:
     """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
 
@@ -186,6 +191,7 @@ def plan_release(
         estimator: instead of the spec's.
         workers: processes that the run will have.
         guess: how far areas are from their public shares; without it the gain of shares is not foretold.
+        share_error: of randomised reports, the standard error of a share for which respondents are counted.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
@@ -206,7 +212,7 @@ def plan_release(
     from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
-    local = local_rows(plans[0].expectation)
+    local = local_rows(plans[0].expectation, share_error)
     return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local)
 
 

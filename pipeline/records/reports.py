@@ -103,7 +103,7 @@ def count_reports(
 def _texts(column: pa.Array) -> list[str]:
     """A column as texts; what is missing is empty, and numbers are written in digits."""
     plain = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-    return pc.fill_null(pc.cast(plain, pa.string()), "").to_pylist()  # type: ignore[no-any-return]
+    return pc.fill_null(pc.cast(plain, pa.string()), "").to_pylist()
 
 
 def _note_faults(

@@ -141,7 +141,7 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
     if mechanism.repeated:
         words += (
             " Over time: a device draws one response to an answer and repeats it for ever, so that any number of "
-            f"reports on the same answer has epsilon = {epsilon} together; those on different answers add theirs up."
+            f"reports on the same answer has epsilon = {epsilon} together. That an answer has changed is not protected."
         )
     else:
         words += (

@@ -115,14 +115,14 @@ TEMPLATES = (
     ),
     marked(
         "Over time: a device draws one response to an answer and repeats it for ever, so that any number of reports on "
-        "the same answer has epsilon = {epsilon} together; those on different answers add theirs up."
+        "the same answer has epsilon = {epsilon} together."
     ),
+    marked("That an answer has changed is not protected."),
     marked("Not protected: that somebody took part, and in which area."),
     marked("The number of reports of each area is published exactly."),
     marked("one respondent's having another answer, which was sent in one report"),
     marked("one respondent's having another answer, which was sent in any number of reports that repeat one response"),
     marked("what can be learnt about one respondent from {n} reports, each drawn anew"),
-    marked("what can be learnt about one respondent from {n} different answers"),
     marked("epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up"),
     marked("Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"),
     marked("none: the budget is epsilon"),

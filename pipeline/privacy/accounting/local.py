@@ -2,7 +2,8 @@
 
 A mechanism M is epsilon-locally private if P(M(v) = r) <= e^epsilon P(M(w) = r) for all values v, w and reports r
 (Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, definition 2.2). Independent reports of one sender multiply
-these ratios; one response that is drawn once and repeated has the ratio of one report, for each different value.
+these ratios. One response that is drawn once and repeated has the ratio of one report; reports of a value that changes
+show that it has changed, which has no bound.
 """
 
 from __future__ import annotations
@@ -60,7 +61,6 @@ def local_account(universe: LocalLike) -> PrivacyAccount:
     one = "one respondent's having another answer, which was sent in one report"
     if memoised:
         one = "one respondent's having another answer, which was sent in any number of reports that repeat one response"
-    several = "different answers" if memoised else "reports, each drawn anew"
     return PrivacyAccount(
         universe=universe.name,
         framework="local",
@@ -71,9 +71,14 @@ def local_account(universe: LocalLike) -> PrivacyAccount:
         places=(),
         groups=tuple(
             _statement(
-                "group", str(n), n * universe.budget, n, f"what can be learnt about one respondent from {n} {several}"
+                "group",
+                str(n),
+                n * universe.budget,
+                n,
+                f"what can be learnt about one respondent from {n} reports, each drawn anew",
             )
             for n in REPORTS
+            if not memoised
         ),
         comparison=None,
     )

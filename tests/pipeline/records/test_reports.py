@@ -85,7 +85,7 @@ def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(
 
 def test_chunks_do_not_matter(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
     source = written(tmp_path / "r.csv")
-    pd.read_csv(source.file, dtype=str, keep_default_na=False).to_parquet(tmp_path / "r.parquet")
+    pd.read_csv(tmp_path / "r.csv", dtype=str, keep_default_na=False).to_parquet(tmp_path / "r.parquet")
     source = replace(source, file=tmp_path / "r.parquet")
     whole, parts = (count_reports(source, twelve, spine, chunk_rows=rows) for rows in (1000, 3))
     assert np.array_equal(whole.totals, parts.totals)
