@@ -29,6 +29,8 @@ class RecordSource:
         unit, at_most: the column of the unit that a record is of, and how many records of a unit are counted.
         rows: column -> the values with which a row is counted; the other rows are left out. Not of the form wide.
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
+        further: attributes beyond the schema, which questions have: their columns hold values, also where others are
+            `coded`, and do not tell the cells of the long form apart.
     """
 
     file: Source
@@ -46,6 +48,7 @@ class RecordSource:
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unit: str | None = None
     at_most: int | None = None
+    further: tuple[str, ...] = ()
 
     @property
     def text_format(self) -> TextFormat:
