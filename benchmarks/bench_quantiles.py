@@ -19,6 +19,7 @@ from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,8 +97,11 @@ def opendp(groups: list[NDArray[np.int64]], quantile: Fraction, rho: float, draw
         )
 
     # Two groups, each by one record; or one group by two.
-    cost = lambda scale: max(2 * at(scale).map(1), at(scale).map(2))  # noqa: E731
-    scale = dp.binary_search(lambda scale: cost(scale) <= rho, bounds=(1e-3, 1e6))
+    def cost(scale: float) -> float:
+        moved: Any = at(scale).map
+        return max(2 * float(moved(1)), float(moved(2)))
+
+    scale: float = dp.binary_search(lambda one: cost(one) <= rho, bounds=(1e-3, 1e6))
     measurement = at(scale)
     return fmean(
         rank_error(values, int(measurement(values.tolist())), quantile) for values in groups for _ in range(draws)

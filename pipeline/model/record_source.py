@@ -37,6 +37,8 @@ class RecordSource:
         amount: the column of an amount, by the attribute's name, and the grid that it is read on: a record counts as
             many units as it has. None where each counts one.
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
+        further: attributes beyond the schema, which questions have: their columns hold values, also where others are
+            `coded`, and do not tell the cells of the long form apart.
     """
 
     file: Source
@@ -58,6 +60,7 @@ class RecordSource:
     unit: str | None = None
     at_most: int | None = None
     amount: AmountAttribute | None = None
+    further: tuple[str, ...] = ()
 
     @property
     def text_format(self) -> TextFormat:

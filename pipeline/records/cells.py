@@ -105,7 +105,7 @@ def _open_rows(
         AttributeReader.make(
             attribute,
             records.columns.get(attribute.name, attribute.name),
-            coded=records.coded,
+            coded=records.coded and attribute.name not in records.further,
             values=records.values.get(attribute.name),
         )
         for attribute in schema.attributes
@@ -121,7 +121,8 @@ def _open_rows(
 
     def chunks() -> Iterator[CellChunk]:
         first_row = 0
-        repeats = _Repeats(records, schema, spine, attributes, log) if once and spine is not None else None
+        cells = [reader for reader in attributes if reader.attribute.name not in records.further]
+        repeats = _Repeats(records, schema, spine, cells, log) if once and spine is not None else None
         for chunk in file.chunks():
             leaves = np.zeros(chunk.num_rows, dtype=np.int64)
             if leaf_reader is not None:
@@ -135,7 +136,7 @@ def _open_rows(
                 stride //= len(reader.attribute.values)
                 if reader.column in skip:
                     continue
-                if repeats is None:
+                if repeats is None or reader not in cells:
                     codes = reader.read(chunk.column(reader.column), first_row, log, counted)
                 else:
                     codes, places = reader.read_found(chunk.column(reader.column), first_row, log, counted)

@@ -121,7 +121,9 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     asked = parse(request.text)
     domain = _domain(spec, universe, asked, request)
     records = universe.require_input()
-    question = resolve(asked, domain, whole=records.form == "wide")
+    # By some of the columns several rows are the same cell; whether a cell stands twice is seen by all of them.
+    whole = records.form == "wide" or (records.form == "long" and records.repeated is None)
+    question = resolve(asked, domain, whole=whole)
     if question.level == EVERYWHERE:
         raise InputError(f"question: a level called {EVERYWHERE!r} cannot be asked by; an answer calls all areas so")
     if (records.decimal or ".") != "." and any(isinstance(one.attribute, AmountAttribute) for one in question.axes):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from pipeline.errors import BudgetRefusedError, InputError
-from pipeline.privacy.ledger.charges import Charge
 from pipeline.privacy.ledger.details import details_text
 from pipeline.privacy.ledger.disclosures import undeclared
 from pipeline.privacy.ledger.events import (
@@ -21,7 +21,10 @@ from pipeline.privacy.ledger.events import (
 )
 from pipeline.privacy.ledger.key_uses import conflicting
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
-from pipeline.privacy.ledger.store import Writing
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge
+    from pipeline.privacy.ledger.store import Writing
 
 __all__ = ["charge_run", "disclose", "ledger_event", "use_key"]
 

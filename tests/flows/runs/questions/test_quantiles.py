@@ -122,8 +122,9 @@ def test_pure_budgets_and_several_records_a_person(tmp_path: Path) -> None:
 def test_the_most_common_values_by_noisy_counts(spec: Path) -> None:
     root = ask(spec, "most common 2 age by county", "1/4")
     answer = pd.read_csv(root / "public" / "answer.csv")
-    true = truth(spec).groupby("county")["age"].value_counts()
-    assert answer["age"].tolist() == [value for county in "AB" for value in true.loc[county].index[:2]]
+    people = truth(spec)
+    true = [people[people["county"] == county]["age"].value_counts().index[:2].tolist() for county in "AB"]
+    assert answer["age"].tolist() == [*true[0], *true[1]]
     assert answer["rank"].tolist() == [1, 2, 1, 2]
     assert (answer[["rank:low90", "rank:high90"]].to_numpy() == [[1, 1], [2, 2]] * 2).all()
     assert costs(spec) == Fraction(1, 4)

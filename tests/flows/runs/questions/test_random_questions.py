@@ -62,14 +62,14 @@ def cost_of(part: PartStated | RankStated) -> Fraction:
     return Fraction(part.budget)
 
 
-def tried(folder: Path, n: int, seed: int) -> tuple[int, int]:
+def tried(folder: Path, n: int, seed: int, budget: str = "2") -> tuple[int, int]:
     """How many of `n` random questions were answered and refused, the ledger being compared after each answer."""
     rng, cost, answers = random.Random(seed), Fraction(0), 0
     spec = load_spec(write_workers(folder, n=30))
     key = key_at(folder / "key")
     drawn: set[str] = set()
     told: list[tuple[str, int, str]] = []
-    with ledger_of(folder, budget="2") as place:
+    with ledger_of(folder, budget=budget) as place:
         for _ in range(n):
             text, rho = random_question(rng), rng.choice(RHOS[:2] if rng.random() < 0.8 else RHOS)
             try:

@@ -56,7 +56,7 @@ def test_each_spends_its_own_part_only(ledger: Ledger, place: Path) -> None:
     ledger.reserve(charge(4, "1", "census-2031"))
     ledger.reserve(charge(1, "3/2", ANSWER + "one"))  # the same again, for nothing
     state = ledger.dataset("people")
-    assert (state.spent, state.left) == (4, 0)
+    assert (state.spent, state.left) == (Fraction(4), Fraction(0))
     told = dataset_report(state, Fraction(1, 10**10))["purposes"]
     assert told == [
         {"for": "questions", "budget": "2", "left": "0"},
