@@ -47,7 +47,8 @@ class ExpectedRow:
         share: of the universe's whole budget, as exact text; "" where the query is not measured at the level.
         sigma: standard deviation of the noise on each number, persons; None where it is not measured.
         per_number: expected absolute error of a number, mean over numbers and geounits; None where the measurements do
-            not determine it. Persons, as the next two.
+            not determine it. Persons, as the next three.
+        rmse: root of the expected squared error of a number, mean over numbers and geounits.
         per_geounit: the sum over the query's numbers, mean over geounits.
         margin90: half the width of a 90 % interval, mean over numbers and geounits.
         given_by: "measurements"; "completion" where they determine it only at a level above, and its numbers there are
@@ -61,6 +62,7 @@ class ExpectedRow:
     share: str
     sigma: float | None
     per_number: float | None
+    rmse: float | None
     per_geounit: float | None
     margin90: float | None
     given_by: GivenBy
@@ -269,6 +271,7 @@ def _row(
         share=share,
         sigma=noise[level, query.name].variance ** 0.5 if share else None,
         per_number=errors.per_number if known else None,
+        rmse=errors.rmse if known else None,
         per_geounit=errors.per_geounit if known else None,
         margin90=NORMAL_QUANTILE * errors.standard if known else None,
         given_by="measurements" if known else unknown,

@@ -146,7 +146,15 @@ def _show_expected(plan: UniversePlan, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("level", no_wrap=True)
     table.add_column("query", no_wrap=True)
-    for title in ("numbers", "share", "noise sigma", "error of a number", "error of a geounit", "margin (90 %)"):
+    for title in (
+        "numbers",
+        "share",
+        "noise sigma",
+        "error of a number",
+        "RMSE",
+        "error of a geounit",
+        "margin (90 %)",
+    ):
         table.add_column(title, justify="right")
     before = ""
     for row in plan.rows:
@@ -158,7 +166,7 @@ def _show_expected(plan: UniversePlan, console: Console) -> None:
             "" if row.sigma is None else f"{row.sigma:.2f}",
             *(
                 _persons(value, sign, row.given_by)
-                for value, sign in ((row.per_number, ""), (row.per_geounit, ""), (row.margin90, "±"))
+                for value, sign in ((row.per_number, ""), (row.rmse, ""), (row.per_geounit, ""), (row.margin90, "±"))
             ),
         )
         before = row.level
@@ -183,17 +191,22 @@ def show_best(best: Best, console: Console) -> None:
         table.add_row(level.level, exact_text(level.share), queries)
     console.print(table)
     console.print()
-    targets = best.objective.goal == "largest"
+    targets = best.objective.goal == "largest" and not any(aim.group for aim in best.objective.aims)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("division")
     if targets:
         table.add_column("rho that meets the targets", justify="right")
     for aim in best.objective.aims:
         goal = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
-        table.add_column(f"{aim.name}{' each' if aim.each else ''}{goal}", justify="right")
+        goal = f", {aim.number:,.1f} in an area" if aim.group else goal
+        table.add_column(f"{aim.name}{' each' if aim.each and not aim.group else ''}{goal}", justify="right")
+    groups = [aim.number for aim in best.objective.aims if aim.group]
+    if groups:
+        table.add_column("worst group", justify="right")
     for candidate in best.candidates:
         needed = [] if not targets or candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
-        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors))
+        worst = [f"{max(e / n for e, n in zip(candidate.errors, groups, strict=True)):.1%}"] if groups else []
+        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors), *worst)
     console.print(table)
     console.print(f"Errors with rho = {exact_text(universe.budget)}, in persons. With the division that was found:")
     console.print()
