@@ -139,14 +139,9 @@ def plan(
         solver=solver,
     )
     _check(options)
-<<<<<<< HEAD
-    guess = SharesGuess(shares_spread, like)
+    guess = SharesGuess(shares_spread, None if worst_group is not None else like)
     count = default_workers() if workers is None else workers
     planned = plan_release(spec, estimator, count, guess, share_error=share_error)
-=======
-    guess = SharesGuess(shares_spread, None if worst_group is not None else like)
-    planned = plan_release(spec, estimator, default_workers() if workers is None else workers, guess)
->>>>>>> h-F
     best = None
     if options.divides:
         best = _best(planned, options)
