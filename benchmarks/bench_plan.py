@@ -21,7 +21,7 @@ import pandas as pd
 from bench_release import DATA, EXAMPLES, PROJECT, run, spec_text
 
 from flows.plan.best import find_best
-from flows.plan.cost import cost_of
+from flows.plan.cost.model import cost_of
 from flows.plan.release_plan import plan_release
 from flows.plan.targets import parse_weights
 from flows.plan.write_spec import write_divided

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from flows.execution.workers import default_workers
-from flows.plan.cost import Cost
+from flows.plan.cost.model import Cost
 from flows.plan.release_plan import REMARK, Plan, plan_release
 from flows.plan.shares.foretold import SharedRow
 from flows.plan.shares.guesses import SharesGuess

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from flows.execution.memory import memory_for_a_run
 from flows.plan.amounts import AmountRow, amount_rows
+from flows.plan.cost.fitting import Fitting, fitting
 from flows.plan.expectation import Expectation
-from flows.plan.fitting import Fitting, fitting
 from flows.plan.joined import JoinedRow, joined_rows
 from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows

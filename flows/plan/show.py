@@ -7,8 +7,8 @@ from rich.table import Table
 
 from flows.plan.amounts import RECORDS
 from flows.plan.best import Best
-from flows.plan.cost import Cost
-from flows.plan.fitting import Fitting
+from flows.plan.cost.fitting import Fitting
+from flows.plan.cost.model import Cost
 from flows.plan.local import show_local
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
 from flows.plan.write_spec import exact_text

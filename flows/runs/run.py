@@ -22,7 +22,7 @@ from flows.execution.progress import Progress
 from flows.execution.run_log import Logged, RunLog
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.execution.workers import Workers
-from flows.plan.fitting import Fitting, check_memory, fitting
+from flows.plan.cost.fitting import Fitting, check_memory, fitting
 from flows.publishing.files import input_files
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.manifest import manifest_of

@@ -19,7 +19,7 @@ from flows.estimation.problem import stated_problem, with_values
 from flows.execution.job import Job
 from flows.execution.progress import Silent
 from flows.execution.workers import Workers
-from flows.plan.cost import WORKER_START, cost_of
+from flows.plan.cost.model import WORKER_START, cost_of
 from flows.plan.exact_shares import PARTS, in_parts, rounded_up
 from flows.plan.expectation import Expectation
 from flows.plan.release_plan import plan_release

@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 
 from flows.estimation.marginals import marginal_of
-from flows.plan.size import basis_of_spec
+from flows.plan.cost.size import basis_of_spec
 from geography.spine import Spine
 from pipeline.model.universe import Universe
 from pipeline.spec.release_spec import ReleaseSpec
