@@ -75,6 +75,8 @@ class Spine:
     Attributes:
         levels: top first.
         left_out: what the public list has beside them; None where all of it is here.
+        part: this is part of a larger spine. Its top geounits have several parents, which are not here, so their codes
+            need not increase: those of a state can be smaller than those of one in the region before.
 
     Raises:
         SpineError: there is no level, or a level breaks that order, holds a code twice, or leaves a parent childless.
@@ -82,6 +84,7 @@ class Spine:
 
     levels: tuple[Level, ...]
     left_out: LeftOut | None = None
+    part: bool = False
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -90,7 +93,7 @@ class Spine:
         if len(set(names)) < len(names):
             raise SpineError(f"a level's name occurs twice in {', '.join(names)}; names must differ")
         for above, level in zip((None, *self.levels[:-1]), self.levels, strict=True):
-            _check_level(level, above)
+            _check_level(level, above, part=self.part)
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -201,7 +204,7 @@ class Spine:
         levels = [Level(top.name, top.geocodes[rows[0]], np.full(rows[0].stop - first, -1, dtype=np.int64))]
         for below, above, own in zip(self.levels[level + 1 :], rows, rows[1:], strict=False):
             levels.append(Level(below.name, below.geocodes[own], below.parents[own] - above.start))
-        return Spine(tuple(levels))
+        return Spine(tuple(levels), part=True)
 
     def fingerprint(self) -> str:
         """SHA-256 in hexadecimal over the level names, geocodes and parents."""
@@ -230,8 +233,8 @@ class Spine:
         return f"Spine({' > '.join(f'{level.name} {len(level):,}' for level in self.levels)})"
 
 
-def _check_level(level: Level, above: Level | None) -> None:
-    """Raises SpineError unless `level` is in canonical order below `above`."""
+def _check_level(level: Level, above: Level | None, *, part: bool) -> None:
+    """Raises SpineError unless `level` is in canonical order below `above`; `part` as of the spine."""
     where = f"level {level.name!r}"
     codes, parents = level.geocodes, level.parents
     if not len(level):
@@ -246,7 +249,7 @@ def _check_level(level: Level, above: Level | None) -> None:
         allowed = "-1 at the top level" if above is None else f"0 to {len(above) - 1} in order, each at least once"
         raise SpineError(f"{where}: the parents are not {allowed}")
     increasing = codes[1:] > codes[:-1]
-    if (unsorted := np.flatnonzero(~increasing & (steps == 0))).size:
+    if not (part and above is None) and (unsorted := np.flatnonzero(~increasing & (steps == 0))).size:
         raise SpineError(f"{where}: codes out of order or twice under one parent: {first_few(codes[unsorted + 1])}")
     if not increasing.all():
         ordered = np.sort(codes)

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Noisy answers of one query at one level: `values` `(n_geounits, size)` whole numbers.
+    """Noisy answers of one query at one level: `values` `(n_geounits, size)`.
+
+    They are whole numbers; or floats, where they are made from randomised reports.
 
     Attributes:
         variance: of the noise on each answer, in geounits of kind 0; zeros stand in `values` for those of kind -1.
@@ -28,11 +30,11 @@ class Measured:
     """
 
     marginal: Marginal
-    values: NDArray[np.signedinteger]
+    values: NDArray[np.signedinteger] | FloatArray
     variance: float
     others: tuple[float, ...] = ()
 
-    def by_row(self, kinds: NDArray[np.int8] | None) -> float | FloatArray:
+    def by_row(self, kinds: NDArray[np.signedinteger] | None) -> float | FloatArray:
         """The variance of all geounits or, given their kinds, `(n, 1)` of each; arbitrary where nothing is measured."""
         if kinds is None:
             return self.variance
@@ -103,7 +105,7 @@ class Problem:
     rounding: tuple[Marginal, ...] = field(default=())
     first_level: int = 0
     first_rows: tuple[int, ...] = ()
-    kinds: tuple[NDArray[np.int8] | None, ...] = ()
+    kinds: tuple[NDArray[np.signedinteger] | None, ...] = ()
     further: tuple[Marginal, ...] = ()
     joined: tuple[tuple[GroupBounds, ...], ...] = ()
     implied: tuple[Implied, ...] = ()
@@ -128,6 +130,6 @@ class Problem:
         """The number in the whole release of the first geounit of a level."""
         return self.first_rows[level] if self.first_rows else 0
 
-    def kinds_of(self, level: int) -> NDArray[np.int8] | None:
+    def kinds_of(self, level: int) -> NDArray[np.signedinteger] | None:
         """The kinds of a level's geounits, `(n,)`; None where all are of kind 0."""
         return self.kinds[level] if self.kinds else None

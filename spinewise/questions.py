@@ -58,9 +58,10 @@ class Dataset:
         """One number for each of these: a level, attributes, recodes."""
         return replace(self, asked=replace(self.asked, by=(*self.asked.by, *map(Word, names))))
 
-    def count(self) -> Question:
-        """How many records."""
-        return Question(self, str(replace(self.asked, statistic="count")))
+    def count(self, *, at_least: int | None = None) -> Question:
+        """How many records; `at_least`: only groups with a noisy count of so many."""
+        least = None if at_least is None else parse(f"count having count >= {at_least}").least
+        return Question(self, str(replace(self.asked, statistic="count", least=least)))
 
     def sum(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
         """The sum of an amount; `between` and `unit`, exact text, where the spec does not declare its domain."""
@@ -69,6 +70,25 @@ class Dataset:
     def mean(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
         """The mean of an amount; as `sum`."""
         return Question(self, str(replace(self.asked, statistic="mean", amount=Word(amount))), between, unit)
+
+    def median(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
+        """The median of an amount; as `sum`."""
+        return Question(self, str(replace(self.asked, statistic="median", amount=Word(amount))), between, unit)
+
+    def quantile(
+        self, fraction: str, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None
+    ) -> Question:
+        """A quantile of an amount, its fraction as exact text such as "1/4" or "0.25"; otherwise as `sum`."""
+        asked = parse(f"quantile {fraction} x")
+        of = replace(self.asked, statistic=asked.statistic, number=asked.number, amount=Word(amount))
+        return Question(self, str(of), between, unit)
+
+    def most_common(self, attribute: str, number: int = 1) -> Question:
+        """The most common values of an attribute or a recode, by noisy counts."""
+        asked = parse(f"most common {number} x")
+        return Question(
+            self, str(replace(self.asked, statistic="most common", number=asked.number, amount=Word(attribute)))
+        )
 
     def ask(self, question: str) -> Question:
         """A question by its text, such as "count by tract, sex where age >= 65"."""

@@ -39,6 +39,11 @@ def audit_release(
         InputError: there is no finished release, its true counts were not kept, or the key is a different one.
     """
     release = open_audited(run.root)
+    if any(universe.collected is not None for universe in release.universes):
+        raise InputError(
+            f"{run.root}: is made from reports that were randomised by their senders: there are no true counts, and no "
+            "noise was drawn here that could be audited; `spinewise verify`, `check` and `rerun` recompute it"
+        )
     if not run.restricted.is_dir():
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
     has_key = source != KeySource() or run.key.exists()

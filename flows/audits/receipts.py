@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from flows.runs.questions.costs import cost_problems
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
-from pipeline.privacy.ledger.events import Event, replay
+from pipeline.privacy.ledger.events import ANSWER, Event, replay
+from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
+from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
 from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
@@ -62,14 +65,18 @@ class Compared:
     uncharged: tuple[str, ...]
 
 
-def find_manifests(paths: Iterable[Path]) -> dict[Path, Manifest]:
-    """The manifests at the paths: a manifest itself, the directory of a release, or a folder of several.
+Charging = Manifest | AnswerManifest
+"""What states a charge."""
+
+
+def find_manifests(paths: Iterable[Path]) -> dict[Path, Charging]:
+    """The manifests at the paths: a manifest itself, the directory of a release or an answer, or a folder of several.
 
     Raises:
         InputError: there is none at a path.
         ReleaseError: a manifest is damaged.
     """
-    found: dict[Path, Manifest] = {}
+    found: dict[Path, Charging] = {}
     for path in paths:
         if path.is_file():
             files = [path]
@@ -78,17 +85,20 @@ def find_manifests(paths: Iterable[Path]) -> dict[Path, Manifest]:
             files = [
                 place / name
                 for place in places
-                for name in ("manifest.json", "public/manifest.json")
+                for name in ("manifest.json", "public/manifest.json", ANSWER_MANIFEST, f"public/{ANSWER_MANIFEST}")
                 if (place / name).is_file()
             ]
         if not files:
-            raise InputError(f"{path}: found no manifest; allowed are a manifest.json, a release, a folder of releases")
+            raise InputError(
+                f"{path}: found no manifest; allowed are a manifest.json or answer.json, a release, an answer, and a "
+                "folder of these"
+            )
         for file in files:
-            found[file.resolve()] = read_manifest(file)
+            found[file.resolve()] = read_answer_file(file) if is_answer_file(file) else read_manifest(file)
     return found
 
 
-def compare_receipts(manifests: Mapping[Path, Manifest], ledger: KnownLedger | None) -> Compared:
+def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) -> Compared:
     """Compare the receipts with their manifests, with each other and, where they are of it, with the ledger."""
     problems: list[str] = []
     seen: dict[tuple[str, int], tuple[str, str]] = {}
@@ -96,7 +106,7 @@ def compare_receipts(manifests: Mapping[Path, Manifest], ledger: KnownLedger | N
     uncharged = []
     for path, manifest in manifests.items():
         if not manifest.receipts:
-            uncharged.append(f"{manifest.release} ({path})")
+            uncharged.append(f"{_charged_as(manifest)} ({path})")
         problems += [f"{path}: {problem}" for problem in _unlike_manifest(manifest)]
         for receipt in manifest.receipts:
             place = (receipt.ledger, receipt.number)
@@ -108,7 +118,7 @@ def compare_receipts(manifests: Mapping[Path, Manifest], ledger: KnownLedger | N
                 )
             distinct.setdefault((receipt.ledger, receipt.dataset), {})[receipt.number, receipt.hash] = receipt
             if ledger is not None and receipt.ledger == ledger.id:
-                problems += [f"{path}: {problem}" for problem in _not_in_ledger(manifest.release, receipt, ledger)]
+                problems += [f"{path}: {problem}" for problem in _not_in_ledger(_charged_as(manifest), receipt, ledger)]
     spending = tuple(_spending(*place, tuple(receipts.values())) for place, receipts in sorted(distinct.items()))
     if ledger is not None:
         problems += _overspent(spending, ledger)
@@ -124,9 +134,17 @@ def exact_of(universe: Universe) -> set[tuple[str, str]]:
     return {(universe.name, name) for name in names}
 
 
-def _unlike_manifest(manifest: Manifest) -> Iterator[str]:
+def _charged_as(manifest: Charging) -> str:
+    """The name under which the ledger has the charge."""
+    return ANSWER + manifest.answer if isinstance(manifest, AnswerManifest) else manifest.release
+
+
+def _unlike_manifest(manifest: Charging) -> Iterator[str]:
     """What a manifest publishes, and its own receipts do not have."""
     if not manifest.receipts:
+        return
+    if isinstance(manifest, AnswerManifest):
+        yield from cost_problems(manifest)
         return
     receipts = {receipt.dataset: receipt for receipt in manifest.receipts}
     budgets: dict[str, Fraction] = {}

@@ -29,6 +29,7 @@ from pipeline.records.cells import CellChunk, needed_columns, open_cells
 from pipeline.records.person_numbers import find_person_numbers
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import column_names
+from pipeline.records.reports import count_reports
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 #: What a finding is about.
@@ -164,7 +165,8 @@ def validate(data: Path | None, spec_file: Path, *, people: int | None = None) -
             before = result.n_counted
             joined = [join.households for join in joins if join.companion == universe.name]
             joined = joined if universe.name else [join.persons for join in joins]
-            answers[universe.name] = _check_universe(supplied, spine, joined, result)
+            check = _check_universe if supplied.collected is None else _check_reports
+            answers[universe.name] = check(supplied, spine, joined, result)
             if people is not None and not universe.name:
                 _check_people(supplied, result.n_counted - before, people, result)
     if spine is not None:
@@ -236,6 +238,21 @@ def _check_universe(
         return None
     _check_constraints(universe, spine, facilities, answers, result)
     return answers
+
+
+def _check_reports(universe: Universe, spine: Spine | None, _: Sequence[Query], result: Validation) -> None:
+    """Every report: which cannot be used, and why; a finding if they stop a run, else a remark."""
+    records, collected = universe.input, universe.collected
+    if spine is None or records is None or collected is None:
+        return
+    found = count_reports(records, collected.mechanism, spine)
+    if records.bad_reports == "count":
+        lines = found.log.lines()
+        result.remarks += [f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes]
+    else:
+        result.findings += _findings(found.log)
+    result.n_counted += int(found.reports.sum())
+    result.n_rows += int(found.reports.sum()) + sum(found.unused.values())
 
 
 def _check_joins(

@@ -12,10 +12,9 @@ from flows.commands.options import LedgerOption
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from flows.audits.receipts import KnownLedger
+    from flows.audits.receipts import Charging, KnownLedger
     from pipeline.privacy.ledger.events import Event
     from pipeline.privacy.ledger.ledger import Ledger
-    from pipeline.release.manifest import Manifest
 
 _HELP = """The privacy-loss budgets of datasets, and what was spent of them.
 
@@ -57,11 +56,21 @@ def open_dataset(
     epsilon: Annotated[str | None, typer.Option(help="Total budget for pure differential privacy, exact.")] = None,
     neighbours: Annotated[str, typer.Option(help="change-one or add-remove.")] = "change-one",
     exact: ExactOption = None,
+    aside: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for",
+            metavar="NAME=SHARE",
+            help="Set a share of the budget aside, exact: for questions, or for a release by its name; repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     ledger: LedgerOption = None,
 ) -> None:
     """Give a dataset its budget, once and for all. The ledger is made if there is none.
 
-    Without --exact no number of it may be published exactly, and a run with invariants is refused.
+    Without --exact no number of it may be published exactly, and a run with invariants is refused. What is set aside
+    with --for is spent for that alone, and nothing else is spent for that.
 
     Example:
 
@@ -69,7 +78,7 @@ def open_dataset(
             --exact state:total
     """
     from pipeline.errors import InputError
-    from pipeline.model.exact import parse_exact
+    from pipeline.model.exact import parse_exact, parse_shares
     from pipeline.privacy.ledger.ledger import amount_text
 
     text = rho if rho is not None else epsilon
@@ -80,6 +89,10 @@ def open_dataset(
         budget = parse_exact(text)
     except ValueError as error:
         raise InputError(f"--{unit}: {error}") from None
+    try:
+        shares = parse_shares(aside or ())
+    except ValueError as error:
+        raise InputError(f"--for: {error}") from None
     with _opened(ledger, create=True) as opened:
         framework = "zcdp" if rho is not None else "pure"
         opened.open_dataset(
@@ -89,6 +102,7 @@ def open_dataset(
             budget=budget,
             neighbours=neighbours,
             exact=exact or (),
+            purposes=shares,
         )
         typer.echo(f"{dataset}: open with {unit} = {amount_text(budget)} in {opened.place}")
 
@@ -162,6 +176,7 @@ def events(dataset: SomeDataset = None, json: JsonOption = False, ledger: Ledger
             "open": f"{event.population}: {event.framework}, {event.neighbours}, budget {event.budget}",
             "charge": f"{event.cost} for {event.mechanism} {event.scale} on {event.query} at {event.level} "
             f"({event.count} numbers), {event.release}, run {event.run[:12]}",
+            "purpose": f"{event.budget} is set aside for {event.query}",
             "allow": f"{_subject(event)} may be exact",
             "exact": f"{_subject(event)} exactly ({event.count} numbers), {event.release}, run {event.run[:12]}",
             "key": f"of {event.release}, run {event.run[:12]}",
@@ -206,7 +221,7 @@ def verify(
         list[Path] | None,
         typer.Argument(
             metavar="[RELEASE]...",
-            help="Compare with the receipts of these: manifests, releases, or folders of releases, from anywhere.",
+            help="Compare with the receipts of these: manifests, releases, answers, or folders of them, from anywhere.",
             show_default=False,
         ),
     ] = None,
@@ -295,7 +310,7 @@ def _subject(event: Event) -> str:
         return "?"
 
 
-def _compared(manifests: Mapping[Path, Manifest], ledger: KnownLedger | None) -> list[str]:
+def _compared(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) -> list[str]:
     """Tell what the receipts add up to; returns what is wrong with them, a sentence each."""
     from flows.audits.receipts import compare_receipts
     from pipeline.privacy.ledger.ledger import amount_text
@@ -340,6 +355,12 @@ def _told(report: dict[str, object]) -> list[str]:
         f"  left    {unit} = {amount('left')}",
         f"  exact   {_listed(report['allowed']) or 'nothing may be'}",
     ]
+    purposes = report["purposes"]
+    assert isinstance(purposes, list)
+    for one in purposes:
+        left, total = (amount_text(Fraction(one[key])) for key in ("left", "budget"))
+        what = f"for {one['for']}" if one["for"] else "for nothing by name"
+        lines.append(f"  {what}: {unit} = {left} left of {total}")
     redraws = report["redraws"]
     assert isinstance(redraws, list)
     lines += [f"  REFUSED a second draw of {attempt}" for attempt in redraws]

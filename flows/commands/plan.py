@@ -41,6 +41,13 @@ def plan(
             help='With --rho: weights of errors, "LEVEL: QUERY = WEIGHT; ..."; minimises their weighted sum.',
         ),
     ] = None,
+    worst_group: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBERS",
+            help='With --rho and --like: minimises the error of the group that noise hurts most, "LEVEL: QUERY; ...".',
+        ),
+    ] = None,
     rho: Annotated[
         str | None,
         typer.Option(
@@ -57,6 +64,14 @@ def plan(
     write: Annotated[
         Path | None, typer.Option(help="Write a copy of the spec with the new budget and division to this file.")
     ] = None,
+    share_error: Annotated[
+        float,
+        typer.Option(
+            min=0.0001,
+            max=1.0,
+            help="With randomised reports: the standard error of a share for which respondents are counted.",
+        ),
+    ] = 0.05,
     chart: Annotated[
         Path | None, typer.Option(help="Write a chart of the errors to this .html, .svg or .png file.")
     ] = None,
@@ -72,7 +87,10 @@ def plan(
         ),
     ] = None,
     like: Annotated[
-        Path | None, typer.Option(help="An earlier release with the same shares, for what it found of that.")
+        Path | None,
+        typer.Option(
+            help="An earlier release: for what it found of the same shares or, with --worst-group, how large groups are"
+        ),
     ] = None,
     solver: Annotated[
         str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
@@ -89,6 +107,8 @@ def plan(
 
     A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
     is written in exact decimals, and measures every query that the spec measures.
+
+    --worst-group: errors count in parts of the mean number of people that a group has in an area of the level.
 
     Example:
 
@@ -108,6 +128,8 @@ def plan(
     options = PlanOptions(
         target=target,
         weights=weights,
+        worst_group=worst_group,
+        like=like,
         rho=rho,
         least=least,
         universe=universe,
@@ -117,8 +139,9 @@ def plan(
         solver=solver,
     )
     _check(options)
-    guess = SharesGuess(shares_spread, like)
-    planned = plan_release(spec, estimator, default_workers() if workers is None else workers, guess)
+    guess = SharesGuess(shares_spread, None if worst_group is not None else like)
+    count = default_workers() if workers is None else workers
+    planned = plan_release(spec, estimator, count, guess, share_error=share_error)
     best = None
     if options.divides:
         best = _best(planned, options)
@@ -144,6 +167,8 @@ class PlanOptions:
 
     target: str | None
     weights: str | None
+    worst_group: str | None
+    like: Path | None
     rho: str | None
     least: float
     universe: str
@@ -155,21 +180,27 @@ class PlanOptions:
     @property
     def divides(self) -> bool:
         """Whether a division of the budget is to be found."""
-        return self.target is not None or self.weights is not None
+        return any(one is not None for one in (self.target, self.weights, self.worst_group))
 
 
 def _check(options: PlanOptions) -> None:
     """Refuse options that contradict each other, before anything is read."""
     from pipeline.errors import InputError
 
-    if options.target is not None and options.weights is not None:
-        raise InputError("found --target and --weights; one of the two is allowed")
+    aims = {"--target": options.target, "--weights": options.weights, "--worst-group": options.worst_group}
+    if len(given := [name for name, text in aims.items() if text is not None]) > 1:
+        raise InputError(f"found {given[0]} and {given[1]}; one of the two is allowed")
+    if options.worst_group is not None and (options.rho is None or options.like is None):
+        raise InputError(
+            "--worst-group needs --rho, the budget that is to be divided, and --like, an earlier release, which tells "
+            "how large groups are"
+        )
     if options.weights is not None and options.rho is None:
         raise InputError("--weights needs --rho, the budget that is to be divided")
     if options.rho is not None and not options.divides:
-        raise InputError("--rho needs what the budget is to be divided for: --target or --weights")
+        raise InputError("--rho needs what the budget is to be divided for: --target, --weights or --worst-group")
     if options.write is not None and not options.divides:
-        raise InputError("--write needs something to write: a division, found for --target or --weights")
+        raise InputError("--write needs something to write: a division, found for --target, --weights or --worst-group")
     if options.write is not None and options.write.exists():
         raise InputError(f"--write {options.write}: there is a file already; name another, nothing is overwritten")
     for option, value, allowed in (
@@ -186,12 +217,16 @@ def _check(options: PlanOptions) -> None:
 
 def _best(planned: Plan, options: PlanOptions) -> Best:
     from flows.plan.best import find_best
+    from flows.plan.groups import worst_group_aims
     from flows.plan.targets import parse_targets, parse_weights
 
     expectation = _universe_plan(planned, options.universe).expectation
     budget = None if options.rho is None else _budget(options.rho)
     if options.target is not None:
         aims = parse_targets(options.target, expectation.universe)
+        return find_best(expectation, aims, "largest", budget, options.least, options.solver)
+    if options.worst_group is not None and options.like is not None:
+        aims = worst_group_aims(options.worst_group, expectation, options.like)
         return find_best(expectation, aims, "largest", budget, options.least, options.solver)
     aims = parse_weights(options.weights or "", expectation.universe)
     return find_best(expectation, aims, "sum", budget, options.least, options.solver)

@@ -15,6 +15,7 @@ from pipeline.fitness.fitness import Compared, Fitness
 from pipeline.fitness.from_public import public_thresholds
 from pipeline.fitness.methods.apart import Apart
 from pipeline.fitness.methods.cell_keys import CellKeys
+from pipeline.fitness.methods.opendp import opendp_noise
 from pipeline.fitness.methods.swapping import swapping
 from pipeline.fitness.methods.way import Histograms, Way
 from pipeline.fitness.plans import Group, plan_fitness
@@ -119,6 +120,8 @@ def _ways(release: Release, truth: Sequence[sp.csr_array], others: Others) -> It
     for (name, about), histograms in others.items():
         yield Histograms(name, about, histograms[release.universe.name])
     yield Apart(release.universe, truth, SEED)
+    if (drawn := opendp_noise(release.universe, truth)) is not None:
+        yield drawn
     yield CellKeys.of(truth, release.spine, SEED)
     if (exchanged := swapping(truth[-1], release.spine, SEED)) is not None:
         yield exchanged

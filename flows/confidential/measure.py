@@ -181,7 +181,7 @@ class _Answers:
     query: Query
     samplers: tuple[Sampler, ...] = ()
     stream_key: bytes = b""
-    kinds: NDArray[np.int8] | None = None
+    kinds: NDArray[np.signedinteger] | None = None
 
     def of(self, counts: sp.csr_array, start: int) -> NDArray[np.int64]:
         """`(n, size)` answers for the histograms of the geounits from `start` on; whole-number arithmetic only."""

@@ -26,12 +26,14 @@ from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.draws import DrawLedger
-from pipeline.privacy.ledger.events import Group, by_up_to, per_person, same_groups
+from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
+from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.quantiles import Ranked, losses, ranked
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import Measured, measured
 from pipeline.questions.tables import Measurements, measurements_bytes
@@ -46,6 +48,8 @@ from pipeline.storage.files import write_bytes
 _DOMAIN = "spinewise question 1"
 #: Labels the keyed hash of what a question counts.
 _LABEL = "input of a question"
+#: Losses in memory at a time.
+_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -74,8 +78,10 @@ class QuestionWork:
     budget: Fraction
     again: RunDirectory | None = None
 
-    def parts(self) -> tuple[Measured, ...]:
-        """What is measured, with its noise; InputError where there is none for the budget."""
+    def parts(self) -> tuple[Measured, ...] | tuple[Ranked, ...]:
+        """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
+        if self.question.ranks:
+            return ranked(self.question.ranks, self.framework, self.neighbours, self.budget, self.at_once)
         return measured(self.question.parts, self.framework, self.neighbours, self.budget, self.at_once)
 
     def fingerprint(self) -> str:
@@ -142,29 +148,36 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         Group(
             question.place,
             f"{one.part.name}: {question.text}{by_up_to(one.reach)}{per_person(work.at_once)}",
-            one.noise.mechanism,
-            one.noise.scale,
+            one.mechanism,
+            one.scale,
             n_places * question.size,
         )
         for one in work.parts()
     )
     layout = [_DOMAIN, work.spine.fingerprint(), question.layout()]
     use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
-    return Charge(work.dataset, run, f"answer {work.name}", work.neighbours, groups, key=use)
+    return Charge(work.dataset, run, ANSWER + work.name, work.neighbours, groups, key=use)
 
 
 def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_array[np.int64]) -> None:
-    """Write the true numbers plus noise. This is where a question's noise is added; nothing else leaves the records.
+    """Write the true numbers plus noise, or what was chosen. Here a question's noise is added; nothing else leaves.
 
-    The noise of number i of a part is that at position i of a stream of its own.
+    The noise on number i of a part, or the choice of it, is that at position i of a stream of its own.
     """
     geocodes, leaves = places_of(work)
-    truth = work.question.answers(counts, leaves, len(geocodes))
-    numbers = {
-        one.part.name: truth[one.part.name] + noise_of(work, key, fingerprint, one, truth[one.part.name].shape)
-        for one in work.parts()
-    }
     question = work.question
+    numbers = {}
+    if question.ranks:
+        histogram = question.histograms(counts, leaves, len(geocodes))
+        for one in work.parts():
+            assert isinstance(one, Ranked)
+            numbers[one.part.name] = chosen(work, key, fingerprint, one, histogram)
+    else:
+        truth = question.answers(counts, leaves, len(geocodes))
+        for one in work.parts():
+            assert isinstance(one, Measured)
+            true = truth[one.part.name]
+            numbers[one.part.name] = true + noise_of(work, key, fingerprint, one, true.shape)
     table = Measurements.of(question.place, question.terms, geocodes, question.labels(), numbers)
     write_bytes(work.run.public / MEASUREMENTS, measurements_bytes(table), work.run.staging)
 
@@ -173,9 +186,28 @@ def noise_of(
     work: QuestionWork, key: MasterKey, fingerprint: str, one: Measured, shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
     """The noise on a part's numbers, of a stream that depends on records, areas, and all of question and budget."""
-    context = (_DOMAIN, fingerprint, work.spine.fingerprint(), work.fingerprint())
-    stream = key.stream_key(context, work.question.place, one.part.name)
+    stream = _stream(work, key, fingerprint, one.part.name)
     return sampler_for(one.noise).draw(stream, 0, int(np.prod(shape))).reshape(shape)
+
+
+def chosen(
+    work: QuestionWork, key: MasterKey, fingerprint: str, one: Ranked, histogram: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """What is chosen for each group, in units of the amount, `(n_groups,)`; the stream is bound as that of noise."""
+    question, amount = work.question, work.question.amount
+    assert amount is not None
+    numbers = np.empty(len(histogram), dtype=np.int64)
+    stream = _stream(work, key, fingerprint, one.part.name)
+    mechanism, step = Exponential(one.scale), max(1, _AT_ONCE // len(question.candidates))
+    for start in range(0, len(histogram), step):
+        part = one.part.blocks(histogram[start : start + step])
+        numbers[start : start + step] = mechanism.draw(stream, losses(part, one), start)
+    return question.candidates[one.part.step(numbers, len(question.candidates))] + amount.first
+
+
+def _stream(work: QuestionWork, key: MasterKey, fingerprint: str, part: str) -> bytes:
+    context = (_DOMAIN, fingerprint, work.spine.fingerprint(), work.fingerprint())
+    return key.stream_key(context, work.question.place, part)
 
 
 def places_of(work: QuestionWork) -> tuple[list[str], NDArray[np.int64]]:

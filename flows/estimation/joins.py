@@ -1,7 +1,8 @@
-"""Persons and households that agree: what either tells of the other while they are estimated.
+"""Universes that agree: what one tells of the other while they are estimated.
 
 The households of a geounit are released first, with what the measurements of persons say about their members; then they
-are bounds on the persons there. Only public files are read.
+are bounds on the persons there. Sums of an amount are released last: the released persons bound them. Only public files
+are read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from flows.estimation.part import PartTask
 from flows.execution.batch_store import Arrays
 from flows.execution.workers import foreign_arrays
 from geography.spine import Level
+from pipeline.model.beside import counted_cells
 from pipeline.model.join import Join, joined_companions
 from pipeline.release.histograms import read_histogram
 from postprocess.bounds.set_bounds import UNBOUNDED
@@ -29,7 +31,7 @@ from postprocess.joins.implied import counted_of, implied_by
 from postprocess.joins.membership import Membership
 from postprocess.joins.top import TopLevel, fitted, fitting_households
 from postprocess.linear.upward import upward_pass
-from postprocess.marginal import Marginal, refines
+from postprocess.marginal import Marginal, detail_of, refines
 from postprocess.members import Counted, Implied
 from postprocess.problem import Constraints, GroupBounds, Problem
 
@@ -70,6 +72,8 @@ def with_join_queries(problem: Problem, joins: Sequence[Join], universe: Univers
     Joined households have the kinds of household fixed first, with their members; the passes that would come before are
     kept by rounding, within one of the solution.
     """
+    if universe.amount is not None:
+        return replace(problem, further=(detail_of(problem.shape),))
     problem = replace(problem, further=further_queries(joins, universe.name))
     kinds = _kinds_with_members(joins, universe)
     if kinds is None:
@@ -154,12 +158,29 @@ class Joined:
         Raises:
             ReleaseError: a released histogram that it needs is not there.
         """
+        if self._universe.amount is not None:
+            numbers = range(problem.spine.n_levels)
+            return replace(
+                problem, joined=tuple(self._of_amounts(k, slice(None)) if k == level else () for k in numbers)
+            )
         if not self._joins:
             return problem
         if self._universe.name:
             return problem if self.implied is None else replace(problem, implied=self.implied)
         levels = range(problem.spine.n_levels)
         return replace(problem, joined=tuple(self._bounds(k, slice(None)) if k == level else () for k in levels))
+
+    def simulated(self, problem: Problem) -> Problem:
+        """The whole spine's problem with what a simulated run knows from joined universes, at all of its levels.
+
+        What the households are for the persons, bounds that hardly move them, differs from run to run and is left out:
+        the margins of persons are those of persons that are released alone. Sums of an amount are bounded by the
+        released counts, as in the release.
+        """
+        if self._universe.amount is not None:
+            levels = range(problem.spine.n_levels)
+            return replace(problem, joined=tuple(self._of_amounts(level, slice(None)) for level in levels))
+        return self.at_level(problem, 0) if self._universe.name else problem
 
     def of_part(self, part: Problem, first: int, rows: Sequence[slice]) -> Problem:
         """A part's problem with what is known of its levels from joined universes.
@@ -172,9 +193,11 @@ class Joined:
         Raises:
             ReleaseError: a released histogram that it needs is not there.
         """
+        levels = list(enumerate(rows, start=first))
+        if self._universe.amount is not None:
+            return replace(part, joined=tuple(self._of_amounts(level, own) for level, own in levels))
         if not self._joins:
             return part
-        levels = list(enumerate(rows, start=first))
         if self._universe.name:
             if self.implied is None:
                 return part
@@ -228,6 +251,14 @@ class Joined:
         for companion, composition in self._compositions.items():
             bounds += joined_bounds(composition, self._released(companion, level)[rows])
         return tuple(bounds)
+
+    def _of_amounts(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
+        """Of every cell of sums of an amount: low x n to high x n units, n the released number of records there."""
+        amount, own = self._universe.amount, self._job.universes[0]
+        assert amount is not None
+        counts = counted_cells(self._universe, own).answer_csr(self._released(own.name, level)[rows])
+        marginal = detail_of(self._universe.schema.shape)
+        return (GroupBounds(amount.name, marginal, amount.first * counts, amount.last * counts),)
 
     def _released(self, companion: str, level: int) -> sp.csr_array:
         if (companion, level) not in self._histograms:

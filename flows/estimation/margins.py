@@ -6,16 +6,20 @@ repeat them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.marginals import marginal_of
+from flows.estimation.problem import totals_of
 from flows.estimation.public_key import public_key
+from flows.estimation.reports.numbers import SimulatedReports
+from flows.estimation.reports.stand_ins import stand_ins
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.shares.intervals import SharedIntervals
 from flows.estimation.table_variances import TableVariances
@@ -48,7 +52,7 @@ class PublicNoise:
     seed: int
     universe: str
     noise: tuple[tuple[tuple[NoiseSpec, ...], ...], ...]
-    kinds: tuple[NDArray[np.int8] | None, ...]
+    kinds: tuple[NDArray[np.signedinteger] | None, ...]
 
     def draw(self, replicate: int, level: int, query: int, first: int, shape: tuple[int, int]) -> NDArray[np.int64]:
         """Noise `(n, size)` on a query's answers in the geounits of a level from `first` on, in one simulated run.
@@ -155,9 +159,10 @@ class Margins:
         """Simulate as many runs as the margins need, and add up their errors."""
         job = self.estimation.job
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
-        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates)
+        sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._stand_ins())
         rates = sampled.rates()
-        tasks = [Simulation(run, noise) for run in sampled.tasks(rates)]
+        reported = self._reported()
+        tasks = [Simulation(replace(run, reported=reported), noise) for run in sampled.tasks(rates)]
         self.errors.clear()  # those of an earlier attempt that failed
         runs = run_kept(
             job.workers, job.batches, self._step, run_simulation, tasks,
@@ -174,15 +179,35 @@ class Margins:
 
     def _noise(
         self,
-    ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.int8] | None, ...]]:
+    ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.signedinteger] | None, ...]]:
         """Noise and kinds, as `PublicNoise` has them."""
         universe = self.estimation.universe
+        if universe.collected is not None:
+            return (), ()
         allotted = allocations(universe, self.estimation.job.spine)
         noise = tuple(
-            tuple(allocation.noises(universe, measured) for measured in allocation.strategy.queries)
+            tuple(
+                tuple(one for one in allocation.noises(universe, measured) if isinstance(one, NoiseSpec))
+                for measured in allocation.strategy.queries
+            )
             for allocation in allotted
         )
         return noise, tuple(allocation.kinds for allocation in allotted)
+
+    def _stand_ins(self) -> tuple[sp.csr_array, ...] | None:
+        """What stands in for the truth of reports; None for the released histograms."""
+        universe, job = self.estimation.universe, self.estimation.job
+        if universe.collected is None:
+            return None
+        totals, reports = totals_of(job, universe)
+        return stand_ins(universe.collected, job.spine, totals, reports, self.estimation.stated.seed)
+
+    def _reported(self) -> SimulatedReports | None:
+        """What simulates reports, where the counts are made from them."""
+        universe = self.estimation.universe
+        if universe.collected is None:
+            return None
+        return SimulatedReports(universe.collected, self.estimation.stated.seed, universe.name)
 
     def of(
         self, table: Table, level: int, counts: NDArray[np.int64], rows: slice
@@ -195,7 +220,8 @@ class Margins:
             return None
         if (table.name, level) not in self._intervals:
             published = PublishedTable(table.name, level, marginal_of(table.query))
-            intervals = Intervals(published, self.errors[table.name, level])
+            reported = self.estimation.universe.collected is not None
+            intervals = Intervals(published, self.errors[table.name, level], from_release=reported)
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
         variances, own = self.variances.of_rows(level, rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,13 @@ _READ_AT_ONCE = 1 << 22
 _NO_VALUES: NDArray[np.signedinteger] = np.zeros((0, 0), dtype=np.int8)
 
 
+class Debiased(Protocol):
+    """Makes counts of totals."""
+
+    def __call__(self, totals: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
+        """Counts `(n, size)` of the totals of the geounits from number `first` on."""
+
+
 @dataclass(frozen=True, eq=False)
 class MeasurementSource:
     """The file of one query's noisy answers at one level.
@@ -30,12 +38,14 @@ class MeasurementSource:
         header: what it should be according to the spec.
         marginal: the query.
         kinds: of all geounits of the level, as in `Problem`: those of kind -1 are not in the file.
+        debiased: makes counts of totals of reports; None where the file has counts.
     """
 
     path: Path
     header: MeasurementHeader
     marginal: Marginal
-    kinds: NDArray[np.int8] | None = None
+    kinds: NDArray[np.signedinteger] | None = None
+    debiased: Debiased | None = None
 
     def without_values(self) -> Measured:
         """The query with its variances, for use where the values are not needed."""
@@ -66,10 +76,13 @@ class MeasurementSource:
                 )
         if kinds is not None:
             values = self._spread(values, variances, kinds)
+        if self.debiased is not None:
+            counts = self.debiased(values, first)
+            return Measured(self.marginal, counts, self.header.variance, self.without_values().others)
         return Measured(self.marginal, values, self.header.variance, self.without_values().others)
 
     def _spread(
-        self, values: NDArray[np.signedinteger], variances: NDArray[np.float64], kinds: NDArray[np.int8]
+        self, values: NDArray[np.signedinteger], variances: NDArray[np.float64], kinds: NDArray[np.signedinteger]
     ) -> NDArray[np.signedinteger]:
         """The values of all geounits, `(n, size)`, zeros where one above is measured instead."""
         measured = kinds >= 0

@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
 from flows.estimation.marginals import marginal_of
 from flows.estimation.measurement_files import MeasurementSource, differing
+from flows.estimation.reports.numbers import DebiasedCounts
 from flows.estimation.shares.stated import stated_shares
 from geography.spine import Level, Spine
 from pipeline.errors import ReleaseError
-from pipeline.model.allocation import allocations
+from pipeline.model.allocation import Allocation, allocations
 from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 from pipeline.release.facilities import read_public_facilities
@@ -71,7 +72,7 @@ def stated_problem(job: Job, universe: Universe) -> Problem:
         solver=settings.solver,
         seed=settings.seed,
         rounding=tuple(marginal_of(query) for query in bounded.values()),
-        kinds=tuple(allocation.kinds for allocation in allocations(universe, job.spine)),
+        kinds=tuple(allocation.kinds for allocation in allocations_of(job, universe)),
         shares=stated_shares(job, universe),
         completed=_completed(universe) if settings.complete == "proportional" else (),
     )
@@ -114,7 +115,7 @@ def unmeasured_problem(
         constraints=constraints,
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=estimator,
-        kinds=tuple(allocation.kinds for allocation in allocations(universe, spine)),
+        kinds=tuple(allocation.kinds for allocation in allocations(universe, spine, reports_in(universe, invariants))),
         further=tuple(marginal_of(share.query) for share in universe.shares),
     )
 
@@ -136,7 +137,10 @@ def _constraints_without_values(
 
 def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSource, ...], ...]:
     """The files of all measurements of a universe, per level."""
-    folder = job.folder(universe)
+    folder, reports = job.folder(universe), reports_of(job, universe)
+    debiased = None
+    if universe.collected is not None and reports is not None:
+        debiased = DebiasedCounts(universe.collected, reports)
     return tuple(
         tuple(
             MeasurementSource(
@@ -144,11 +148,44 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
                 header_of(universe, allocation, measured),
                 marginal_of(measured.query),
                 allocation.kinds,
+                debiased,
             )
             for measured in allocation.strategy.queries
         )
-        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True)
+        for level, allocation in zip(job.spine.levels, allocations(universe, job.spine, reports), strict=True)
     )
+
+
+def reports_of(job: Job, universe: Universe) -> NDArray[np.int64] | None:
+    """How many reports each leaf has, `(n_leaves,)`, as published; None where counts are not made from reports."""
+    if universe.collected is None:
+        return None
+    ((_, query),) = universe.invariants
+    return exact_answers(job.folder(universe), job.spine.levels[-1], query)[:, 0]
+
+
+def totals_of(job: Job, universe: Universe) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The totals of the reports of each leaf, `(n_leaves, n_outputs)`, and how many there are, `(n_leaves,)`."""
+    reports = reports_of(job, universe)
+    assert reports is not None
+    (source,) = measurement_files(job, universe)[-1]
+    found = replace(source, debiased=None).read(job.spine.levels[-1].geocodes)
+    return found.values.astype(np.int64), reports
+
+
+def reports_in(
+    universe: Universe, invariants: Mapping[tuple[str, str], NDArray[np.int64]] | None
+) -> NDArray[np.int64] | None:
+    """The same from the values of invariants; None where there are none."""
+    if universe.collected is None or invariants is None:
+        return None
+    (numbers,) = invariants.values()
+    return numbers[:, 0]
+
+
+def allocations_of(job: Job, universe: Universe) -> tuple[Allocation, ...]:
+    """What each geounit's measurements get; of reports, by how many there are."""
+    return allocations(universe, job.spine, reports_of(job, universe))
 
 
 def exact_answers(folder: UniverseDirectory, level: Level, query: Query) -> NDArray[np.int64]:

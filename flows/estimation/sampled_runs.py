@@ -51,11 +51,18 @@ class SampledRuns:
         tables: each table at each of its levels.
         variances: of the tables' numbers.
         most: simulated runs at most.
+        stand_ins: per level, what stands in for the truth; the released histograms by default.
     """
 
     def __init__(
-        self, estimation: Estimation, tables: tuple[PublishedTable, ...], variances: TableVariances, most: int
+        self,
+        estimation: Estimation,
+        tables: tuple[PublishedTable, ...],
+        variances: TableVariances,
+        most: int,
+        stand_ins: tuple[sp.csr_array, ...] | None = None,
     ) -> None:
+        self._stand_ins = stand_ins
         self._estimation = estimation
         self._spine = estimation.job.spine
         self._tables = tables
@@ -69,11 +76,15 @@ class SampledRuns:
         n_cells = self._estimation.stated.n_cells
         cut = cut_level(self._spine)
         for level in range(self._spine.n_levels):
-            released = self._estimation.released(level)
+            released = self._truth(level)
             filled.append(np.diff(released.indptr))
             leaves = self._spine.n_leaves if cut is not None and level > cut else 0
             needed.append(self._needed(level, released, leaves))
         return rates_of(self._spine, needed, work_of(self._spine, n_cells, filled[:-1]), self._most)
+
+    def _truth(self, level: int) -> sp.csr_array:
+        """What stands in for the truth, `(n, n_cells)`."""
+        return self._estimation.released(level) if self._stand_ins is None else self._stand_ins[level]
 
     def _needed(self, level: int, released: sp.csr_array, leaves: int) -> float:
         tables = [table for table in self._tables if table.level == level]
@@ -92,7 +103,7 @@ class SampledRuns:
         flags = visited(self._spine, rates, self._key("sample"))
         last = self._spine.n_levels - 1 if rates.cut is None else rates.cut
         upper = stated if rates.cut is None else above_cut(stated, Cut(last, ()))
-        upper_released = tuple(estimation.released(level) for level in range(last + 1))
+        upper_released = tuple(self._truth(level) for level in range(last + 1))
         variances = tuple(self._whole(level) for level in range(last + 1))
         summary: tuple[LevelEstimate, FloatArray] | None = None
         if rates.cut is not None and stated.estimator == "full":
@@ -144,7 +155,7 @@ class SampledRuns:
                     problem, rows = chosen_subtrees(self._estimation.simulated, rates.cut, tops)
                     found[key] = _Group(problem, rows, [], [])
         for i, level in enumerate(range(rates.cut, self._spine.n_levels)):
-            released = self._estimation.released(level)
+            released = self._truth(level)
             below = i > 0 and self._variances.has_tables(level)
             rows = [group.rows[i] for group in found.values()]
             variances = self._variances.of_groups(level, rows) if below else [None] * len(rows)

@@ -132,13 +132,8 @@ class Estimation:
 
     @property
     def simulated(self) -> Problem:
-        """The stated problem with what joined households learn from the persons.
-
-        What the households are for the persons, bounds that hardly move them, differs from run to run and is left out:
-        the margins of persons are those of persons that are released alone.
-        """
-        stated = self.shared.in_problem(self.stated)
-        return self.joined.at_level(stated, 0) if self.universe.name else stated
+        """The stated problem with what its simulated runs learn from joined universes."""
+        return self.joined.simulated(self.shared.in_problem(self.stated))
 
     @property
     def passes(self) -> tuple[Pass, ...]:

@@ -40,7 +40,8 @@ class Checkpoints:
 
     def notes_of(self, step: Step) -> Notes | None:
         """What the step noted when it was performed; None if it has to be performed."""
-        needed = (*step.files, *step.prepares)
+        recorded = self._steps.get(step.name, {}).get("files", {})
+        needed = {*step.written(), *step.prepares, *(self._run.public / name for name in recorded)}
         if not needed or not all(self._is_whole(path) for path in needed):
             return None
         if step.files and step.name not in self._steps:
@@ -51,10 +52,10 @@ class Checkpoints:
         """Note that the step's files are whole."""
         if not step.files:
             return
-        hashes = {str(path.relative_to(self._run.public)): sha256_file(path) for path in step.files}
+        hashes = {str(path.relative_to(self._run.public)): sha256_file(path) for path in step.written()}
         self._steps[step.name] = {"files": hashes, "notes": dict(notes)}
         self._hashes.update(hashes)
-        self._whole.update(dict.fromkeys(step.files, True))
+        self._whole.update(dict.fromkeys(step.written(), True))
         content = {"about": self._about, "steps": self._steps, "sha256": json_sha256(self._steps)}
         write_json(self._path, content, self._run.staging, private=True)
         self._batches.forget(step.name)

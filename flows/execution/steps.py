@@ -22,6 +22,7 @@ class Step:
         geounits: how many it goes through, for the progress.
         effort: how much work a geounit is, compared with other steps.
         files: what it writes under public/.
+        more: of the files that it writes under public/ as many as it takes, those that are there.
         prepares: files under public/ that need this step, when it writes none itself.
         several: it does the work of several steps at once; its notes are those of each, by the step's name.
     """
@@ -33,6 +34,7 @@ class Step:
     geounits: int = 1
     effort: float = 1.0
     files: tuple[Path, ...] = ()
+    more: Callable[[], tuple[Path, ...]] = tuple
     prepares: tuple[Path, ...] = ()
     several: bool = False
 
@@ -40,6 +42,10 @@ class Step:
     def name(self) -> str:
         """ "estimate units block"."""
         return " ".join(part for part in (self.stage, self.universe, self.level) if part)
+
+    def written(self) -> tuple[Path, ...]:
+        """Its files, and those that are there of a number that only it knows."""
+        return (*self.files, *self.more())
 
     @property
     def work(self) -> float:

@@ -70,7 +70,7 @@ class Best:
     def data(self) -> dict[str, Any]:
         """The division as JSON-able values."""
         aims = self.objective.aims
-        key = "at_most" if self.objective.goal == "largest" else "weight"
+        plain = "at_most" if self.objective.goal == "largest" else "weight"
         return {
             "universe": self.universe.name,
             "rho": exact_text(self.universe.budget),
@@ -79,8 +79,9 @@ class Best:
                 {
                     "level": aim.level,
                     "query": aim.query.name,
-                    key: aim.number,
+                    "mean" if aim.group else plain: aim.number,
                     "of": "number" if aim.each else "geounit",
+                    **({"group": aim.group} if aim.group else {}),
                 }
                 for aim in aims
             ],

@@ -93,19 +93,26 @@ def _error(objective: Objective, number: int, precisions: _Precisions, limits: l
     recode, factors = expectation.basis.answer_factors(marginal_of(aim.query))
     level = expectation.spine.index_of(aim.level)
     classes = expectation.classes[level]
-    patterns, times = np.unique(factors.T, axis=0, return_counts=True)
+    counted = np.ones((len(recode), factors.shape[1]))
+    if aim.answer is not None:
+        place = int(expectation.basis.answer_order(marginal_of(aim.query))[aim.answer])
+        counted = (np.arange(counted.size) == place).astype(float).reshape(counted.shape)
+    patterns, inverse = np.unique(factors.T, axis=0, return_inverse=True)
     terms = []
     for kind, size in enumerate(classes.sizes):
         below = precisions.below(level)[int(np.argmax(classes.downward == kind))]
-        for row in recode:
+        for row, times in zip(recode, counted, strict=True):
+            if not times.any():
+                continue
+            of_pattern = np.bincount(inverse.ravel(), weights=times, minlength=len(patterns))
             least = [_precision_of(np.kron(below, row), block, precisions, limits) for block in range(len(factors))]
-            for pattern, n in zip(patterns, times, strict=True):
+            for pattern, n in zip(patterns, of_pattern, strict=True):
                 parts = [
                     np.sqrt(factor) * cp.power(precision, -0.5)
                     for factor, precision in zip(pattern, least, strict=True)
                     if precision is not None and factor > 0
                 ]
-                if parts:
+                if parts and n:
                     terms.append(float(size) / classes.sizes.sum() * float(n) * cp.norm(cp.hstack(parts)))
     return objective.factors[number] * MEAN_ABSOLUTE * cp.sum(terms)
 

@@ -28,7 +28,7 @@ from flows.plan.targets import Aim
 from pipeline.errors import InputError
 from postprocess.arrays import FloatArray
 from postprocess.errors import SolverError
-from postprocess.linear.expected import error_by_final, gradient
+from postprocess.linear.expected import LevelCovariances, error_by_final, gradient
 
 #: Share of the whole budget that every measured query keeps by default.
 LEAST_SHARE = 0.001
@@ -39,6 +39,12 @@ _ITERATIONS = 300
 Goal = Literal["largest", "sum"]
 #: Shares -> the terms of the objective and their gradients.
 Terms = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+
+
+def aimed_error(expectation: Expectation, planned: Sequence[LevelCovariances], aim: Aim) -> float:
+    """The error that an aim is about: of the query's numbers in a geounit together, or of its one answer; persons."""
+    errors = expectation.errors(planned, aim.level, aim.query)
+    return errors.per_geounit if aim.answer is None else errors.of_answer(aim.answer)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +81,14 @@ class Objective:
         values, gradients = [], []
         for aim, factor in zip(self.aims, self.factors, strict=True):
             number = expectation.spine.index_of(aim.level)
-            values.append(factor * expectation.errors(covariances, aim.level, aim.query).per_geounit)
+            values.append(factor * aimed_error(expectation, covariances, aim))
             by_final = [np.zeros_like(covariance.final) for covariance in covariances]
             by_final[number] = error_by_final(
-                expectation.basis, expectation.classes[number], covariances[number], marginal_of(aim.query)
+                expectation.basis,
+                expectation.classes[number],
+                covariances[number],
+                marginal_of(aim.query),
+                aim.answer,
             )
             by_own = gradient(expectation.classes, covariances, by_final, expectation.estimator)
             gradients.append(
@@ -124,8 +134,8 @@ def check_objective(objective: Objective) -> None:
     universe = objective.expectation.universe
     if universe.framework != "zcdp":
         raise InputError(
-            'privacy.framework: found "pure"; a budget can be divided for targets with framework "zcdp" only, where '
-            "the errors are convex in the shares"
+            f'privacy.framework: found "{universe.framework}"; a budget can be divided for targets with framework '
+            '"zcdp" only, where the errors are convex in the shares'
         )
     if universe.bypass:
         raise InputError(

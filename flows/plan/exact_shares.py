@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from flows.plan.division import Objective
+from flows.plan.division import Objective, aimed_error
 from flows.plan.expectation import Expectation, Place
 from pipeline.model.universe import Universe
 from postprocess.arrays import FloatArray
@@ -66,7 +66,7 @@ def aimed_errors(objective: Objective, universe: Universe) -> list[float]:
     """The error of each aim with the exact noise of `universe`: of a geounit, or of a number where it says `each`."""
     expectation = objective.expectation
     covariances = expectation.planned(universe)
-    return [expectation.errors(covariances, aim.level, aim.query).per_geounit / aim.numbers for aim in objective.aims]
+    return [aimed_error(expectation, covariances, aim) / aim.numbers for aim in objective.aims]
 
 
 def largest_ratio(objective: Objective, universe: Universe) -> float:

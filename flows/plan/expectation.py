@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.marginals import marginal_of
-from flows.estimation.problem import exact_answers, unmeasured_problem
+from flows.estimation.problem import exact_answers, reports_in, unmeasured_problem
 from geography.spine import Spine
+from pipeline.collect.collected import ReportNoise
 from pipeline.model.allocation import allocations
 from pipeline.model.query import Query
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery, Strategy
@@ -42,6 +43,7 @@ class Expectation:
         spine: the geography.
         estimator: "full" or "topdown".
         basis, classes: of its geounits.
+        reports: `(n_leaves,)` how many reports each leaf has, where counts are made from them and this is known.
     """
 
     universe: Universe
@@ -49,6 +51,7 @@ class Expectation:
     estimator: str
     basis: Basis
     classes: tuple[LevelClasses, ...]
+    reports: NDArray[np.int64] | None = None
 
     @classmethod
     def of(
@@ -69,7 +72,7 @@ class Expectation:
         """
         problem = unmeasured_problem(universe, spine, facilities, estimator, invariants)
         basis = basis_of(problem)
-        return cls(universe, spine, estimator, basis, geounit_classes(problem, basis))
+        return cls(universe, spine, estimator, basis, geounit_classes(problem, basis), reports_in(universe, invariants))
 
     @classmethod
     def of_published(cls, universe: Universe, files: UniverseDirectory, spine: Spine, estimator: str) -> Expectation:
@@ -103,9 +106,13 @@ class Expectation:
             for query in level.queries
         )
 
-    def noise(self, universe: Universe | None = None) -> dict[Place, NoiseSpec]:
+    def noise(self, universe: Universe | None = None) -> Mapping[Place, NoiseSpec | ReportNoise]:
         """The noise on every measured query; InputError where there is none for its part of the budget."""
         measured = universe or self.universe
+        if measured.collected is not None:
+            leaves = measured.strategy.levels[-1]
+            (query,) = leaves.queries
+            return {(leaves.level, query.query.name): measured.collected.noise(measured.collected.respondents or 1)}
         return {
             (level.level, query.query.name): noise_for(
                 measured.framework, measured.strategy_budget, level.share, query.share, measured.neighbours
@@ -125,7 +132,7 @@ class Expectation:
         """The covariances with the exact variances of the noise that `universe` (by default its own) puts."""
         measured = universe or self.universe
         own = []
-        for level in allocations(measured, self.spine):
+        for level in allocations(measured, self.spine, self.reports):
             noises = [level.noises(measured, query) for query in level.strategy.queries]
             marginals = [marginal_of(query.query) for query in level.strategy.queries]
             of_kinds = [

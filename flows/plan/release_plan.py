@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from flows.execution.memory import memory_for_a_run
+from flows.plan.amounts import AmountRow, amount_rows
 from flows.plan.expectation import Expectation
 from flows.plan.fitting import Fitting, fitting
 from flows.plan.joined import JoinedRow, joined_rows
+from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows
 from flows.plan.shares.guesses import SharesGuess
 from flows.settings import load_settings
@@ -45,7 +47,8 @@ class ExpectedRow:
         share: of the universe's whole budget, as exact text; "" where the query is not measured at the level.
         sigma: standard deviation of the noise on each number, persons; None where it is not measured.
         per_number: expected absolute error of a number, mean over numbers and geounits; None where the measurements do
-            not determine it. Persons, as the next two.
+            not determine it. Persons, as the next three.
+        rmse: root of the expected squared error of a number, mean over numbers and geounits.
         per_geounit: the sum over the query's numbers, mean over geounits.
         margin90: half the width of a 90 % interval, mean over numbers and geounits.
         given_by: "measurements"; "completion" where they determine it only at a level above, and its numbers there are
@@ -59,6 +62,7 @@ class ExpectedRow:
     share: str
     sigma: float | None
     per_number: float | None
+    rmse: float | None
     per_geounit: float | None
     margin90: float | None
     given_by: GivenBy
@@ -98,6 +102,19 @@ class Plan:
     joint: Statement
     joined: tuple[JoinedRow, ...] = ()
     shared: tuple[SharedRow, ...] = ()
+    local: tuple[LocalRow, ...] = ()
+
+    @property
+    def amounts(self) -> tuple[AmountRow, ...]:
+        """What to expect of sums and means of amounts."""
+        errors = {
+            plan.universe.name: {
+                (row.level, Query.parse(row.query, plan.universe.schema).terms): (row.per_number, row.margin90)
+                for row in plan.rows
+            }
+            for plan in self.universes
+        }
+        return amount_rows([plan.universe for plan in self.universes], errors)
 
     @property
     def unguessed_shares(self) -> tuple[str, ...]:
@@ -129,7 +146,9 @@ class Plan:
             "levels": [{"level": level.name, "geounits": len(level)} for level in self.spine.levels],
             "universes": [plan.data() for plan in self.universes],
             **(self._joins() if self.spec.join else {}),
+            **({"local": [row.data() for row in self.local]} if self.local else {}),
             **(self._shares() if self.universes[0].universe.shares else {}),
+            **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,
@@ -160,7 +179,12 @@ def _joined(spec: ReleaseSpec, plans: Sequence[UniversePlan]) -> tuple[JoinedRow
 
 
 def plan_release(
-    stated: Path | ReleaseSpec, estimator: str | None, workers: int, guess: SharesGuess | None = None
+    stated: Path | ReleaseSpec,
+    estimator: str | None,
+    workers: int,
+    guess: SharesGuess | None = None,
+    *,
+    share_error: float = SHARE_ERROR,
 ) -> Plan:
     """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
 
@@ -169,6 +193,7 @@ def plan_release(
         estimator: instead of the spec's.
         workers: processes that the run will have.
         guess: how far areas are from their public shares; without it the gain of shares is not foretold.
+        share_error: of randomised reports, the standard error of a share for which respondents are counted.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
@@ -179,6 +204,7 @@ def plan_release(
     plans = []
     stated_universes = spec.universes()
     for universe in stated_universes:
+        check_expected(universe)
         facilities = [read_facilities(bound, spine) for bound in universe.bounds]
         chosen = estimator or spec.postprocess.estimator
         plans.append(plan_universe(Expectation.of(universe, spine, facilities, chosen), spec.postprocess.complete))
@@ -188,7 +214,8 @@ def plan_release(
     from pipeline.privacy.accounting.statements import privacy_statements  # these bring a large library
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
-    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared)
+    local = local_rows(plans[0].expectation, share_error)
+    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local)
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:
@@ -244,6 +271,7 @@ def _row(
         share=share,
         sigma=noise[level, query.name].variance ** 0.5 if share else None,
         per_number=errors.per_number if known else None,
+        rmse=errors.rmse if known else None,
         per_geounit=errors.per_geounit if known else None,
         margin90=NORMAL_QUANTILE * errors.standard if known else None,
         given_by="measurements" if known else unknown,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
+from flows.plan.amounts import RECORDS
 from flows.plan.best import Best
 from flows.plan.cost import Cost
 from flows.plan.fitting import Fitting
+from flows.plan.local import show_local
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
 from flows.plan.write_spec import exact_text
 from pipeline.privacy.limits import beyond_limits
@@ -26,8 +28,13 @@ def show_plan(plan: Plan, console: Console) -> None:
         console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
     if plan.spec.join:
         _show_joined(plan, console)
+    if plan.local:
+        console.print()
+        show_local(plan.local, console)
     if plan.universes[0].universe.shares:
         _show_shared(plan, console)
+    if plan.amounts:
+        _show_amounts(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
@@ -43,8 +50,10 @@ def _show_universe(plan: UniversePlan, console: Console) -> None:
     for invariant in plan.statement.invariants:
         console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
     _show_expected(plan, console)
+    amount = plan.universe.amount
+    unit = "persons" if amount is None else f"units of {exact_text(amount.unit)}"
     console.print(
-        "Share of the budget; sigma of the noise, in persons. Errors are expected absolute errors in persons with the "
+        f"Share of the budget; sigma of the noise, in {unit}. Errors are expected absolute errors in {unit} with the "
         f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
         "A query without a share is not measured there; its error follows from what is."
     )
@@ -78,6 +87,25 @@ def _show_joined(plan: Plan, console: Console) -> None:
         if missing and any(row.companion == companion for row in plan.joined):
             text += f"; for {', '.join(missing)} no table has the persons in households, or none the households"
         console.print(f"{text}.", soft_wrap=True)
+
+
+def _show_amounts(plan: Plan, console: Console) -> None:
+    """Errors of sums and of means, in what the amount is in."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("amount", "level", "query"):
+        table.add_column(title, no_wrap=True)
+    for title in ("error of a sum", "margin (90 %)", *(f"of a mean of {n:,}" for n in RECORDS)):
+        table.add_column(title, justify="right")
+    for row in plan.amounts:
+        means = (_persons(row.mean_margins[n], "±", "") if row.mean_margins else "no count" for n in RECORDS)
+        sums = (_persons(row.sum_error, "", ""), _persons(row.sum_margin, "±", ""))
+        table.add_row(row.companion, row.level, row.query, *sums, *means)
+    console.print(table)
+    console.print(
+        "Of amounts, in what they are in (the tables above are in whole units): the expected absolute error and the "
+        "margin of a sum, and the margin of a mean of so many records, if it is in the middle of the clip. Clipping "
+        "and rounding come on top: they change the true sums, and no margin covers them."
+    )
 
 
 def _show_shared(plan: Plan, console: Console) -> None:
@@ -118,7 +146,15 @@ def _show_expected(plan: UniversePlan, console: Console) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("level", no_wrap=True)
     table.add_column("query", no_wrap=True)
-    for title in ("numbers", "share", "noise sigma", "error of a number", "error of a geounit", "margin (90 %)"):
+    for title in (
+        "numbers",
+        "share",
+        "noise sigma",
+        "error of a number",
+        "RMSE",
+        "error of a geounit",
+        "margin (90 %)",
+    ):
         table.add_column(title, justify="right")
     before = ""
     for row in plan.rows:
@@ -130,7 +166,7 @@ def _show_expected(plan: UniversePlan, console: Console) -> None:
             "" if row.sigma is None else f"{row.sigma:.2f}",
             *(
                 _persons(value, sign, row.given_by)
-                for value, sign in ((row.per_number, ""), (row.per_geounit, ""), (row.margin90, "±"))
+                for value, sign in ((row.per_number, ""), (row.rmse, ""), (row.per_geounit, ""), (row.margin90, "±"))
             ),
         )
         before = row.level
@@ -155,17 +191,22 @@ def show_best(best: Best, console: Console) -> None:
         table.add_row(level.level, exact_text(level.share), queries)
     console.print(table)
     console.print()
-    targets = best.objective.goal == "largest"
+    targets = best.objective.goal == "largest" and not any(aim.group for aim in best.objective.aims)
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("division")
     if targets:
         table.add_column("rho that meets the targets", justify="right")
     for aim in best.objective.aims:
         goal = f" (at most {aim.number:g})" if targets else f" (weight {aim.number:g})"
-        table.add_column(f"{aim.name}{' each' if aim.each else ''}{goal}", justify="right")
+        goal = f", {aim.number:,.1f} in an area" if aim.group else goal
+        table.add_column(f"{aim.name}{' each' if aim.each and not aim.group else ''}{goal}", justify="right")
+    groups = [aim.number for aim in best.objective.aims if aim.group]
+    if groups:
+        table.add_column("worst group", justify="right")
     for candidate in best.candidates:
         needed = [] if not targets or candidate.budget_needed is None else [exact_text(candidate.budget_needed)]
-        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors))
+        worst = [f"{max(e / n for e, n in zip(candidate.errors, groups, strict=True)):.1%}"] if groups else []
+        table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors), *worst)
     console.print(table)
     console.print(f"Errors with rho = {exact_text(universe.budget)}, in persons. With the division that was found:")
     console.print()

@@ -1,4 +1,4 @@
-"""Targets and weights of errors: `tract: total <= 2.0; county: race <= 5`."""
+"""Targets and weights of errors: `tract: total <= 2.0; county: race <= 5`; and numbers whose groups are of concern."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pipeline.model.query import Query
 from pipeline.model.universe import Universe
 
 TARGET_FORM = '"LEVEL: QUERY <= PERSONS", several joined by ;, such as "tract: total <= 2.0; county: race <= 5"'
+GROUP_FORM = '"LEVEL: QUERY", several joined by ;, such as "tract: race; county: race"'
 WEIGHT_FORM = '"LEVEL: QUERY = WEIGHT", several joined by ;, such as "tract: total = 3; county: race = 1"'
 _ENTRY = {
     "<=": re.compile(r"(?P<level>[^:]+):(?P<query>[^<=]+)<=\s*(?P<number>\S+?)(?P<each>\s+each)?"),
@@ -25,22 +26,29 @@ class Aim:
     Attributes:
         number: persons (of a target), or the weight.
         each: whether the error is that of a number, and not the sum over the query's numbers.
+        answer: the one answer of the query whose error counts; None for all of them.
     """
 
     level: str
     query: Query
     number: float
     each: bool
+    answer: int | None = None
+
+    @property
+    def group(self) -> str:
+        """The label of the one answer that counts; "" for all of them."""
+        return "" if self.answer is None else self.query.answer_labels()[self.answer]
 
     @property
     def name(self) -> str:
-        """Level and query: "tract: total"."""
-        return f"{self.level}: {self.query.name}"
+        """Level and query: "tract: total", and the group if it is of one: "tract: race (black)"."""
+        return f"{self.level}: {self.query.name}" + (f" ({self.group})" if self.group else "")
 
     @property
     def numbers(self) -> int:
         """The number by which the error of a geounit is divided."""
-        return self.query.size if self.each else 1
+        return self.query.size if self.each and self.answer is None else 1
 
 
 def parse_targets(text: str, universe: Universe) -> tuple[Aim, ...]:
@@ -57,21 +65,35 @@ def parse_weights(text: str, universe: Universe) -> tuple[Aim, ...]:
     return _parse(text, "=", universe, "--weights", WEIGHT_FORM)
 
 
+def parse_places(text: str, universe: Universe, option: str) -> tuple[tuple[str, Query], ...]:
+    """Levels and queries; InputError as for `parse_targets`."""
+    found = []
+    for entry in filter(None, (part.strip() for part in text.split(";"))):
+        level, colon, query = entry.partition(":")
+        if not colon:
+            raise InputError(f"{option}: found {entry!r}; allowed is {GROUP_FORM}")
+        found.append(_place(level.strip(), query, universe, f"{option}: {entry!r}"))
+    if not found:
+        raise InputError(f"{option}: nothing is given; allowed is {GROUP_FORM}")
+    return tuple(found)
+
+
+def _place(level: str, query: str, universe: Universe, where: str) -> tuple[str, Query]:
+    if level not in universe.level_names:
+        raise InputError(f"{where}: no level {level!r}; the levels are {', '.join(universe.level_names)}")
+    try:
+        return level, Query.parse(query, universe.schema, where=where)
+    except SpecError as error:
+        raise InputError(str(error)) from None
+
+
 def _parse(text: str, sign: str, universe: Universe, option: str, form: str) -> tuple[Aim, ...]:
     aims: dict[tuple[str, tuple[str, ...]], Aim] = {}
     for entry in filter(None, (part.strip() for part in text.split(";"))):
         match = _ENTRY[sign].fullmatch(entry)
         if match is None:
             raise InputError(f"{option}: found {entry!r}; allowed is {form}")
-        level = match["level"].strip()
-        if level not in universe.level_names:
-            raise InputError(
-                f"{option}: {entry!r}: no level {level!r}; the levels are {', '.join(universe.level_names)}"
-            )
-        try:
-            query = Query.parse(match["query"], universe.schema, where=f"{option}: {entry!r}")
-        except SpecError as error:
-            raise InputError(str(error)) from None
+        level, query = _place(match["level"].strip(), match["query"], universe, f"{option}: {entry!r}")
         number = _positive(match["number"], f"{option}: {entry!r}")
         if (level, query.terms) in aims:
             raise InputError(f"{option}: {level}: {query.name} occurs twice; once is allowed")

@@ -9,6 +9,7 @@ import numpy as np
 from flows.estimation.marginals import marginal_of
 from flows.plan.expectation import Expectation
 from pipeline.model.query import Query
+from pipeline.reading.ranks import reach_at_once
 from pipeline.reading.sums import answer_weights, together
 from pipeline.report.moments import CERTAIN, UNKNOWN, USUAL, TableMoments
 from postprocess.linear.expected import LevelCovariances
@@ -40,4 +41,5 @@ def table_moments(
         sizes=np.rint(np.sqrt(parts[0] * whole)),
         whole=float(whole),
         places=basis.answer_order(marginal),
+        at_once=reach_at_once(len(classes[level].downward)),
     )

@@ -14,7 +14,8 @@ def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
     folder = job.folder(universe)
     exact = [folder.invariant(level, query.name) for name, query in universe.invariants if name == level]
     noisy = [folder.measurement(level, measured.query.name) for measured in universe.strategy.level(level).queries]
-    return (*noisy, *exact)
+    counted = [job.run.reports] if universe.collected is not None and noisy else []
+    return (*noisy, *exact, *counted)
 
 
 def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:

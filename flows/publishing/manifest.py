@@ -85,7 +85,7 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         key_salt=key.salt,
         key_commitment=key.commitment,
         input_fingerprints=dict(key.fingerprints),
-        charging=charging(receipts),
+        charging=charging(receipts, local=job.spec.privacy.framework == "local"),
         receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),

@@ -40,8 +40,18 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
 
 
 def write_report(job: Job) -> None:
-    """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps."""
-    write_bytes(job.run.report, report_page(report_sources(job)).encode(), job.run.staging)
+    """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps.
+
+    What is too large for it is written beside it; files of an earlier start are removed first.
+    """
+    run = job.run
+    for path in run.report_files():
+        path.unlink()
+
+    def write(number: int, text: str) -> None:
+        write_bytes(run.report_file(number), text.encode(), run.staging)
+
+    write_bytes(run.report, report_page(report_sources(job), write).encode(), run.staging)
     job.progress.advance(1)
 
 

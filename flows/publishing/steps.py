@@ -15,6 +15,7 @@ from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
 from flows.publishing.household_sizes import publish_household_sizes
+from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
 from flows.publishing.report import write_report
 from flows.publishing.tables import publish_joined_microdata, publish_microdata, publish_tables
@@ -25,7 +26,7 @@ from pipeline.model.universe import Universe
 
 def output_files(job: Job) -> tuple[Path, ...]:
     """Everything under public/ that is computed from the inputs, except the manifest."""
-    return tuple(path for step in public_steps(job) for path in step.files)
+    return tuple(path for step in public_steps(job) for path in step.written())
 
 
 class Publication:
@@ -79,6 +80,11 @@ class Publication:
                 steps.append(Step("tables", publish, universe.name, level.name, len(level), files=files))
         if not universe.name:
             steps += self._size_steps()
+        if universe.amount is not None:
+            for number, level in enumerate(job.spine.levels):
+                if files := means_files(job, universe, level.name):
+                    publish = partial(publish_means, job, universe, number)
+                    steps.append(Step("means", publish, universe.name, level.name, len(level), 0.2, files=files))
         if job.spec.publish.unbiased and (files := self._unbiased.files()):
             unbiased, geounits = self._unbiased.publish, job.n_geounits
             steps.append(Step("unbiased", unbiased, universe.name, geounits=geounits, effort=2.0, files=files))
@@ -111,7 +117,7 @@ class Publication:
     def _microdata_files(self) -> tuple[Path, ...]:
         """Those of joined companions are written together with the persons', whom they are released before."""
         universe, companions = self.universe, joined_companions(self._joins)
-        if universe.name in companions:
+        if universe.name in companions or universe.amount is not None:
             return ()
         joined = [each for each in self.job.universes if each.name in companions and not universe.name]
         return tuple(self.job.folder(each).microdata for each in (universe, *joined))
@@ -132,16 +138,18 @@ class Publication:
 
 
 def publications(job: Job) -> tuple[Publication, ...]:
-    """One for each universe: joined companions, which bound the persons; then the release's own, and the others."""
+    """One for each universe: joined companions, which bound the persons; the release's own and others; amounts last."""
     joined = joined_companions(job.spec.joins())
-    ordered = sorted(job.universes, key=lambda universe: universe.name not in joined)
+    ordered = sorted(
+        job.universes, key=lambda universe: 2 if universe.amount is not None else int(universe.name not in joined)
+    )
     return tuple(Publication(job, universe) for universe in ordered)
 
 
 def report_steps(job: Job) -> list[Step]:
     """The step that writes the report and the description of all files, from what was written before it."""
     files = (job.run.package, job.run.report)
-    return [Step("report", partial(_write_report, job), effort=500.0, files=files)]
+    return [Step("report", partial(_write_report, job), effort=500.0, files=files, more=job.run.report_files)]
 
 
 def _write_report(job: Job) -> None:

@@ -16,17 +16,26 @@ from pipeline.spec.input_section import InputSpec
 
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
-    """How the records are read, as JSON for restricted/: universe -> its section [input]; no file where none was."""
+    """How the records are read, as JSON for restricted/: universe -> its section [input]; no file where none was.
+
+    The grid of an amount is public, and left out.
+    """
     inputs: dict[str, object] = {}
     for universe in universes:
         source = universe.require_input()
-        stated = {field.name: getattr(source, field.name) for field in fields(source) if field.name != "file"}
+        stated = {
+            field.name: getattr(source, field.name) for field in fields(source) if field.name not in ("file", "amount")
+        }
         inputs[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
     return inputs
 
 
-def kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
+def kept_inputs(run: RunDirectory, universes: Sequence[Universe]) -> Mapping[str, RecordSource]:
     """What `inputs_to_keep` made and the run kept, by universe.
+
+    Args:
+        run: the release.
+        universes: of its public spec, which has the amounts.
 
     Raises:
         InputError: nothing was kept.
@@ -42,7 +51,8 @@ def kept_inputs(run: RunDirectory) -> Mapping[str, RecordSource]:
     except (OSError, ValueError) as error:
         raise ReleaseError(f"{run.input} cannot be read: {error}") from None
     try:
-        return {name: _source(section, name) for name, section in content.items()}
+        amounts = {universe.name: universe.amount for universe in universes}
+        return {name: replace(_source(section, name), amount=amounts.get(name)) for name, section in content.items()}
     except (ValueError, AttributeError):
         raise ReleaseError(f"{run.input} is damaged; give the spec with --spec SPEC") from None
 

@@ -45,7 +45,7 @@ def universes_to_rerun(
     manifest = read_manifest(run.manifest)
     public = ReleaseSpec.from_public_dict(manifest.spec, str(run.manifest))
     if spec is None:
-        sources = kept_inputs(run)
+        sources = kept_inputs(run, public.universes())
         universes: tuple[Universe, ...] = tuple(
             replace(universe, input=sources.get(universe.name)) for universe in public.universes()
         )

@@ -103,12 +103,13 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
     elsewhere = manifest.status == MADE_ELSEWHERE
     statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
+    local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
     stated = {
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
         "privacy": manifest.privacy == statements,
-        "charging": manifest.charging in ("", charging(manifest.receipts)),
-        "status": bool(manifest.receipts) or not manifest.charging or manifest.status != "official",
+        "charging": manifest.charging in ("", charging(manifest.receipts, local=local)) and not (local and receipts),
+        "status": receipts or local or not manifest.charging or manifest.status != "official",
         "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
         "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),
         "joint": manifest.joint == joint_of(job.universes),

@@ -22,7 +22,7 @@ from pipeline.audit.residuals import normal_scores, overlap_p_value, spread_p_va
 from pipeline.errors import SpinewiseError
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
-from pipeline.privacy.ledger.events import BYPASSED, Event, per_person
+from pipeline.privacy.ledger.events import BYPASSED, Event, by_up_to, per_person
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.published import PublishedRelease
 from pipeline.records.tabulate import roll_up
@@ -292,6 +292,7 @@ def _ledger_problems(release: PublishedRelease, expected: Sequence[Expected], ch
         query = (
             entry.query.name
             + (BYPASSED if entry.universe.bypass else "")
+            + by_up_to(entry.universe.reach)
             + per_person(entry.universe.records_per_person)
         )
         group = (entry.level, query, entry.noise.mechanism, entry.noise.scale, entry.query.size * geounits)

@@ -152,7 +152,7 @@ def _groups(number: int, masks: NDArray[np.int64]) -> list[tuple[int, NDArray[np
 
 def _noise(universe: Universe, cost: Fraction) -> NoiseSpec:
     moved = {"change-one": 2, "add-remove": 1}[universe.neighbours]
-    records = universe.records_per_person
+    records = universe.records_per_person * universe.reach
     if universe.framework == "zcdp":
         return NoiseSpec("discrete_gaussian", Fraction(moved * records * records, 2) / cost)
     return NoiseSpec("discrete_laplace", moved * records / cost)

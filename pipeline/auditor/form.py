@@ -58,6 +58,20 @@ class Choice:
     cost: Fraction
 
 
+@dataclass(frozen=True)
+class Amount:
+    """What the records of a universe count, each at most one number of a query; exact, in the amount's currency.
+
+    Attributes:
+        reach: units that as many numbers as a change of a record moves would move by, each.
+    """
+
+    low: Fraction
+    high: Fraction
+    unit: Fraction
+    reach: int
+
+
 @dataclass(frozen=True, eq=False)
 class Universe:
     """What is counted, measured and kept exact of one kind of records; the name "" is the release's own.
@@ -66,6 +80,7 @@ class Universe:
         budget: rho or epsilon; `rest` is what private choices leave of it.
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
+        amount: the ends and the unit of what a record counts, and how far one moves a number, in units; None for one.
         levels: level, share, and each query with its share.
     """
 
@@ -81,6 +96,12 @@ class Universe:
     invariants: tuple[tuple[str, Query], ...]
     choices: tuple[Choice, ...]
     together: int = 1
+    amount: Amount | None = None
+
+    @property
+    def reach(self) -> int:
+        """How far one record moves a number."""
+        return 1 if self.amount is None else self.amount.reach
 
     @property
     def record_budget(self) -> Fraction:
@@ -95,7 +116,8 @@ class Universe:
     @property
     def rest(self) -> Fraction:
         """The budget of the queries."""
-        return self.record_budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
+        budget = _of_one(self.record_budget, self.reach, zcdp=self.zcdp)
+        return budget * (1 - sum((choice.share for choice in self.choices), Fraction(0)))
 
     @property
     def mechanism(self) -> str:
@@ -123,6 +145,8 @@ class Universe:
             content.append(["select", *(_choice_content(choice) for choice in self.choices)])
         if self.together > 1:
             content.append(["records per person", self.together])
+        if self.amount is not None:
+            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -170,6 +194,22 @@ def read_form(spec: Mapping[str, Any]) -> Form:
     return Form(levels, tuple(universes), households)
 
 
+def _amount(sections: Mapping[str, Any], moved: int) -> Amount | None:
+    """Of a companion that counts units of an amount; FormError where its ends are no whole numbers of units."""
+    if sections.get("amount") is None:
+        return None
+    (low, high), unit = (Fraction(end) for end in sections["between"]), Fraction(sections["unit"])
+    ends = low / unit, high / unit
+    if unit <= 0 or low >= high or any(end.denominator != 1 for end in ends):
+        raise ValueError(f"an amount between {low} and {high} in units of {unit}")
+    # moved numbers by up to `furthest` each, or one number from one end to the other.
+    furthest = max(abs(end) for end in ends)
+    reach = int(furthest)
+    while moved == 2 and 2 * reach**2 < (ends[1] - ends[0]) ** 2:
+        reach += 1
+    return Amount(low, high, unit, reach)
+
+
 def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool) -> Universe:
     attributes = tuple((attribute, tuple(values)) for attribute, values in sections["schema"]["attributes"])
     terms = _Terms(attributes, sections["schema"]["recodes"])
@@ -181,6 +221,7 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
     of_one = _of_one(budget, together, zcdp=zcdp)
     return Universe(
         name=name,
+        amount=_amount(sections, moved),
         together=together,
         attributes=attributes,
         zcdp=zcdp,

@@ -69,12 +69,15 @@ def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str
     previous = ledger
     opened: dict[str, Mapping[str, Any]] = {}
     spent: Counter[str] = Counter()
+    aside: dict[tuple[str, str], Fraction] = {}
     for number, event in enumerate(events, 1):
         if event["number"] != number or event["previous"] != previous or event["hash"] != computed_hash(event):
             problems.append(f"event {event['number']}: was changed, or does not follow the one before it")
         previous = event["hash"]
         if event["kind"] == "open":
             opened[event["dataset"]] = event
+        if event["kind"] == "purpose":
+            problems += _aside(event, opened, aside)
         if event["kind"] == "charge":
             one = opened.get(event["dataset"])
             if one is None:
@@ -86,6 +89,43 @@ def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str
                 problems.append(f"event {number}: costs {price}, charged is {event['cost']}")
             if spent[event["dataset"]] > Fraction(one["budget"]):
                 problems.append(f"event {number}: overspends {event['dataset']!r}")
+            problems += _beyond(event, aside)
+    return problems
+
+
+def _aside(
+    event: Mapping[str, Any], opened: Mapping[str, Mapping[str, Any]], aside: dict[tuple[str, str], Fraction]
+) -> list[str]:
+    """Note what an event sets aside of a dataset by name, and what is left for all else; what is wrong with it."""
+    number, dataset, amount = event["number"], event["dataset"], Fraction(event["budget"])
+    if dataset not in opened:
+        return [f"event {number}: sets aside of {dataset!r}, which was not opened"]
+    budget = Fraction(opened[dataset]["budget"])
+    share = Fraction(json.loads(event["details"])["share"])
+    again = (dataset, event["query"]) in aside
+    aside[dataset, event["query"]] = amount
+    aside[dataset, ""] = aside.get((dataset, ""), budget) - amount
+    problems = [] if amount == share * budget else [f"event {number}: sets {amount} aside, and not {share} of {budget}"]
+    if again or amount <= 0 or aside[dataset, ""] < 0:
+        problems.append(f"event {number}: sets aside twice, nothing, or more than {dataset!r} has")
+    return problems
+
+
+def _beyond(event: Mapping[str, Any], aside: dict[tuple[str, str], Fraction]) -> list[str]:
+    """Take a charge from the part of the budget that it is for, of which `aside` has what is left; what is wrong.
+
+    Answers to questions are charged under "answer NAME", releases under their names.
+    """
+    number, dataset, release = event["number"], event["dataset"], event["release"]
+    stated = json.loads(event["details"])["purpose"] if event["details"] else ""
+    if (dataset, "") not in aside:
+        return [f"event {number}: is for {stated!r}, for which nothing is set aside"] if stated else []
+    purpose = "questions" if release.startswith("answer ") else release if release != "questions" else ""
+    place = (dataset, purpose if (dataset, purpose) in aside else "")
+    aside[place] -= Fraction(event["cost"])
+    problems = [] if stated == place[1] else [f"event {number}: is for {place[1]!r}, and says {stated!r}"]
+    if aside[place] < 0:
+        problems.append(f"event {number}: overspends what {dataset!r} has for {place[1] or 'all else'}")
     return problems
 
 
@@ -157,7 +197,8 @@ def _charge_problems(release: Release, secret: bytes, events: Sequence[Mapping[s
         charges = [event for event in own if event["kind"] == "charge"]
         found = Counter((e["level"], e["query"], e["mechanism"], Fraction(e["scale"])) for e in charges)
         chosen = {f"{word} {choice.name}" for choice in universe.choices for word in ("select", "selected")}
-        together = "" if universe.together == 1 else f" ({universe.together} records a person)"
+        furthest = "" if universe.reach == 1 else f" (each by up to {universe.reach})"
+        together = furthest + ("" if universe.together == 1 else f" ({universe.together} records a person)")
         due = Counter(
             (level, query + (_BYPASSED if universe.bypass and query not in chosen else "") + together, *use[:2])
             for _, _, level, query, use in uses_of(universe)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.auditor.amounts import amount_findings
 from pipeline.auditor.attack import Attacked, attack
 from pipeline.auditor.contents import content_findings, unknown_fields
 from pipeline.auditor.findings import Found, holds
@@ -49,10 +50,13 @@ def audit_with(root: Path, secret: bytes | None, insecure: bool, ledger: Read | 
     release = Release(root)
     if release.manifest["status"] == _MADE_ELSEWHERE:
         raise FormError(f"{root}: its measurements were made elsewhere; how they were drawn cannot be audited")
+    if release.manifest["spec"]["privacy"]["framework"] == "local":
+        raise FormError(f"{root}: is made from randomised reports; no noise was drawn that could be audited")
     yield from content_findings(release)
     yield from statement_findings(release)
     yield from together_findings(release)
     yield holds("truth", "restricted/histograms", _truth_problems(release))
+    yield from amount_findings(release)
     if secret is not None:
         yield holds("key", "commitment and records", _key_problems(release, secret, insecure=insecure))
     stated, test = release.manifest["key_commitment"], insecure or _is_test(release)

@@ -62,19 +62,23 @@ def uses_of(universe: Universe) -> list[tuple[int, tuple[bool, ...], str, str, U
     return found
 
 
+def times_of(universe: Universe) -> int:
+    """How many times as much a record costs as one that moves each number by one."""
+    return universe.reach ** (2 if universe.zcdp else 1)
+
+
 def noise_problems(universe: Universe, stated: Mapping[str, Any]) -> list[str]:
     """What is wrong with a universe's statement in `privacy`."""
     cost = rho_of if universe.zcdp else epsilon_of
     problems = []
     uses = uses_of(universe)
-    whole = sum((cost(use) for *_, use in uses), Fraction(0))
+    whole = sum((cost(use) for *_, use in uses), Fraction(0)) * times_of(universe)
     if whole != universe.record_budget:
         problems.append(f"what is drawn costs {whole}, the budget of a record is {universe.record_budget}")
     if Fraction(stated["budget"]) != universe.budget or stated["neighbours"] != universe.neighbours:
         problems.append(f"states {stated['budget']} for {stated['neighbours']}, the spec has {universe.budget}")
-    required = {
-        (level, query): (use[0], use[1], cost(use) / universe.record_budget) for _, _, level, query, use in uses
-    }
+    one = universe.record_budget / times_of(universe)
+    required = {(level, query): (use[0], use[1], cost(use) / one) for _, _, level, query, use in uses}
     for entry in stated["noise"]:
         at = entry["level"], entry["query"]
         states = entry["mechanism"], Fraction(entry["scale"]), Fraction(entry["share"])
@@ -173,12 +177,13 @@ def _statement_problems(universe: Universe, statement: Mapping[str, Any], uses: 
     if together not in ((1, 2) if universe.invariants else (1,)):
         return [f"is about {together} records, and no invariant makes them change together"]
     uses = [(name, scale, moved * together) for name, scale, moved in uses]
-    budget = sum((cost(use) for use in uses), Fraction(0))
+    budget = sum((cost(use) for use in uses), Fraction(0)) * times_of(universe)
     if universe.bypass and statement["about"] != "record":
         # A path on which levels are bypassed can cost more of an attribute: the worst path is stated.
         budget = max(budget, Fraction(statement["budget"]))
         return figure_problems(universe, statement, budget, None)
-    return figure_problems(universe, statement, budget, None if universe.bypass or not universe.zcdp else uses)
+    by_rho = universe.bypass or universe.reach > 1 or not universe.zcdp
+    return figure_problems(universe, statement, budget, None if by_rho else uses)
 
 
 def figure_problems(

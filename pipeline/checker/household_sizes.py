@@ -139,7 +139,7 @@ def check_household_sizes(files: PublicFiles, run: RunDirectory, demand: Demand,
         for name, own, right in zip(("persons", "households"), found, required, strict=True):
             if right is not None:
                 _equal(checks["equal"], name, own, right[geounits], known & (own >= 0), level, geounits)
-        average = _reals(part.column("average"), "average", file)
+        average = reals(part.column("average"), "average", file)
         with np.errstate(invalid="ignore", divide="ignore"):
             wrong = np.abs(average * found[1] - found[0]) > _TOLERANCE * np.maximum(found[0], 1)
             wrong = np.where(found[1] > 0, ~np.isfinite(average) | wrong, part.column("average").is_valid().to_numpy())
@@ -191,12 +191,12 @@ def _ends(
     names = [label + suffix for label in answers.labels for suffix in ("", *_SUFFIXES)]
     for part, geounits in file.parts(names):
         for end, suffix in enumerate(_SUFFIXES[1:]):
-            values = _reals(part.column(answers.labels[answer] + suffix), answers.labels[answer] + suffix, file)
+            values = reals(part.column(answers.labels[answer] + suffix), answers.labels[answer] + suffix, file)
             out[end, geounits[geounits >= 0]] = values[geounits >= 0]
     return out
 
 
-def _reals(column: pa.ChunkedArray, name: str, file: LevelFile) -> NDArray[np.float64]:
+def reals(column: pa.ChunkedArray, name: str, file: LevelFile) -> NDArray[np.float64]:
     """A column of real numbers, NaN for what is missing; ReleaseError where it holds something else."""
     if not pa.types.is_floating(column.type):
         raise ReleaseError(f"{file.name}: column {name!r} holds {column.type}; real numbers are required")
@@ -213,7 +213,7 @@ def _check_interval(
     size: Sized,
     file: LevelFile,
 ) -> None:
-    margin, low, high = (_reals(part.column("average" + suffix), "average" + suffix, file) for suffix in _SUFFIXES)
+    margin, low, high = (reals(part.column("average" + suffix), "average" + suffix, file) for suffix in _SUFFIXES)
     p, h = (numbers.astype(np.float64) for numbers in found)
     (p_low, p_high), (h_low, h_high) = ends
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -221,8 +221,8 @@ def _check_interval(
         unknown = np.isnan(p_low) | np.isnan(h_low) | (h == 0)
         nothing = np.logical_and.reduce([part.column("average" + suffix).is_null().to_numpy() for suffix in _SUFFIXES])
         right = (low <= average) & (average <= high) & np.isclose(margin, np.maximum(average - low, high - average))
-        right &= _solves(low, p, h, (p - p_low, h_high - h), float(size.least))
-        right &= _solves(high, p, h, (p_high - p, h - h_low), float(size.most))
+        right &= solves(low, p, h, (p - p_low, h_high - h), float(size.least))
+        right &= solves(high, p, h, (p_high - p, h - h_low), float(size.most))
 
     def sentence(row: int) -> str:
         return (
@@ -236,17 +236,25 @@ def _check_interval(
     check.add(rows & np.where(unknown, ~nothing, ~right).astype(np.bool_), sentence)
 
 
-def _solves(
+def solves(
     end: NDArray[np.float64],
     p: NDArray[np.float64],
     h: NDArray[np.float64],
     distances: tuple[NDArray[np.float64], NDArray[np.float64]],
     limit: float,
+    *,
+    near: bool = False,
 ) -> NDArray[np.bool_]:
-    """Whether an end is where 0 begins to be excluded, or the limit where that lies beyond it."""
+    """Whether an end is where 0 begins to be excluded, or the limit where that lies beyond it.
+
+    With `near`, an end that is the limit but for the last digits of a float is the limit.
+    """
 
     def excluded(t: NDArray[np.float64]) -> NDArray[np.float64]:
         return (p - t * h) ** 2 - distances[0] ** 2 - (t * distances[1]) ** 2
 
     scale = _TOLERANCE * np.maximum(p**2 + (end * h) ** 2, 1.0)
-    return np.asarray((np.abs(excluded(end)) <= scale) | ((end == limit) & (excluded(end) <= scale)))
+    return np.asarray(
+        (np.abs(excluded(end)) <= scale)
+        | ((np.isclose(end, limit, rtol=1e-12, atol=0.0) if near else end == limit) & (excluded(end) <= scale))
+    )

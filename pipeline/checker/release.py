@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipeline.checker.amounts import Summed, check_amounts
 from pipeline.checker.answers import check_bound, check_invariant, check_table
 from pipeline.checker.counts import Counts, compare, read_histogram, read_microdata
 from pipeline.checker.files import PublicFiles
@@ -66,6 +67,7 @@ def examine(root: Path) -> Findings:
                 checked.check()
         _check_joins(universes, spec, levels, findings)
         _check_sizes(universes, spec, run, findings)
+        _check_amounts(universes, spec, run, levels, findings)
         housed = _check_households(universes, spec, findings) if spec.microdata and levels else {}
         for table in spec.household_tables:
             with findings.noting_errors():
@@ -149,7 +151,7 @@ class _Universe:
                 )
 
     def _check_microdata(self) -> None:
-        if not self.spec.microdata:
+        if not self.spec.microdata or self.universe.amount is not None:
             return
         leaves, cells = self.levels[-1], self.universe.cells
         with self.findings.noting_errors():
@@ -231,6 +233,22 @@ def _check_sizes(universes: Mapping[str, _Universe], spec: PublicSpec, run: RunD
                     counts = persons.counts.get(level.name), homes.counts.get(level.name)
                     demand = Demand(companion, level, size, (own, theirs), counts, spec.margins)
                     check_household_sizes(persons.files, run, demand, findings)
+
+
+def _check_amounts(
+    universes: Mapping[str, _Universe],
+    spec: PublicSpec,
+    run: RunDirectory,
+    levels: tuple[PublicLevel, ...],
+    findings: Findings,
+) -> None:
+    """Compare the sums of amounts with the released counts, and the files of sums and means with the tables."""
+    own = universes[""]
+    for one in universes.values():
+        if (amount := one.universe.amount) is not None:
+            with findings.noting_errors():
+                summed = Summed(own.universe, one.universe, amount, own.counts, one.counts)
+                check_amounts(own.files, run, summed, levels, findings, margins=spec.margins)
 
 
 def _check_households(universes: Mapping[str, _Universe], spec: PublicSpec, findings: Findings) -> dict[str, Housed]:

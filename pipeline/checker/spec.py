@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,16 @@ class Cells:
         """The labels of an attribute or recode; KeyError where it is none."""
         return self._terms[term][1]
 
+    def cells_of(self, other: Cells) -> NDArray[np.int64]:
+        """`(n_cells,)` the cell of `other`, whose attributes are some of these, that each cell falls in."""
+        found = np.zeros(self.size, dtype=np.int64)
+        for name in other.names:
+            number, labels, _ = self._terms[name]
+            if labels != other.labels(name):
+                raise ValueError(f"the attribute {name!r} has other values in a companion of an amount")
+            found = found * len(labels) + self._codes[number]
+        return found
+
     def label(self, cell: int) -> str:
         """The values of a cell, joined by " * "."""
         return " * ".join(
@@ -119,6 +130,15 @@ class Bound:
     upper: int
 
 
+@dataclass(frozen=True)
+class Amount:
+    """What the records of a universe count: `first` to `last` units each."""
+
+    unit: Fraction
+    first: int
+    last: int
+
+
 @dataclass(frozen=True, eq=False)
 class PublicUniverse:
     """What is demanded of one universe; "" is the release's own, others are companions.
@@ -127,6 +147,7 @@ class PublicUniverse:
         impossible: `(n_cells,)` the structural zeros.
         invariants: level and answers.
         tables: name, answers and levels.
+        amount: None where each record counts one.
     """
 
     name: str
@@ -135,6 +156,7 @@ class PublicUniverse:
     invariants: tuple[tuple[str, Answers], ...]
     bounds: tuple[Bound, ...]
     tables: tuple[tuple[str, Answers, tuple[str, ...]], ...]
+    amount: Amount | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,6 +292,7 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
         impossible |= cells.fitting(_lists(combination))
     return PublicUniverse(
         name=name,
+        amount=_amount(sections),
         cells=cells,
         impossible=impossible,
         invariants=tuple(
@@ -287,6 +310,16 @@ def _universe(name: str, sections: Mapping[str, Any], levels: tuple[str, ...]) -
             for table, section in _pairs(sections["tables"]).items()
         ),
     )
+
+
+def _amount(sections: Mapping[str, Any]) -> Amount | None:
+    if sections.get("amount") is None:
+        return None
+    (low, high), unit = (Fraction(end) for end in _texts(sections["between"])), Fraction(sections["unit"])
+    first, last = low / unit, high / unit
+    if not 0 <= first < last or first.denominator != 1 or last.denominator != 1:
+        raise ValueError(f"an amount between {low} and {high} in units of {unit} is not possible")
+    return Amount(unit, int(first), int(last))
 
 
 def _bound(bound: Mapping[str, Any], cells: Cells, levels: tuple[str, ...]) -> Bound:

@@ -9,6 +9,10 @@ import numpy.typing as npt
 
 from pipeline.errors import InputError
 
+#: Denominator of probabilities that are derived from an epsilon.
+DENOMINATOR = 10**12
+#: The longest list.
+MOST_VALUES = 60_000
 #: The largest denominator of a probability: its product with the length of a list is below 2^62.
 MOST_DENOMINATOR = 10**12
 

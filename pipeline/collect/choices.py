@@ -12,14 +12,9 @@ import numpy as np
 
 from pipeline.collect.bits import RandomBytes, uniform_below
 from pipeline.collect.bounds import exp_below
-from pipeline.collect.checks import check_probability, check_values, whole_number
+from pipeline.collect.checks import DENOMINATOR, MOST_VALUES, check_probability, check_values, whole_number
 from pipeline.collect.mechanism import Bound, Counts, Decoded, LinearForm, ListedMechanism, Reals, Reports, even
 from pipeline.collect.wire import read_numbers, write_numbers
-
-#: Denominator of probabilities that are derived from an epsilon.
-DENOMINATOR = 10**12
-#: The longest list.
-MOST_VALUES = 60_000
 
 
 class Choice(ListedMechanism):

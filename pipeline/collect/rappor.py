@@ -13,8 +13,7 @@ from pipeline.collect.bits import RandomBytes, events, uniform_below
 from pipeline.collect.bloom import positions
 from pipeline.collect.checks import check_probability, whole_number
 from pipeline.collect.mechanism import Bound, Counts, Decoded, Mechanism, Reports
-from pipeline.collect.unary import bit_totals
-from pipeline.collect.wire import read_bits, with_cohorts, write_bits
+from pipeline.collect.wire import bit_totals, read_bits, with_cohorts, write_bits
 from pipeline.errors import InputError
 
 

@@ -11,10 +11,9 @@ import numpy as np
 
 from pipeline.collect.bits import RandomBytes, events
 from pipeline.collect.bounds import exp_below, least_share
-from pipeline.collect.checks import check_probability, check_values, whole_number
-from pipeline.collect.choices import DENOMINATOR, MOST_VALUES
+from pipeline.collect.checks import DENOMINATOR, MOST_VALUES, check_probability, check_values, whole_number
 from pipeline.collect.mechanism import Bound, Counts, Decoded, LinearForm, ListedMechanism, Reals, Reports, even
-from pipeline.collect.wire import read_bits, write_bits
+from pipeline.collect.wire import bit_totals, read_bits, write_bits
 
 _HALF = Fraction(1, 2)
 
@@ -112,14 +111,3 @@ class OptimisedUnaryEncoding(ListedMechanism):
         share = even(shares, self.values)
         q = float(self.q)
         return np.diag((share / 4 + (1 - share) * q * (1 - q)) / (0.5 - q) ** 2)
-
-
-def bit_totals(bits: Reports, groups: Counts, n_groups: int) -> Counts:
-    """(n_groups, n_bits) int64: how many of each group have each bit.
-
-    Args:
-        bits: (n, n_bits).
-        groups: (n,).
-    """
-    columns = [np.bincount(groups[bits[:, bit] > 0], minlength=n_groups) for bit in range(bits.shape[1])]
-    return np.stack(columns, axis=1).astype(np.int64)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Decoded, Reports
+from pipeline.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Counts, Decoded, Reports
 
 _HEX = np.frombuffer(b"0123456789abcdef", dtype=np.uint8)
 
@@ -74,6 +74,17 @@ def with_cohorts(decoded: Decoded, cohorts: Sequence[str], n_cohorts: int) -> De
     kept = numbers[decoded.faults == 0] >= 0
     column = numbers[faults == 0].astype(np.uint16)[:, None]
     return Decoded(np.hstack([column, decoded.reports[kept]]), faults)
+
+
+def bit_totals(bits: Reports, groups: Counts, n_groups: int) -> Counts:
+    """(n_groups, n_bits) int64: how many of each group have each bit.
+
+    Args:
+        bits: (n, n_bits).
+        groups: (n,).
+    """
+    columns = [np.bincount(groups[bits[:, bit] > 0], minlength=n_groups) for bit in range(bits.shape[1])]
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 def _codes(

@@ -57,7 +57,7 @@ def by_table(files: Sequence[DataFile]) -> dict[str, list[DataFile]]:
 
 
 def _all_files(contents: Contents, choice: Choice) -> Iterator[DataFile]:
-    tables = (*contents.tables(), *contents.household_tables())
+    tables = (*contents.tables(), *contents.household_tables(), *contents.amounts())
     yield from (file for file in tables if not choice.tables or file.table in choice.tables)
     if not choice.tables:
         yield from contents.household_sizes()

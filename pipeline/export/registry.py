@@ -18,7 +18,7 @@ from pipeline.published import PublishedRelease
 
 #: What the publisher fills in; a date that the registry's template has for the same.
 TO_FILL_IN, NO_DATE = "TO BE FILLED IN", "1900-01-01"
-_FLAVOURS = {"zcdp": "Zero-concentrated DP", "pure": "Pure DP"}
+_FLAVOURS = {"zcdp": "Zero-concentrated DP", "pure": "Pure DP", "local": "Pure DP"}
 _NEIGHBOURS = {
     "change-one": "two sets of records are neighbours if one record is another (bounded)",
     "add-remove": "two sets of records are neighbours if one has a record more (unbounded)",
@@ -68,7 +68,7 @@ def entry(release: PublishedRelease) -> dict[str, _Value]:
             },
             "privacy_loss": _loss(release),
             "model": {
-                "model_name": "Central",
+                "model_name": "Local" if release.spec.collect is not None else "Central",
                 "release_type": "One release",
                 "data_source_type": "Static",
                 "access_type": "Non-interactive",
@@ -121,6 +121,14 @@ def _loss(release: PublishedRelease) -> dict[str, _Value]:
 
 
 def _accounting(release: PublishedRelease) -> dict[str, _Value]:
+    if release.spec.collect is not None:
+        return {
+            "post_processing": (
+                "From the reports alone: debiased counts, then level by level non-negative whole numbers that add up "
+                "to the number of reports of each area; margins from simulated reports."
+            ),
+            "composition": release.manifest.privacy[0].words,
+        }
     zcdp = release.manifest.privacy[0].framework == "zcdp"
     shares = [
         f"- {one.universe or 'main'}, {noise.level}, {noise.query}: {noise.share} of the budget"
@@ -137,6 +145,9 @@ def _accounting(release: PublishedRelease) -> dict[str, _Value]:
 
 
 def _mechanisms(release: PublishedRelease) -> str:
+    if (collect := release.spec.collect) is not None:
+        stated = ", ".join(f"{name} = {value}" for name, value in collect.parameters.items())
+        return f"- {collect.mechanism.replace('_', ' ')} by every respondent: {stated}"
     used = dict.fromkeys(noise.mechanism for one in release.manifest.privacy for noise in one.noise)
     made = release.manifest.software
     return "\n".join(

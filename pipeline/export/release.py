@@ -145,6 +145,10 @@ def _census_part(
 
 
 def _nmf(release: PublishedRelease, folder: Path) -> None:
+    if release.spec.collect is not None:
+        raise InputError(
+            "--format nmf: a release from reports has no noisy counts, but totals of reports; they are in measurements/"
+        )
     for universe in release.universes:
         directory = release.run.universe(universe.name)
         for level in universe.strategy.levels:

@@ -14,7 +14,7 @@ from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
 
 #: Kinds of files with a row for each geounit of a level, in the spine's order.
-_BY_AREA = ("table", "household sizes", "household table")
+_BY_AREA = ("table", "household sizes", "household table", "amounts")
 #: Numbers of a measurement read at a time.
 _AT_ONCE = 1 << 22
 

@@ -14,6 +14,7 @@ from pipeline.export.words import ABOUT_COLUMNS, LABEL_COLUMNS, label_rows
 from pipeline.export.workbook import Sheet, TextSheet, check_fits, require_openpyxl, write_workbook
 from pipeline.metadata.contents import SUFFIX_WORDS, DataFile
 from pipeline.published import PublishedRelease
+from pipeline.release.joined.means import read_means
 from pipeline.release.joined.sizes import read_household_sizes
 from pipeline.release.tables import INTERVAL_SUFFIXES, ReleasedTable, read_table
 from pipeline.report.reliability import CLASSES, classes_in
@@ -50,6 +51,9 @@ def _sheet(file: DataFile, n_areas: int, rows: Rows) -> Sheet:
     if file.kind == "household sizes":
         sizes = read_household_sizes(file.source, n_areas)
         geocodes, columns = sizes.geocodes, sizes.columns()
+    elif file.kind == "amounts":
+        means = read_means(file.source, n_areas)
+        geocodes, columns = means.geocodes, means.columns()
     else:
         table = read_table(file.source, n_areas)
         geocodes, columns = table.geocodes, _with_flags(table)

@@ -5,16 +5,18 @@ It is the one list that every description of a release, and every export of its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from pipeline.model.beside import counted_in
 from pipeline.model.household_table import NO_MARGINS, HouseholdTable
 from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_companions
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.residents import size_sources
+from pipeline.release.joined.means import COUNT, MEAN, SUM
 from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
 from pipeline.release.layout import RunDirectory, file_name
 from pipeline.release.tables import HIGH_SUFFIX, INTERVAL_SUFFIXES, LOW_SUFFIX, MARGIN_SUFFIX
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
     from pipeline.model.universe import Table, Universe
     from pipeline.spec.release_spec import ReleaseSpec
 
-Kind = Literal["table", "household sizes", "household table", "measurement", "microdata", "words"]
+Kind = Literal[
+    "table", "household sizes", "household table", "amounts", "measurement", "selection", "microdata", "words"
+]
 Type = Literal["string", "integer", "number"]
 
 #: What each column of an interval is.
@@ -146,6 +150,31 @@ class Contents:
                     (geocode_column(levels, level), *columns),
                 )
 
+    def amounts(self) -> Iterator[DataFile]:
+        """Sums and means of the companions of amounts, for each of their tables."""
+        levels, own, margins = self._spec.labels(), self._universes[0], self._spec.publish.margins
+        for universe in (each for each in self._universes if each.amount is not None):
+            labels = self._spec.labels(universe.name)
+            what = labels.records or universe.name
+            for table in universe.tables:
+                answers = list(zip(table.query.answer_labels(), labels.answers(table.query), strict=True))
+                for level in table.levels:
+                    columns: list[Column] = []
+                    for name, title in answers:
+                        columns += _with_interval(name + SUM, "number", f"{title}: sum", margins)
+                        if counted_in(table, universe, own, level) is not None:
+                            columns.append(Column(name + COUNT, "integer", f"{title}: records"))
+                            columns += _with_interval(name + MEAN, "number", f"{title}: mean", margins, filled=False)
+                    yield DataFile(
+                        f"amounts/{universe.name}/{table.name}/{level}",
+                        "amounts",
+                        self._run.means(universe.name, table.name, level),
+                        *(universe.name, table.name, level),
+                        f"{labels.table(table.name)} of {what}: sums and means, by {levels.level(level)}",
+                        (geocode_column(levels, level), *columns),
+                        axes=axes_of(table.query, labels, universe.name),
+                    )
+
     def household_tables(self) -> Iterator[DataFile]:
         """Tables of persons by what their households are."""
         own = self._spec.labels()
@@ -199,12 +228,35 @@ class Contents:
                         axes=axes_of(query, labels, universe.name),
                     )
 
+    def selections(self) -> Iterator[tuple[DataFile, Mapping[str, tuple[Column, ...]]]]:
+        """Noisy answers of the detail that was chosen for each area; and the answers of each version."""
+        levels = self._spec.labels()
+        for universe in self._universes:
+            labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
+            for one in universe.selections:
+                source = folder.selected(one.name, one.level)
+                answers = {
+                    query.name: tuple(
+                        Column(name, "integer", title)
+                        for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
+                    )
+                    for query in one.versions
+                }
+                columns = (
+                    geocode_column(levels, one.level),
+                    Column("version", "string", "The query that was chosen for the area", values=tuple(answers)),
+                    Column("variance", "number", "Variance of the noise on each"),
+                )
+                title = f"{one.name}: noisy answers of the detail chosen for each area, by {levels.level(one.level)}"
+                path = self._run.name_of(source).removesuffix(".parquet")
+                yield DataFile(path, "selection", source, universe.name, one.name, one.level, title, columns), answers
+
     def microdata(self) -> Iterator[DataFile]:
         """Microdata of every universe, if they are published."""
         if not self._spec.publish.microdata:
             return
         companions, leaf = joined_companions(self._spec.joins()), self._levels[-1]
-        for universe in self._universes:
+        for universe in (each for each in self._universes if each.amount is None):
             labels = self._spec.labels(universe.name)
             joined: list[Column] = []
             if universe.name in companions:

@@ -6,7 +6,7 @@ It follows version 2 (https://datapackage.org/standard/data-package/) in what ve
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +113,30 @@ def measured(file: DataFile, path: str) -> dict[str, Any]:
     }
     fields = [_field(geocode), value, _field(variance) | {"name": "variance"}]
     return described | {"schema": {"fields": fields, "missingValues": [""], "primaryKey": ["geocode"]}}
+
+
+def selected(file: DataFile, path: str, answers: Mapping[str, Sequence[Column]]) -> dict[str, Any]:
+    """Published answers of chosen detail: what is in the list of a row follows from the version beside it.
+
+    Args:
+        file: with the other columns.
+        path: relative to the descriptor.
+        answers: of each version, in their order.
+    """
+    geocode, version, variance = file.columns
+    sizes = [len(one) for one in answers.values()]
+    value = {
+        "name": "value",
+        "type": "array",
+        "title": "The answers of the version, in the order of `answers`",
+        "constraints": {"required": True, "minLength": min(sizes), "maxLength": max(sizes)},
+        "arrayItem": {"type": "integer"},
+        "answers": {
+            name: [{"name": one.name, "title": one.title} for one in columns] for name, columns in answers.items()
+        },
+    }
+    fields = [_field(geocode), _field(version), value, _field(variance)]
+    return resource(file, path) | {"schema": {"fields": fields, "missingValues": [""], "primaryKey": ["geocode"]}}
 
 
 def table_schema(file: DataFile) -> dict[str, Any]:

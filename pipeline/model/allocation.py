@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
+from pipeline.collect.collected import ReportNoise
 from pipeline.model.strategy import LevelStrategy, MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
@@ -22,13 +23,15 @@ class Allocation:
     Attributes:
         strategy: of the level.
         shares: of the strategy's budget, one for each kind of geounit; the first is the level's own.
-        kinds: `(n,)` int8, the kind of each geounit, -1 where it is not measured because one above stands for it; None
-            where all geounits of the level are of the first kind.
+        kinds: `(n,)` whole numbers, the kind of each geounit, -1 where it is not measured because one above stands for
+            it; None where all geounits of the level are of the first kind.
+        reports: of each kind, how many reports a geounit has, where the counts are made from reports; else empty.
     """
 
     strategy: LevelStrategy
     shares: tuple[Fraction, ...]
-    kinds: NDArray[np.int8] | None = None
+    kinds: NDArray[np.signedinteger] | None = None
+    reports: tuple[int, ...] = ()
 
     def measured(self, geocodes: NDArray[np.str_]) -> NDArray[np.str_]:
         """The geocodes of the geounits that are measured, given those of the level."""
@@ -38,17 +41,32 @@ class Allocation:
         """How many of the level's `n_geounits` geounits are measured."""
         return n_geounits if self.kinds is None else int((self.kinds >= 0).sum())
 
-    def noises(self, universe: Universe, measured: MeasuredQuery) -> tuple[NoiseSpec, ...]:
+    def noises(self, universe: Universe, measured: MeasuredQuery) -> tuple[NoiseSpec | ReportNoise, ...]:
         """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
+        if universe.collected is not None:
+            return tuple(universe.collected.noise(reports) for reports in self.reports)
         return tuple(
             noise_for(universe.framework, universe.strategy_budget, share, measured.share, universe.neighbours)
             for share in self.shares
         )
 
 
-def allocations(universe: Universe, spine: Spine) -> tuple[Allocation, ...]:
-    """Of each level, top first; a function of the public spec and spine alone."""
+def allocations(universe: Universe, spine: Spine, reports: NDArray[np.int64] | None = None) -> tuple[Allocation, ...]:
+    """Of each level, top first; a function of the public spec and spine alone, and of the numbers of reports.
+
+    Args:
+        universe: what is measured.
+        spine: the geography.
+        reports: `(n_leaves,)` how many reports each leaf has, where counts are made from reports; without them as many
+            as the spec expects.
+    """
     levels = universe.strategy.levels
+    if universe.collected is not None:
+        expected = universe.collected.respondents or 1
+        numbers = np.full(spine.n_leaves, expected) if reports is None else reports
+        distinct, kinds = np.unique(numbers, return_inverse=True)
+        of_leaves = Allocation(levels[-1], (levels[-1].share,) * len(distinct), kinds, tuple(distinct.tolist()))
+        return (*(Allocation(level, (level.share,)) for level in levels[:-1]), of_leaves)
     if not universe.bypass:
         return tuple(Allocation(level, (level.share,)) for level in levels)
     allotted = []

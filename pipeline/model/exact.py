@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fractions import Fraction
 
 #: What a number may look like, for error messages.
@@ -30,6 +31,17 @@ def parse_exact(text: str) -> Fraction:
     if _DECIMAL.fullmatch(stripped):
         return Fraction(stripped)
     raise ValueError(f"found {text!r}; allowed is {EXACT_ALLOWED}")
+
+
+def parse_shares(texts: Iterable[str]) -> dict[str, Fraction]:
+    """Shares by name, of texts such as "questions=1/2". ValueError where one is none, or a name stands twice."""
+    shares: dict[str, Fraction] = {}
+    for text in texts:
+        name, sign, share = text.partition("=")
+        if not sign or name in shares:
+            raise ValueError(f"found {text!r}; NAME=SHARE is needed, such as questions=1/2, each name once")
+        shares[name] = parse_exact(share)
+    return shares
 
 
 def sum_text(shares: dict[str, Fraction]) -> str:

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from pipeline.model.memory_table import Source
+from pipeline.model.schema import AmountAttribute
 from pipeline.model.text_format import TextFormat
 
-Form = Literal["microdata", "long", "wide"]
+Form = Literal["microdata", "long", "wide", "reports"]
+#: What becomes of reports that cannot be used.
+BadReports = Literal["refuse", "count"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,8 @@ class RecordSource:
 
     Attributes:
         file: CSV or Parquet, absolute; or a table in memory.
-        form: "microdata" (a row a record), "long" (a row a cell, with its count) or "wide" (a row a leaf).
+        form: "microdata" (a row a record), "long" (a row a cell, with its count), "wide" (a row a leaf) or "reports" (a
+            row a report that was randomised where it was made).
         geocode: the column of leaf codes.
         count: the column of counts, form long only.
         columns: attribute -> its column; by default the attribute's name.
@@ -26,9 +30,15 @@ class RecordSource:
         values: attribute -> value in the file -> value of the schema.
         cells: form wide: `counts` = a column template, and the values of the other attributes.
         separator, encoding, decimal: how a CSV file is written, where it is not as usual.
+        report, respondent: form reports: the columns of what was sent, and of who sent it; None for none.
+        bad_reports: form reports: whether reports that cannot be used stop the run, or are counted and left out.
         unit, at_most: the column of the unit that a record is of, and how many records of a unit are counted.
         rows: column -> the values with which a row is counted; the other rows are left out. Not of the form wide.
+        amount: the column of an amount, by the attribute's name, and the grid that it is read on: a record counts as
+            many units as it has. None where each counts one.
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
+        further: attributes beyond the schema, which questions have: their columns hold values, also where others are
+            `coded`, and do not tell the cells of the long form apart.
     """
 
     file: Source
@@ -44,8 +54,13 @@ class RecordSource:
     decimal: str | None = None
     repeated: Literal["add"] | None = None
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    report: str | None = None
+    respondent: str | None = None
+    bad_reports: BadReports | None = None
     unit: str | None = None
     at_most: int | None = None
+    amount: AmountAttribute | None = None
+    further: tuple[str, ...] = ()
 
     @property
     def text_format(self) -> TextFormat:

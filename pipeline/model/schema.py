@@ -85,6 +85,11 @@ class AmountAttribute(Attribute):
         """The lower end, in units: value number n is `first` + n units."""
         return int(self.low / self.unit)
 
+    @property
+    def last(self) -> int:
+        """The upper end, in units."""
+        return int(self.high / self.unit)
+
     def number_of(self, amount: Fraction) -> int:
         """Number of the value that an amount counts as: clipped, then rounded."""
         clipped = min(max(amount, self.low), self.high)

@@ -13,14 +13,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import Schema
+from pipeline.model.schema import AmountAttribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import Strategy
-from pipeline.privacy.budget import Framework, Neighbours, budget_of_one
+from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +60,9 @@ class Universe:
 
     Attributes:
         name: "" for the release's own, else the companion's.
-        budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs.
-        delta: of the (epsilon, delta) statement; 0 with framework "pure".
+        budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs; with framework
+            "local" the epsilon of one report, which its sender has spent.
+        delta: of the (epsilon, delta) statement; 0 with the frameworks "pure" and "local".
         invariants: (level, query) whose answers are released exactly.
         structural_zeros: `(n_cells,)`, True where a cell is impossible.
         passes: queries whose answers are fixed first, in this order.
@@ -73,6 +75,8 @@ class Universe:
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
         shares: public numbers by which answers are expected to be shared; no noise depends on them.
+        collected: how answers were randomised before they were sent; None where the input are true records.
+        amount: what each record adds to its cell, in whole units; None where records count one each.
     """
 
     name: str
@@ -96,6 +100,8 @@ class Universe:
     population: int | None = None
     beacon: str = ""
     shares: tuple[PublicShare, ...] = ()
+    collected: Collected | None = None
+    amount: AmountAttribute | None = None
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
@@ -106,13 +112,23 @@ class Universe:
 
     @property
     def record_budget(self) -> Fraction:
-        """What the change of one record costs, for which the noise is made; exact."""
+        """What the change of one record costs, exact."""
         return budget_of_one(self.framework, self.budget, self.records_per_person)
 
     @property
+    def reach(self) -> int:
+        """How far one record's change moves numbers: as if each that moves did so by this much; 1 for counts."""
+        return 1 if self.amount is None else reach_between(self.amount.first, self.amount.last, self.neighbours)
+
+    @property
+    def unit_budget(self) -> Fraction:
+        """What a change costs that moves numbers by one each, for which the noise is made; exact."""
+        return budget_of_one(self.framework, self.record_budget, self.reach)
+
+    @property
     def strategy_budget(self) -> Fraction:
-        """What the strategy's level shares are shares of: the record's budget without that of selections, exact."""
-        return self.record_budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
+        """What the strategy's level shares are shares of: `unit_budget` without that of selections, exact."""
+        return self.unit_budget * (1 - sum((stated.share for stated in self.stated_selections), Fraction(0)))
 
     @property
     def level_names(self) -> tuple[str, ...]:
@@ -134,7 +150,8 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, and the round of a beacon. The order of a level's queries does not matter.
+        records one person's change alters, the ends and the unit of an amount, and the round of a beacon. The order of
+        a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -156,6 +173,8 @@ class Universe:
             content.append(["select", *(_selection_content(selection) for selection in self.selections)])
         if self.records_per_person > 1:
             content.append(["records per person", self.records_per_person])
+        if self.amount is not None:
+            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit)])
         if self.beacon:
             content.append(["beacon", self.beacon])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()

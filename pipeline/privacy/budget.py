@@ -22,10 +22,12 @@ __all__ = [
     "NoiseSpec",
     "budget_of_one",
     "noise_for",
+    "reach_between",
 ]
 
 Mechanism = Literal["discrete_gaussian", "discrete_laplace"]
-Framework = Literal["zcdp", "pure"]
+#: "local": every report was randomised where it was made; no noise is drawn, and no ledger is charged.
+Framework = Literal["zcdp", "pure", "local"]
 Neighbours = Literal["change-one", "add-remove"]
 
 FRAMEWORKS: Final[tuple[Framework, ...]] = ("zcdp", "pure")
@@ -157,6 +159,29 @@ def budget_of_one(framework: Framework, budget: Fraction, records: int) -> Fract
     if records < 1:
         raise InputError(f"records per person: found {records}; at least 1 is needed")
     return budget / records ** (2 if framework == "zcdp" else 1)
+
+
+def reach_between(low: int, high: int, neighbours: Neighbours) -> int:
+    """How far one record moves numbers to which it adds a whole number from `low` to `high`, each to at most one.
+
+    The least whole R such that a record's change is at most as if `MOVED` numbers moved by R each, in L1 and in L2.
+    With A = max(|low|, |high|):
+
+    - add-remove: one number moves by at most A, so R = A.
+    - change-one, to another number: two move by at most A each, L2 squared <= 2 A^2; within its number: one moves by
+      at most high - low <= 2 A, L2 squared <= (high - low)^2, which is above 2 A^2 where the ends have other signs.
+
+    >>> reach_between(0, 600, "change-one"), reach_between(-300, 300, "change-one")
+    (600, 425)
+    """
+    furthest = max(abs(low), abs(high))
+    if neighbours == "add-remove":
+        return furthest
+    within = (high - low) ** 2
+    root = math.isqrt((within + 1) // 2)
+    while MOVED[neighbours] * root**2 < within:
+        root += 1
+    return max(furthest, root)
 
 
 def _exact(value: object, name: str) -> Fraction:

@@ -8,10 +8,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from pipeline.errors import ReleaseError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
+from pipeline.questions.quantiles import Ranked, ranked, ranks_of
 from pipeline.questions.resolved import Part, parts_of
 from pipeline.questions.sensitivity import reach
 from pipeline.release.layout import RunDirectory
@@ -19,7 +20,19 @@ from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated
 
-__all__ = ["ANSWER", "MANIFEST", "MEASUREMENTS", "AmountStated", "AnswerManifest", "PartStated", "read_answer"]
+__all__ = [
+    "ANSWER",
+    "MANIFEST",
+    "MEASUREMENTS",
+    "AmountStated",
+    "AnswerManifest",
+    "PartStated",
+    "RankStated",
+    "is_answer_file",
+    "note_of",
+    "read_answer",
+    "read_answer_file",
+]
 
 #: Files under public/ of an answer.
 MANIFEST: Final = "answer.json"
@@ -30,6 +43,44 @@ NOTE: Final = (
     "The numbers are unbiased: true numbers plus noise, neither rounded nor made non-negative. Each interval covers "
     "the true number, of amounts as they are clipped and rounded, with a probability of 90 %."
 )
+
+
+RANK_NOTE: Final = (
+    "Each number is a step of the grid that was chosen by the exponential mechanism. Each interval covers the true "
+    "quantile, of amounts as they are clipped and rounded, with a probability of at least 90 %, whatever the records."
+)
+MOST_COMMON_NOTE: Final = (
+    "The values are ordered by noisy counts, which are unbiased one by one; those of values that come first because of "
+    "their noise are too large. Each interval of a count covers the true one with a probability of 90 %, and all "
+    "intervals of ranks in a group hold together with that probability."
+)
+
+
+def note_of(statistic: str, least: int | None, half: int) -> str:
+    """What an answer says of its numbers.
+
+    Args:
+        statistic: one of `text.STATISTICS`.
+        least: the least count of a group that is listed; None where all are.
+        half: half of the width of a count's interval.
+    """
+    if statistic in ("median", "quantile"):
+        return RANK_NOTE
+    if statistic == "most common":
+        return MOST_COMMON_NOTE
+    if least is None:
+        return NOTE
+    return (
+        f"Listed are the groups whose noisy number is at least {least:,}. A group of {least + half:,} or more is left "
+        f"out with a probability of at most 5 %; {_wrongly_listed(least - half - 1)}. Numbers that are listed are too "
+        "large on average, since noise upwards lists more groups; measurements.csv has all numbers, unbiased."
+    )
+
+
+def _wrongly_listed(most: int) -> str:
+    if most < 0:
+        return "an empty group is listed with a probability above 5 %: take a higher threshold, or a larger budget"
+    return f"one of {most:,} or fewer is listed with a probability of at most 5 %"
 
 
 def _exact(text: str) -> str:
@@ -98,6 +149,51 @@ class PartStated(Stated):
         return Fraction(moved * times) / Fraction(self.scale)
 
 
+class RankStated(Stated):
+    """Numbers that were chosen together by rank; see `quantiles.Ranked`.
+
+    Attributes:
+        quantile: the fraction; `candidates`: blocks of the grid, each of `width` steps.
+        shift: in records times the fraction's denominator.
+        reach: of the losses, times `times`, by a record's change.
+        ties: records of one step of which the middle is taken.
+        budget: that it costs.
+        scale: epsilon of the mechanism.
+    """
+
+    name: Literal["quantile", "low", "high"]
+    quantile: Positive
+    candidates: int = Field(ge=2)
+    width: int
+    shift: int
+    reach: int
+    times: int
+    ties: int
+    budget: Positive
+    mechanism: Literal["exponential"]
+    scale: Positive
+
+    @classmethod
+    def of(cls, one: Ranked) -> RankStated:
+        """What a manifest states of a choice."""
+        part = one.part
+        return cls.model_validate(
+            {
+                "name": part.name,
+                "quantile": str(part.quantile),
+                "candidates": part.candidates,
+                "width": part.width,
+                "shift": one.shift,
+                "reach": one.reach,
+                "times": one.times,
+                "ties": one.ties,
+                "budget": str(one.budget),
+                "mechanism": one.mechanism,
+                "scale": str(one.scale),
+            }
+        )
+
+
 class AnswerManifest(Stated):
     """The manifest of an answer.
 
@@ -106,6 +202,8 @@ class AnswerManifest(Stated):
         dataset: that it was charged to.
         question: canonical text; `fingerprint`: of all that its noise depends on but records, areas and key.
         place: the level, or "everywhere"; `terms`: what is told apart in each.
+        number: of the most common values how many, or a quantile's fraction; `least`: count of a group that is listed.
+        budget: that was asked for; what was charged is `cost`.
         records_per_person: that one person's change alters at most.
         geography: fingerprint of the spine.
         key_commitment, key_salt, input_fingerprint: as in the manifest of a release.
@@ -117,15 +215,17 @@ class AnswerManifest(Stated):
     release: str
     dataset: str
     question: str
-    statistic: Literal["count", "sum", "mean"]
+    statistic: Literal["count", "sum", "mean", "median", "quantile", "most common"]
     place: str
     terms: tuple[str, ...]
     amount: AmountStated | None
+    number: Positive | None = None
+    least: int | None = None
     framework: Framework
     neighbours: Neighbours
     records_per_person: int
     budget: Positive
-    parts: tuple[PartStated, ...]
+    parts: tuple[Annotated[PartStated | RankStated, Field(discriminator="mechanism")], ...]
     fingerprint: str
     geography: str
     key_commitment: str
@@ -141,9 +241,34 @@ class AnswerManifest(Stated):
         """Of the amount; 1 for a count."""
         return Fraction(1) if self.amount is None else Fraction(self.amount.unit)
 
+    @property
+    def cost(self) -> Fraction:
+        """What it costs, as its parts state: the budget, or a little less where a choice cannot use all of it."""
+        return sum((Fraction(part.budget) for part in self.parts), Fraction(0))
+
+    @property
+    def noisy(self) -> tuple[PartStated, ...]:
+        """The parts with noise."""
+        return tuple(part for part in self.parts if isinstance(part, PartStated))
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether its numbers are chosen by rank."""
+        return self.statistic in ("median", "quantile")
+
+    def needed_ranks(self) -> tuple[RankStated, ...]:
+        """What its budget buys for its quantile; InputError where that is nothing."""
+        candidates = [part.candidates for part in self.parts if isinstance(part, RankStated)]
+        parts = ranks_of(Fraction(self.number or "1/2"), max(candidates, default=2))
+        budget = Fraction(self.budget)
+        bought = ranked(parts, self.framework, self.neighbours, budget, self.records_per_person)
+        return tuple(RankStated.of(one) for one in bought)
+
     def needed_parts(self) -> tuple[Part, ...]:
         """What is measured for its statistic of its amount."""
-        if self.statistic == "count" or self.amount is None:
+        if self.is_chosen:
+            return ()
+        if self.statistic in ("count", "most common") or self.amount is None:
             return parts_of("count", None)
         low, high = (Fraction(text) / self.unit for text in (self.amount.low, self.amount.high))
         return parts_of(self.statistic, (int(low), int(high)))
@@ -154,9 +279,19 @@ def is_answer(root: Path) -> bool:
     return (root / "public" / MANIFEST).is_file()
 
 
+def is_answer_file(path: Path) -> bool:
+    """Whether a file is the manifest of an answer, by its name or by how it begins."""
+    with path.open("rb") as file:
+        return path.name == MANIFEST or b'"spinewise_answer"' in file.read(100)
+
+
 def read_answer(run: RunDirectory) -> AnswerManifest:
     """The manifest of the answer in a directory; ReleaseError where it is damaged."""
-    path = run.public / MANIFEST
+    return read_answer_file(run.public / MANIFEST)
+
+
+def read_answer_file(path: Path) -> AnswerManifest:
+    """The manifest of an answer in a file; ReleaseError where it is damaged."""
     try:
         return AnswerManifest.model_validate_json(path.read_bytes())
     except OSError as error:

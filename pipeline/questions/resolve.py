@@ -35,7 +35,7 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
     """
     look = _Look(domain)
     amount = None
-    if asked.amount is not None:
+    if asked.amount is not None and asked.statistic != "most common":
         amount = domain.amount(asked.amount)
         look.at(amount)
     for condition in asked.where:
@@ -48,15 +48,31 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
             level = word.text
         else:
             look.split(word)
+    if asked.amount is not None and asked.statistic == "most common":
+        look.split(asked.amount)
     if whole or not look.seen:
         for attribute in domain.schema.attributes if whole else domain.schema.attributes[:1]:
             look.at(attribute)
     seen = [look.seen[name] for name in _in_order(look, domain)]
     names = [one.attribute.name for one in seen]
-    return Resolved(
+    resolved = Resolved(
         str(asked), asked.statistic, level, tuple(one.axis() for one in seen),
-        tuple(names.index(name) for name in look.order), amount,
+        tuple(names.index(name) for name in look.order), amount, asked.number, asked.least,
     )  # fmt: skip
+    _refuse_few(asked, resolved)
+    return resolved
+
+
+def _refuse_few(asked: Asked, resolved: Resolved) -> None:
+    """QuestionError where there is nothing to choose among."""
+    if asked.amount is None:
+        return
+    if resolved.ranks and len(resolved.candidates) < 2:
+        raise asked.amount.refused("the conditions leave one amount, which is then the quantile: nothing to ask")
+    if asked.statistic == "most common" and resolved.sizes[-1] < (asked.number or 1):
+        raise asked.amount.refused(
+            f"it has {resolved.sizes[-1]} values here, of which {asked.number} most common are asked for"
+        )
 
 
 def _in_order(look: _Look, domain: Domain) -> list[str]:

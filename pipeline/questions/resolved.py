@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
+from pipeline.questions.quantiles import Rank, ranks_of
 
 __all__ = ["EVERYWHERE", "Axis", "Part", "Resolved"]
 
@@ -59,13 +61,13 @@ class Axis:
 
 
 def parts_of(statistic: str, ends: tuple[int, int] | None) -> tuple[Part, ...]:
-    """What is measured: of a mean a sum and a count, each with half of the budget.
+    """What is measured: of a mean a sum and a count, each with half of the budget; of the most common values a count.
 
     The sum of a mean is that of the amounts less the middle of the grid, which no record can move as far.
 
     Args:
-        statistic: count, sum or mean.
-        ends: of the amount's grid, in units; None for a count.
+        statistic: count, sum, mean or most common.
+        ends: of the amount's grid, in units; None where none is summed.
     """
     count = Part("count", 1, 1)
     if ends is None:
@@ -82,11 +84,14 @@ class Resolved:
 
     Attributes:
         text: canonical.
-        statistic: count, sum or mean.
+        statistic: one of `text.STATISTICS`.
         level: the places that are told apart; None for everywhere together.
         axes: the attributes that it looks at.
-        order: the numbers of those axes whose groups are told apart, as in the question's `by`.
-        amount: what is summed.
+        order: the numbers of those axes whose groups are told apart, as in the question's `by`; the attribute of the
+            most common values is the last.
+        amount: what is summed, or a quantile is of.
+        number: of the most common values how many, or a quantile's fraction.
+        least: the least count of a group that is listed; None where all are.
     """
 
     text: str
@@ -95,6 +100,8 @@ class Resolved:
     axes: tuple[Axis, ...]
     order: tuple[int, ...] = ()
     amount: AmountAttribute | None = None
+    number: Fraction | None = None
+    least: int | None = None
 
     @cached_property
     def schema(self) -> Schema:
@@ -127,9 +134,25 @@ class Resolved:
         axes = [self.axes[number].labels for number in self.order]
         return [tuple(names[int(i)] for names, i in zip(axes, row, strict=True)) for row in indices]
 
+    @property
+    def ranks(self) -> tuple[Rank, ...]:
+        """What is chosen by rank, for a median or a quantile; nothing for other statistics."""
+        if self.statistic not in ("median", "quantile"):
+            return ()
+        return ranks_of(self.number or Fraction(1, 2), len(self.candidates))
+
+    @cached_property
+    def candidates(self) -> NDArray[np.int64]:
+        """The numbers of the amount's values that the conditions leave, in order; none without an amount."""
+        if self.amount is None:
+            return np.zeros(0, dtype=np.int64)
+        return np.flatnonzero(self.axes[self.schema.names.index(self.amount.name)].keep)
+
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """What is measured."""
+        """What is measured; nothing where it is chosen by rank."""
+        if self.ranks:
+            return ()
         if self.amount is None:
             return parts_of(self.statistic, None)
         return parts_of(self.statistic, (self.amount.first, self.amount.first + len(self.amount.values) - 1))
@@ -150,6 +173,25 @@ class Resolved:
             places: `(n_leaves,)` the place of each leaf.
             n_places: number of places.
         """
+        at, value, records = self._counted(counts, places)
+        answers = {}
+        for part in self.parts:
+            numbers = np.zeros(n_places * self.size, dtype=np.int64)
+            np.add.at(numbers, at, records * self.weights(part, value))
+            answers[part.name] = numbers.reshape(n_places, self.size)
+        return answers
+
+    def histograms(self, counts: sp.csr_array[np.int64], places: NDArray[np.int64], n_places: int) -> NDArray[np.int64]:
+        """The true numbers of records by candidate, `(n_places * size, n_candidates)`; otherwise as `answers`."""
+        at, value, records = self._counted(counts, places)
+        found = np.zeros((n_places * self.size, len(self.candidates)), dtype=np.int64)
+        np.add.at(found, (at, np.searchsorted(self.candidates, value)), records)
+        return found
+
+    def _counted(
+        self, counts: sp.csr_array[np.int64], places: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Of each leaf and cell that counts: place and group, number of the amount's value, and how many records."""
         leaf = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         codes = np.unravel_index(counts.indices, self.schema.shape)
         counted = np.ones(len(leaf), dtype=bool)
@@ -159,16 +201,10 @@ class Resolved:
         for number in self.order:
             axis = self.axes[number]
             group = group * len(axis.labels) + axis.group[codes[number]]
-        at = (places[leaf] * self.size + group)[counted]
         value = np.zeros(len(leaf), dtype=np.int64)
         if self.amount is not None:
             value = codes[self.schema.names.index(self.amount.name)]
-        answers = {}
-        for part in self.parts:
-            numbers = np.zeros(n_places * self.size, dtype=np.int64)
-            np.add.at(numbers, at, (counts.data * self.weights(part, value))[counted])
-            answers[part.name] = numbers.reshape(n_places, self.size)
-        return answers
+        return (places[leaf] * self.size + group)[counted], value[counted], counts.data[counted]
 
     def layout(self) -> list[object]:
         """How the records are counted, as JSON."""
@@ -184,6 +220,7 @@ class Resolved:
             [*self.layout()[number], axis.keep.tolist(), axis.group.tolist(), axis.term, *axis.labels]  # type: ignore[misc]
             for number, axis in enumerate(self.axes)
         ]
-        parts = [[part.name, part.low, part.high, part.centre] for part in self.parts]
+        parts: list[list[object]] = [[part.name, part.low, part.high, part.centre] for part in self.parts]
+        parts += [[rank.name, str(rank.quantile), rank.candidates, rank.width] for rank in self.ranks]
         content = ["question", 1, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()

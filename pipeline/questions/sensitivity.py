@@ -14,13 +14,20 @@ counts all of them at once. k records of one person move them by at most k times
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from pipeline.errors import InputError
-from pipeline.privacy.budget import LARGEST_SCALE, MOVED, Framework, Neighbours, NoiseSpec
+from pipeline.privacy.budget import (
+    LARGEST_SCALE,
+    MOVED,
+    Framework,
+    Mechanism,
+    Neighbours,
+    NoiseSpec,
+    reach_between,
+)
 from pipeline.questions.resolved import Part
 
 __all__ = ["Measured", "measured", "reach"]
@@ -32,14 +39,7 @@ def reach(part: Part, neighbours: Neighbours) -> int:
     >>> reach(Part("sum", 0, 600), "change-one"), reach(Part("sum", -300, 300), "change-one")
     (600, 425)
     """
-    furthest = max(abs(part.low), abs(part.high))
-    if neighbours == "add-remove":
-        return furthest
-    within = (part.high - part.low) ** 2
-    root = math.isqrt((within + 1) // 2)
-    while MOVED[neighbours] * root**2 < within:
-        root += 1
-    return max(furthest, root)
+    return reach_between(part.low, part.high, neighbours)
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,16 @@ class Measured:
     reach: int
     budget: Fraction
     noise: NoiseSpec
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """Of the noise."""
+        return self.noise.mechanism
+
+    @property
+    def scale(self) -> Fraction:
+        """Of the noise, sigma^2 or b."""
+        return self.noise.scale
 
 
 def measured(

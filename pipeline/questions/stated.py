@@ -62,6 +62,5 @@ def source_for(records: RecordSource, question: Resolved, domain: Domain) -> Rec
         records,
         columns={**records.columns, **{name: domain.files.get(name, name) for name in further}},
         values={**records.values, **{name: domain.texts[name] for name in further if name in domain.texts}},
-        # A question looks at some of the columns, by which several rows are the same cell.
-        repeated="add" if records.form == "long" else records.repeated,
+        further=tuple(further),
     )

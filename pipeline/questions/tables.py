@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import ReleaseError
 from pipeline.questions.intervals import half_width, ratio_interval
+from pipeline.questions.listed import listed, most_common
 from pipeline.questions.manifest import AnswerManifest, PartStated
 from pipeline.questions.resolved import EVERYWHERE
 
@@ -57,7 +58,10 @@ class Measurements:
 
 
 def measurements_bytes(measured: Measurements) -> bytes:
-    """measurements.csv: the keys, and the noisy number of each part ("sum" in units of the amount, less the centre)."""
+    """measurements.csv: the keys, and the number of each part as it was drawn.
+
+    A "sum" is in units of the amount, less the centre; what is chosen by rank, in units of it.
+    """
     columns = [values.tolist() for values in measured.numbers.values()]
     rows = ([*key, *numbers] for key, *numbers in zip(measured.keys, *columns, strict=True))
     return _csv([*measured.header, *measured.numbers], rows)
@@ -83,10 +87,16 @@ def read_measurements(path: Path, manifest: AnswerManifest) -> Measurements:
 
 def answer_bytes(manifest: AnswerManifest, measured: Measurements) -> bytes:
     """answer.csv: the keys, and each number with the ends of its 90 % interval, in the units of the records."""
-    parts: dict[str, PartStated] = {part.name: part for part in manifest.parts}
+    if manifest.is_chosen:
+        return _csv([*measured.header, *_names(manifest.statistic)], _chosen_rows(manifest, measured))
+    parts: dict[str, PartStated] = {part.name: part for part in manifest.noisy}
+    if manifest.statistic == "most common":
+        counts, noise = measured.numbers["count"].tolist(), parts["count"].noise
+        header = [*measured.header[:-1], "rank", "rank:low90", "rank:high90", measured.header[-1], *_names("count")]
+        return _csv(header, most_common(measured.keys, counts, noise, int(manifest.number or 1)))
     header, columns = list(measured.header), []
     for name in [manifest.statistic, *(["count"] if manifest.statistic == "mean" else [])]:
-        header += [name, f"{name}:low90", f"{name}:high90"]
+        header += _names(name)
         if name == "mean":
             columns.append(_means(manifest, measured))
             continue
@@ -100,7 +110,21 @@ def answer_bytes(manifest: AnswerManifest, measured: Measurements) -> bytes:
     rows = (
         [*key, *(text for cell in cells for text in cell)] for key, *cells in zip(measured.keys, *columns, strict=True)
     )
+    if manifest.least is not None:
+        return _csv(header, listed(rows, measured.numbers["count"].tolist(), manifest.least))
     return _csv(header, rows)
+
+
+def _names(name: str) -> list[str]:
+    return [name, f"{name}:low90", f"{name}:high90"]
+
+
+def _chosen_rows(manifest: AnswerManifest, measured: Measurements) -> Iterator[list[str]]:
+    """The keys and the steps that were chosen; a number on the far side of an end widens the interval to itself."""
+    columns = [measured.numbers[name].tolist() for name in ("quantile", "low", "high")]
+    for key, number, low, high in zip(measured.keys, *columns, strict=True):
+        ends = (number, min(low, number), max(high, number))
+        yield [*key, *(_exact(step * manifest.unit) for step in ends)]
 
 
 def _means(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, str, str]]:
@@ -109,7 +133,7 @@ def _means(manifest: AnswerManifest, measured: Measurements) -> list[tuple[str, 
     low, high, unit = (
         float(Fraction(text)) for text in (manifest.amount.low, manifest.amount.high, manifest.amount.unit)
     )
-    parts: dict[str, PartStated] = {part.name: part for part in manifest.parts}
+    parts: dict[str, PartStated] = {part.name: part for part in manifest.noisy}
     variances = parts["sum"].noise.variance, parts["count"].noise.variance
     centre = parts["sum"].centre
     cells = []

@@ -3,6 +3,10 @@
     count by tract, sex where age >= 65 and race in "two or more", asian
     sum wages by county
     mean wages by county, sex
+    median wages by county
+    quantile 1/4 wages by county
+    most common 3 diagnosis by county
+    count by tract, sex having count >= 50
 
 What the words mean is looked up by `pipeline.questions.resolve`.
 """
@@ -12,21 +16,28 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final
 
 from pipeline.errors import InputError
+from pipeline.model.exact import parse_exact
 
 __all__ = ["LONGEST", "STATISTICS", "Asked", "Condition", "QuestionError", "Word", "parse"]
 
-#: What can be asked; True where it is of an amount.
-STATISTICS: Final = {"count": False, "sum": True, "mean": True}
+#: What can be asked; True where it is of an amount or, the most common, of an attribute.
+STATISTICS: Final = {"count": False, "sum": True, "mean": True, "median": True, "quantile": True, "most common": True}
+#: Of a quantile's fraction the denominator, and of the most common values how many.
+LARGEST_DENOMINATOR: Final = 1000
+MOST_COMMON: Final = 1000
 #: Characters of a question; the ledger records it, and finds it by an index.
 LONGEST: Final = 500
 
 _OPERATORS: Final = ("=", "!=", "<", "<=", ">", ">=", "in")
 _TOKEN = re.compile(r"\s+|(?P<quoted>\"[^\"]*\"|'[^']*')|(?P<sign>[<>!]=|[=<>,])|(?P<bare>[^\s\"'<>=!,]+)")
 _BARE = re.compile(r"[^\s\"'<>=!,]+")
-_RESERVED: Final = frozenset({"by", "where", "and", "in", *STATISTICS})
+_WHOLE = re.compile(r"[0-9]{1,15}", re.ASCII)
+_FIRST_WORDS: Final = tuple(dict.fromkeys(name.split()[0] for name in STATISTICS))
+_RESERVED: Final = frozenset({"by", "where", "and", "in", "having", "common", *_FIRST_WORDS})
 
 
 class QuestionError(InputError):
@@ -77,23 +88,30 @@ class Asked:
 
     Attributes:
         statistic: one of `STATISTICS`.
-        amount: the column that is summed; None for a count.
+        amount: the column that the statistic is of, an amount or an attribute; None for a count.
         by: what the answer has one number for each of: names of a level, attributes or recodes.
         where: all must hold.
+        number: of a quantile its fraction, of the most common values how many; else None.
+        least: the least count of a group that is listed; None where all are.
     """
 
     statistic: str
     amount: Word | None = None
     by: tuple[Word, ...] = ()
     where: tuple[Condition, ...] = ()
+    number: Fraction | None = None
+    least: int | None = None
 
     def __str__(self) -> str:
         """The canonical text; it reads as the same question again."""
-        parts = [self.statistic, *([] if self.amount is None else [_written(self.amount)])]
+        number = [] if self.number is None else [str(self.number)]
+        parts = [self.statistic, *number, *([] if self.amount is None else [_written(self.amount)])]
         if self.by:
             parts.append(f"by {', '.join(map(_written, self.by))}")
         if self.where:
             parts.append(f"where {' and '.join(map(str, self.where))}")
+        if self.least is not None:
+            parts.append(f"having count >= {self.least}")
         return " ".join(parts)
 
 
@@ -145,21 +163,57 @@ class _Reader:
         self._end = end
 
     def question(self) -> Asked:
-        first = self._next("a question begins with " + _listed(tuple(STATISTICS)))
-        if first.quoted or first.text not in STATISTICS:
-            raise first.refused(f"a question begins with {_listed(tuple(STATISTICS))}")
-        amount = self._name(f"the amount to be taken the {first.text} of") if STATISTICS[first.text] else None
-        by: tuple[Word, ...] = ()
-        where: tuple[Condition, ...] = ()
-        if self._take("by"):
-            by = self._list("a level, an attribute or a recode")
-        if self._take("where"):
-            where = self._conditions()
+        allowed = f"a question begins with {_listed(tuple(STATISTICS))}"
+        first = self._next(allowed)
+        if first.quoted or first.text not in _FIRST_WORDS:
+            raise first.refused(allowed)
+        statistic, number = self._statistic(first)
+        what = f"the {'attribute' if statistic == 'most common' else 'amount'} to be taken the {statistic} of"
+        amount = self._name(what) if STATISTICS[statistic] else None
+        by = self._list("a level, an attribute or a recode") if self._take("by") else ()
+        where = self._conditions() if self._take("where") else ()
+        least = self._least() if statistic == "count" and self._take("having") else None
         if self._words:
-            follows = '"by"' if not (by or where) else '"where"' if not where else '"and" with a further condition'
-            further = "" if follows.startswith('"and"') else ', "where"' if follows == '"by"' else ""
-            raise self._words[0].refused(f"allowed here are {follows}{further}, a comma in a list, or the end")
-        return Asked(first.text, amount, by, where)
+            raise self._words[0].refused(_what_follows(statistic, by=by, where=where, least=least))
+        return Asked(statistic, amount, by, where, number, least)
+
+    def _statistic(self, first: Word) -> tuple[str, Fraction | None]:
+        """What is asked, and its number; one half of all is the median, whichever way it is written."""
+        if first.text == "most":
+            if not self._take("common"):
+                raise first.refused('"common" must follow, as in: most common 3 diagnosis by county')
+            return "most common", self._how_many()
+        if first.text != "quantile":
+            return first.text, None
+        word = self._next("the fraction of the quantile is needed, such as 1/4 or 0.25")
+        try:
+            number = parse_exact(word.text)
+        except ValueError:
+            number = Fraction(0)
+        if word.quoted or not 0 < number < 1 or number.denominator > LARGEST_DENOMINATOR:
+            raise word.refused(
+                "a quantile needs a fraction above 0 and below 1, with a denominator of at most "
+                f"{LARGEST_DENOMINATOR}, such as 1/4 or 0.25"
+            )
+        return ("median", None) if number == Fraction(1, 2) else ("quantile", number)
+
+    def _how_many(self) -> Fraction:
+        if not self._words or self._words[0].quoted or not _WHOLE.fullmatch(self._words[0].text):
+            return Fraction(1)
+        word = self._words.pop(0)
+        if not 1 <= int(word.text) <= MOST_COMMON:
+            raise word.refused(f"from 1 to {MOST_COMMON:,} of the most common values can be asked for")
+        return Fraction(int(word.text))
+
+    def _least(self) -> int:
+        for needed in ("count", ">="):
+            word = self._next('"having" is followed by count >= and a whole number')
+            if word.quoted or word.text != needed:
+                raise word.refused(f'{needed} is needed here: "having" is followed by count >= and a whole number')
+        word = self._next("a whole number is needed")
+        if word.quoted or not _WHOLE.fullmatch(word.text) or int(word.text) < 1:
+            raise word.refused("a whole number above 0 is needed, of at most 15 digits")
+        return int(word.text)
 
     def _conditions(self) -> tuple[Condition, ...]:
         conditions = [self._condition()]
@@ -199,6 +253,17 @@ class _Reader:
             self._words.pop(0)
             return True
         return False
+
+
+def _what_follows(statistic: str, *, by: tuple[Word, ...], where: tuple[Condition, ...], least: int | None) -> str:
+    """What could stand where a word does not fit."""
+    if least is not None:
+        return "the question ends with its least count"
+    allowed = [] if by or where else ['"by"']
+    allowed.append('"and" with a further condition' if where else '"where"')
+    if statistic == "count":
+        allowed.append('"having"')
+    return f"allowed here are {', '.join(allowed)}, a comma in a list, or the end"
 
 
 def _listed(names: Sequence[str]) -> str:

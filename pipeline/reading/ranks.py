@@ -12,6 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+def reach_at_once(n: int, share: float = 0.9) -> float:
+    """Standard errors to each side that hold n numbers at once, however their errors are correlated (Bonferroni)."""
+    return NormalDist().inv_cdf(1 - (1 - share) / (2 * n))
+
+
 def rank_limits(
     counts: NDArray[np.int64], variances: NDArray[np.float64], share: float = 0.9
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -23,8 +28,7 @@ def rank_limits(
         share: probability that all ranks are within their limits.
     """
     n = len(counts)
-    # Bonferroni: whatever the correlation of the errors is.
-    reach = NormalDist().inv_cdf(1 - (1 - share) / (2 * n)) * np.sqrt(np.where(np.isnan(variances), np.inf, variances))
+    reach = reach_at_once(n, share) * np.sqrt(np.where(np.isnan(variances), np.inf, variances))
     low, high = counts - reach, counts + reach
     rank = 1 + n - np.searchsorted(np.sort(counts), counts, side="right")
     surely_above = n - np.searchsorted(np.sort(low), high, side="right")

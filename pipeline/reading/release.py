@@ -25,6 +25,7 @@ from pipeline.reading.areas import AreaIndex
 from pipeline.reading.draws import Function, interval_of
 from pipeline.reading.household_sizes import SizesOfHouseholds
 from pipeline.reading.margins import Ends, Groups, HalfWidths, columns_of, provider
+from pipeline.reading.published import household_table_frame, means_frame
 from pipeline.reading.question import Question
 from pipeline.release.draws import read_draws
 from pipeline.release.layout import UniverseDirectory
@@ -167,18 +168,15 @@ class Release:
         Raises:
             InputError: there is no such table, or it is not published at the level.
         """
-        number = self.index_of(level)
-        found = next((table for table in self.spec.tables_of_households() if table.name == name), None)
-        if found is None or name not in self.household_tables:
-            tables = ", ".join(self.household_tables) or "none"
-            raise InputError(f"{self.name}: no table {name!r} of persons by their households; there are {tables}")
-        if level not in found.levels:
-            raise InputError(
-                f"{self.name}: table {name!r} is published for {', '.join(found.levels)}, not for {level!r}"
-            )
-        published = read_table(self.run.household_table(name, level), len(self.spine.levels[number]))
-        codes = pd.Index(published.geocodes.astype(object), name="geocode")
-        return pd.DataFrame(dict(published.columns()), index=codes)
+        return household_table_frame(self, name, level)
+
+    def means(self, name: str, level: str) -> pd.DataFrame:
+        """Sums and means of an amount, of a companion that holds one: one row a geounit, with intervals.
+
+        Raises:
+            InputError: this holds no amount, or has no such table at the level.
+        """
+        return means_frame(self, name, level)
 
     def household_sizes(self, level: str, companion: str = "") -> pd.DataFrame:
         """The average household size of every geounit of a level, as published.

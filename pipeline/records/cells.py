@@ -13,7 +13,7 @@ from geography.spine import Spine
 from pipeline.errors import RecordsError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Schema
-from pipeline.records.columns import LEFT_OUT, AttributeReader, CountReader, Distinct
+from pipeline.records.columns import LEFT_OUT, AmountReader, AttributeReader, CountReader, Distinct
 from pipeline.records.geocodes import LeafReader
 from pipeline.records.problems import MistakeLog
 from pipeline.records.record_files import open_records
@@ -34,7 +34,7 @@ class CellChunk:
         first_row: number of rows before the chunk.
         n_rows: rows of the chunk.
         keys: `(n,)` int64, leaf * n_cells + cell, of the rows that can be counted.
-        persons: `(n,)` int64, by default one each.
+        persons: `(n,)` int64, by default one each; of an amount, its units.
         rows: `(n,)` the row of each key, from 0 in the chunk; by default the chunk's rows one after the other.
         n_persons: of all rows, so that a lost row is noticed.
         units: `(n_rows,)` text, the unit of each row of the chunk; None where the records have no units.
@@ -93,7 +93,8 @@ def needed_columns(records: RecordSource, schema: Schema) -> tuple[str, ...]:
     columns = [records.columns.get(name, name) for name in schema.names]
     count = [records.count or "count"] if records.form == "long" else []
     unit = [] if records.unit is None else [records.unit]
-    return tuple(dict.fromkeys([records.geocode, *columns, *count, *records.rows, *unit]))
+    amount = [] if records.amount is None else [records.amount.name]
+    return tuple(dict.fromkeys([records.geocode, *columns, *count, *records.rows, *unit, *amount]))
 
 
 def _open_rows(
@@ -104,15 +105,13 @@ def _open_rows(
         AttributeReader.make(
             attribute,
             records.columns.get(attribute.name, attribute.name),
-            coded=records.coded,
+            coded=records.coded and attribute.name not in records.further,
             values=records.values.get(attribute.name),
         )
         for attribute in schema.attributes
     ]
     text = records.text_format
-    counter = CountReader(records.count or "count", text.decimal) if records.form == "long" else None
-    if counter is not None and counter.column in skip:
-        counter = None
+    counter = _counter(records, skip)
     columns = [name for name in needed_columns(records, schema) if name not in skip]
     file = open_records(records.file, columns, chunk_rows, text=text)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
@@ -122,7 +121,8 @@ def _open_rows(
 
     def chunks() -> Iterator[CellChunk]:
         first_row = 0
-        repeats = _Repeats(records, schema, spine, attributes, log) if once and spine is not None else None
+        cells = [reader for reader in attributes if reader.attribute.name not in records.further]
+        repeats = _Repeats(records, schema, spine, cells, log) if once and spine is not None else None
         for chunk in file.chunks():
             leaves = np.zeros(chunk.num_rows, dtype=np.int64)
             if leaf_reader is not None:
@@ -136,7 +136,7 @@ def _open_rows(
                 stride //= len(reader.attribute.values)
                 if reader.column in skip:
                     continue
-                if repeats is None:
+                if repeats is None or reader not in cells:
                     codes = reader.read(chunk.column(reader.column), first_row, log, counted)
                 else:
                     codes, places = reader.read_found(chunk.column(reader.column), first_row, log, counted)
@@ -145,7 +145,7 @@ def _open_rows(
                 usable &= codes >= 0
             persons = None
             if counter is not None:
-                persons = counter.read(chunk.column(counter.column), first_row, log)
+                persons = counter.read_counted(chunk.column(counter.column), first_row, log, counted)
                 usable &= persons >= 0
             usable &= counted
             units = None if records.unit is None or records.unit in skip else chunk.column(records.unit)
@@ -162,6 +162,14 @@ def _open_rows(
             first_row += chunk.num_rows
 
     return RecordCells(log, chunks)
+
+
+def _counter(records: RecordSource, skip: Collection[str]) -> CountReader | AmountReader | None:
+    """What reads how much each row counts; None where each counts one, or the column is left unread."""
+    if records.amount is not None:
+        return None if records.amount.name in skip else AmountReader.of(records.amount)
+    column = records.count or "count"
+    return CountReader(column, records.text_format.decimal) if records.form == "long" and column not in skip else None
 
 
 def _chosen(chunk: pa.RecordBatch, chosen: Mapping[str, frozenset[str]]) -> NDArray[np.bool_]:

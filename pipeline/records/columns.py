@@ -148,11 +148,30 @@ class AttributeReader:
                 self.where,
                 "a value outside the schema",
                 first_row + outside + 1,
-                distinct.first_found(outside),
+                () if isinstance(self.attribute, AmountAttribute) else distinct.first_found(outside),
                 allowed,
             )
             log.add(self.where, "a missing value", first_row + missing + 1, (), allowed)
         return read, distinct
+
+
+@dataclass(frozen=True)
+class AmountReader(AttributeReader):
+    """Reads a column of amounts from 0 on: the units that each row counts as, clipped and rounded."""
+
+    first: int = 0
+
+    @classmethod
+    def of(cls, amount: AmountAttribute) -> AmountReader:
+        """`amount` is named as its column."""
+        return cls(amount, amount.name, AmountNumbers(amount), amount.first)
+
+    def read_counted(
+        self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Units of each row, `(n_rows,)`, negative where it is noted in `log` as wrong; 0 where it is not `counted`."""
+        numbers = self.read(column, first_row, log, counted)
+        return np.where(counted & (numbers >= 0), numbers + self.first, numbers)
 
 
 @dataclass(frozen=True)
@@ -173,6 +192,16 @@ class CountReader:
                 allowed = f"allowed are whole numbers from 0 to {LARGEST_COUNT:,}"
                 log.add(f"column {self.column!r}", description, first_row + rows + 1, texts, allowed)
         return counts
+
+    def read_counted(
+        self,
+        column: pa.Array,
+        first_row: int,
+        log: MistakeLog,
+        counted: NDArray[np.bool_],  # noqa: ARG002 - every row of the form long has a count
+    ) -> NDArray[np.int64]:
+        """As `read`, whichever rows are counted."""
+        return self.read(column, first_row, log)
 
     def _count(self, value: object) -> int:
         if self.decimal != "." and isinstance(value, str):

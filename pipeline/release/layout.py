@@ -23,12 +23,14 @@ _STAGES: Mapping[str, int | None] = {
     "polygons": 1,
     "constraints": None,
     "shares": None,
+    "reports": None,
     "invariants": 1,
     "measurements": 1,
     "selected": 2,
     "histograms": 1,
     "tables": 2,
     "household_sizes": 2,
+    "amounts": 3,
     "estimates": 1,
     "draws": 2,
     "microdata": None,
@@ -37,7 +39,7 @@ _STAGES: Mapping[str, int | None] = {
     "datapackage": None,
 }
 #: Suffixes of files under public/.
-_SUFFIXES = (".parquet", ".geojson", ".html", ".json")
+_SUFFIXES = (".parquet", ".geojson", ".html", ".json", ".js")
 #: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.
 _LONGEST_NAME = 200
 
@@ -117,6 +119,11 @@ class UniverseDirectory:
     def selected(self, name: str, level: str) -> Path:
         """Noisy answers of the version that each geounit of a level has chosen."""
         return self.public / "selected" / file_name("selection", name) / f"{file_name('level', level)}.parquet"
+
+    def counted_reports(self, what: str) -> Path:
+        """What is counted of randomised reports, before it is published: "totals", "numbers", or "unused"."""
+        suffix = "json" if what == "unused" else "parquet"
+        return self.restricted / "reports" / f"{what}.{suffix}"
 
     @property
     def checkpoints(self) -> Path:
@@ -217,14 +224,32 @@ class RunDirectory:
         folder = self.public / "household_sizes" / file_name("companion", companion)
         return folder / f"{file_name('level', level)}.parquet"
 
+    def means(self, companion: str, table: str, level: str) -> Path:
+        """Sums and means of a companion of an amount, for one of its tables, one row a geounit."""
+        folder = self.public / "amounts" / file_name("companion", companion) / file_name("table", table)
+        return folder / f"{file_name('level', level)}.parquet"
+
     def household_table(self, table: str, level: str) -> Path:
         """Persons by what their households are, in the form of a table without margins of error."""
         return self.public / "household_tables" / file_name("table", table) / f"{file_name('level', level)}.parquet"
 
     @property
+    def reports(self) -> Path:
+        """Of a release from randomised reports: how many were used, and how many not, and why."""
+        return self.public / "reports.json"
+
+    @property
     def report(self) -> Path:
-        """The report for readers, one page that needs nothing else."""
+        """The report for readers, one page."""
         return self.public / "report.html"
+
+    def report_file(self, number: int) -> Path:
+        """A part of the report's data that is too large for its page, which loads it as a script."""
+        return self.public / "report" / f"{number}.js"
+
+    def report_files(self) -> tuple[Path, ...]:
+        """Those that are there; none where all of them fit."""
+        return tuple(sorted((self.public / "report").glob("[0-9]*.js")))
 
     @property
     def package(self) -> Path:

@@ -2,7 +2,8 @@
 
 Columns: geocode (string), value (list of int64, the query's answers in the order of `Query.answer_labels`), variance
 (float64, of the noise on every one of these answers). `pandas.read_parquet` reads it as it is. Invariants, which are
-answers without noise, are kept in the same form with mechanism "exact".
+answers without noise, are kept in the same form with mechanism "exact". With mechanism "reports" the values are totals
+of randomised reports, and the variance is that of the counts that are made of them by `Collected.debiased`.
 """
 
 from __future__ import annotations
@@ -39,9 +40,9 @@ if TYPE_CHECKING:
     from pipeline.model.strategy import MeasuredQuery
     from pipeline.model.universe import Universe
 
-#: The noise, or none: an invariant.
-MeasuredBy = Mechanism | Literal["exact"]
-_MEASURED_BY: tuple[str, ...] = (*get_args(Mechanism), "exact")
+#: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance.
+MeasuredBy = Mechanism | Literal["exact", "reports"]
+_MEASURED_BY: tuple[str, ...] = (*get_args(Mechanism), "exact", "reports")
 
 _SCHEMA = pa.schema(
     [
@@ -59,8 +60,8 @@ class MeasurementHeader:
     Attributes:
         level, query: their names.
         size: number of answers of the query.
-        mechanism: the noise; "exact" for an invariant.
-        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace; 0 if exact.
+        mechanism: the noise; "exact" for an invariant, "reports" for totals of reports.
+        scale: sigma^2 of the discrete Gaussian, b of the discrete Laplace; 0 if exact; of reports the variance.
         variance: of the noise on each answer, in persons squared; 0 if exact.
         others: scale and variance in geounits that stand for levels below too, see `pipeline.model.allocation`.
     """
@@ -168,7 +169,9 @@ class MeasurementWriter:
 
     @classmethod
     @contextmanager
-    def open(cls, target: Path, staging: Path, header: MeasurementHeader) -> Iterator[MeasurementWriter]:
+    def open(
+        cls, target: Path, staging: Path, header: MeasurementHeader, *, private: bool = False
+    ) -> Iterator[MeasurementWriter]:
         """The writer of a file that appears at `target` when the block ends without an error.
 
         The file's bytes depend on the header, the geocodes and the values, not on the batches.
@@ -176,13 +179,13 @@ class MeasurementWriter:
         Raises:
             ReleaseError: the file cannot be written.
         """
-        with parquet_sink(target, staging, _SCHEMA, header._to_json()) as sink:
+        with parquet_sink(target, staging, _SCHEMA, header._to_json(), private=private) as sink:
             writer = cls(sink, header)
             yield writer
             writer._append(writer._groups.rest())
 
     def write(
-        self, geocodes: NDArray[np.str_], values: NDArray[np.int64], kinds: NDArray[np.int8] | None = None
+        self, geocodes: NDArray[np.str_], values: NDArray[np.int64], kinds: NDArray[np.signedinteger] | None = None
     ) -> None:
         """Append geounits; the arrays are not retained.
 

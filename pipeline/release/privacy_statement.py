@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
+from pipeline.collect.collected import Collected
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import MechanismName
@@ -61,7 +62,7 @@ class PrivacyStatement(Stated):
 
     Attributes:
         budget: rho (zcdp) or epsilon (pure), as an exact fraction; `budget_decimal` is rounded up if it does not end.
-        delta: "0" in the pure framework.
+        delta: "0" in the pure framework, and of reports.
         epsilon: that holds at `delta`, decimal, rounded up: the bound from rho alone. The account and the headline have
             the smaller one, where the distribution of the noise gives it; "Infinity" where nothing is promised.
         conversion: how epsilon follows from the budget.
@@ -100,6 +101,8 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
     Raises:
         InputError: there is no noise for this budget; see `budget.noise_for`.
     """
+    if universe.collected is not None:
+        return _of_reports(universe, universe.collected)
     zcdp = universe.framework == "zcdp"
     delta = universe.delta if zcdp else Fraction(0)
     change = record_change(universe)
@@ -120,6 +123,46 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         + (_BYPASS if universe.bypass else "")
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
         noise=tuple(_noise(universe)),
+        invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
+    )
+
+
+def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
+    """The guarantee of reports that were randomised by their senders; nothing else is drawn."""
+    mechanism, epsilon = collected.mechanism, decimal_text(universe.budget)
+    stated = ", ".join(f"{name} = {value}" for name, value in mechanism.parameters().items())
+    words = (
+        f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the "
+        f"answer is, no report is more than {decimal_text(mechanism.ratio)} times as likely as it would be with "
+        f"another answer, which is local differential privacy with epsilon = {epsilon}. It holds against everybody "
+        "who sees the report, the publisher included, and so for everything that is published here. Nobody has the "
+        "true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
+    )
+    if mechanism.repeated:
+        words += (
+            " Over time: a device draws one response to an answer and repeats it for ever, so that any number of "
+            f"reports on the same answer has epsilon = {epsilon} together. That an answer has changed is not protected."
+        )
+    else:
+        words += (
+            " Over time: each report is drawn anew, so that the epsilons of all reports of a respondent add up, those "
+            "to other collections among them."
+        )
+    words += (
+        " Not protected: that somebody took part, and in which area. The number of reports of each area is published "
+        "exactly."
+    )
+    return PrivacyStatement(
+        universe=universe.name,
+        framework="local",
+        neighbours=universe.neighbours,
+        budget=str(universe.budget),
+        budget_decimal=epsilon,
+        delta="0",
+        epsilon=epsilon,
+        conversion="epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up",
+        words=words,
+        noise=(),
         invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
     )
 

@@ -15,6 +15,9 @@ NOT_CHARGED: Final = "not charged: budgets of repeated runs add up and nobody co
 #: Of a release that a ledger has counted, see its receipts.
 CHARGED: Final = "charged, see receipts"
 
+#: Of a release from reports that were randomised by their senders.
+NOTHING_TO_CHARGE: Final = "nothing to charge: every report was protected before it was collected"
+
 
 class ExactReceipt(Stated):
     """Exact numbers that the ledger has recorded.
@@ -48,6 +51,8 @@ class Receipt(Stated):
     exact: tuple[ExactReceipt, ...]
 
 
-def charging(receipts: tuple[Receipt, ...]) -> str:
-    """What manifest and report say of the charge."""
+def charging(receipts: tuple[Receipt, ...], *, local: bool) -> str:
+    """What manifest and report say of the charge; `local`: of a release from randomised reports."""
+    if local:
+        return NOTHING_TO_CHARGE
     return CHARGED if receipts else NOT_CHARGED

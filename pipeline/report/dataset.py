@@ -14,7 +14,7 @@ def dataset_block(sources: ReportSources) -> str:
     spec, run = sources.spec, sources.run
     labels = spec.labels()
     contents = Contents(spec, sources.universes, run)
-    files = [*contents.tables(), *contents.household_sizes(), *contents.household_tables()]
+    files = [*contents.tables(), *contents.household_sizes(), *contents.household_tables(), *contents.amounts()]
     counted = [spec.labels(one.name).records or one.name or "people" for one in sources.universes]
     areas = ", ".join(f"{labels.level(level.name)} ({len(level):,})" for level in sources.spine.levels)
     words = (

@@ -1,15 +1,17 @@
 """The data that the page's explorer shows: geocodes, tables and polygons, each compressed on its own.
 
-Levels are taken from the top down, and at each level the tables in the order of the spec, while they fit into
-`LARGEST`: the page stays one that opens quickly and can be sent by mail. What is left out is named with its file.
+Levels are taken from the top down, and at each level the tables in the order of the spec. What fits is in the page,
+which stays one that opens quickly; the rest is in files beside it that the page loads when it is asked for (`chunks`).
+Large levels are cut into pieces of so many areas, a file each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ from geography.spine import Level, Spine
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.universe import Table, Universe
 from pipeline.release.tables import ReleasedTable, read_table, read_table_parts
+from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.moments import MomentChunks
 from pipeline.report.polygons import Area, flattening, read_public_areas
@@ -25,10 +28,14 @@ from pipeline.report.sentences import sentence
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
 
-#: Characters of all data in the page.
-LARGEST = 3_000_000
-#: Numbers of one table and level beyond which its size need not be tried.
-_MOST_NUMBERS = 12_000_000
+#: Numbers of one table and level beyond which it is not tried whether all of it fits into the page.
+_MOST_IN_PAGE = 12_000_000
+#: Numbers of one table and level beyond which the report leaves it to the table's own file.
+_MOST_BESIDE = 1_000_000_000
+#: Areas of a level beyond which their codes and names are cut into pieces, and of each piece.
+WHOLE, _AREAS = 300_000, 65_536
+#: Numbers of each piece of a table.
+_NUMBERS = 1 << 17
 #: Points of a polygon are whole steps of this many to a degree.
 _STEPS = 10**6
 
@@ -39,32 +46,24 @@ class Explorer:
 
     Attributes:
         content: JSON: levels, universes with their tables, and which chunk holds what.
-        chunks: compressed data in base64, by number.
+        chunks: the packed data.
         summaries: (universe, table, level) -> margins.
-        left_out: paths under public/ of tables that did not fit.
+        beside: paths under public/ of tables that are in files beside the page.
+        left_out: those of tables that are too large for these, too.
         totals: universe -> number of persons of the whole release, released.
     """
 
     content: dict[str, object] = field(default_factory=dict)
-    chunks: list[str] = field(default_factory=list)
+    chunks: Chunks = field(default_factory=Chunks)
     summaries: dict[tuple[str, str, str], MarginSummary] = field(default_factory=dict)
+    beside: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     totals: dict[str, int] = field(default_factory=dict)
 
-    @property
-    def size(self) -> int:
-        """Numbers of the table in one geounit."""
-        return sum(map(len, self.chunks))
 
-    def add(self, chunk: str) -> int:
-        """The number of the chunk that now holds this."""
-        self.chunks.append(chunk)
-        return len(self.chunks) - 1
-
-
-def explorer_of(sources: ReportSources) -> Explorer:
-    """Read every published table once; what fits goes into the page."""
-    explorer = Explorer()
+def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
+    """Read every published table once; what fits goes into the page, the rest is written beside it."""
+    explorer = Explorer(chunks=Chunks(write))
     tables = {
         (universe.name, table.name): {
             "universe": universe.name,
@@ -90,17 +89,16 @@ def explorer_of(sources: ReportSources) -> Explorer:
     levels = []
     for number, level in enumerate(sources.spine.levels):
         entry = _level(explorer, sources, number)
-        fits = bool(entry["codes"] is not None)
         for universe in sources.universes:
             for table in universe.tables:
                 if level.name in table.levels:
-                    chunk = _table(explorer, sources, universe, table, level, fits=fits)
+                    chunk = _table(explorer, sources, universe, table, level)
                     if chunk is not None:
                         tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
         for household_table in by_household:
             if level.name in household_table.levels:
                 path = sources.run.household_table(household_table.name, level.name)
-                chunk = _without_margins(explorer, sources, path, level, household_table.size, fits=fits)
+                chunk = _without_margins(explorer, sources, path, level)
                 if chunk is not None:
                     tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
         levels.append(entry)
@@ -112,50 +110,67 @@ def explorer_of(sources: ReportSources) -> Explorer:
 def _add_moments(
     explorer: Explorer, sources: ReportSources, tables: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> None:
-    """How errors go together, for every table that is in the page with intervals, upper levels first."""
-    kept = MomentChunks()
+    """How errors go together, for every table that the page shows with intervals, upper levels first."""
+    kept = MomentChunks(explorer.chunks)
     for number, level in enumerate(sources.spine.levels):
         for universe in sources.universes:
             for table in universe.tables:
                 chunk = tables[universe.name, table.name]["levels"].get(level.name)
-                if chunk is not None and chunk["below"] is not None:
+                if chunk is not None and chunk["ends"]:
                     moments = sources.moments(universe.name, number, table.query)
-                    chunk["moments"] = kept.entry(moments, explorer.chunks)
+                    chunk["moments"] = kept.entry(moments)
 
 
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:
-    """A level's geocodes and parents in the page, and its polygons; "codes" is None where they do not fit."""
+    """A level's geocodes, parents, names and polygons; `rows` is the number of areas in each piece."""
     level = sources.spine.levels[number]
     label = sources.words("").level(level.name)
-    entry: dict[str, object] = {"name": level.name, "label": label, "n": len(level)}
-    entry |= {"codes": None, "prefixed": False, "map": None}
-    if len(level) > _MOST_NUMBERS:
-        return entry
-    codes, prefixed = _suffixes(sources.spine, number)
+    prefixed = _prefixed(sources.spine, number)
     children = np.zeros(0, dtype=np.int64) if number == 0 else np.diff(sources.spine.child_offsets(number - 1))
-    lines, parents = packed_lines(codes), packed_numbers(children)
-    if explorer.size + len(lines) + len(parents) > LARGEST:
-        return entry
-    entry |= {"codes": explorer.add(lines), "children": explorer.add(parents), "prefixed": prefixed}
+    rows = len(level) if len(level) <= WHOLE else _AREAS
+    entry: dict[str, object] = {"name": level.name, "label": label, "n": len(level), "rows": rows, "map": None}
+    codes = partial(_codes, sources.spine, number, prefixed)
+    entry |= {"codes": _lines(explorer, codes, len(level), rows), "prefixed": prefixed}
+    entry["children"] = explorer.chunks.add(packed_numbers(children))
     if level.name in sources.names:
-        names = packed_lines(sources.names[level.name].in_language(sources.spec.report.language or ""))
-        if explorer.size + len(names) <= LARGEST:
-            entry["names"] = explorer.add(names)
+        names = sources.names[level.name].in_language(sources.spec.report.language or "")
+        entry["names"] = _lines(explorer, lambda first, end: names[first:end], len(level), rows)
     if level.name in sources.spec.report.polygons:
         _add_map(explorer, entry, level, read_public_areas(sources.polygons_file(level.name)))
     return entry
 
 
-def _suffixes(spine: Spine, number: int) -> tuple[list[str], bool]:
-    """The geocodes of a level, without their parents' where every one begins with it."""
-    level = spine.levels[number]
-    if number == 0:
-        return level.geocodes.tolist(), False
-    above = spine.levels[number - 1].geocodes[level.parents]
-    if not np.strings.startswith(level.geocodes, above).all():
-        return level.geocodes.tolist(), False
-    pairs = zip(level.geocodes.tolist(), np.strings.str_len(above).tolist(), strict=True)
-    return [code[length:] for code, length in pairs], True
+def _lines(explorer: Explorer, lines: Callable[[int, int], Sequence[str]], areas: int, rows: int) -> int:
+    """The number of the chunk of some lines, or of the first of their pieces.
+
+    Args:
+        lines: of the areas from one to another.
+    """
+    if areas <= rows:
+        return explorer.chunks.add(packed_lines(lines(0, areas)))
+    return explorer.chunks.add_beside(packed_lines(lines(first, first + rows)) for first in range(0, areas, rows))
+
+
+def _prefixed(spine: Spine, number: int) -> bool:
+    """Whether every geocode of a level begins with its parent's."""
+    level, step = spine.levels[number], _AREAS
+    return number > 0 and all(
+        np.strings.startswith(level.geocodes[at : at + step], _above(spine, number, at, at + step)).all()
+        for at in range(0, len(level), step)
+    )
+
+
+def _codes(spine: Spine, number: int, prefixed: bool, first: int, end: int) -> list[str]:
+    """Geocodes of a level from one to another, without their parents' where these are prefixes."""
+    codes: list[str] = spine.levels[number].geocodes[first:end].tolist()
+    if not prefixed:
+        return codes
+    lengths = np.strings.str_len(_above(spine, number, first, end)).tolist()
+    return [code[length:] for code, length in zip(codes, lengths, strict=True)]
+
+
+def _above(spine: Spine, number: int, first: int, end: int) -> NDArray[np.str_]:
+    return spine.levels[number - 1].geocodes[spine.levels[number].parents[first:end]]
 
 
 def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: list[Area]) -> None:
@@ -166,9 +181,10 @@ def _add_map(explorer: Explorer, entry: dict[str, object], level: Level, areas: 
     for area in areas:
         names[place[area.geocode]] = area.name
     if any(names) and "names" not in entry:
-        entry["names"] = explorer.add(packed_lines([name.replace("\n", " ") for name in names]))
-    if explorer.size + len(packed) <= LARGEST:
-        entry["map"] = {"shapes": explorer.add(packed), "flattening": flattening(areas), "areas": len(areas)}
+        lines = [name.replace("\n", " ") for name in names]
+        entry["names"] = _lines(explorer, lambda first, end: lines[first:end], len(level), cast("int", entry["rows"]))
+    if len(packed) <= LARGEST:
+        entry["map"] = {"shapes": explorer.chunks.add(packed), "flattening": flattening(areas), "areas": len(areas)}
 
 
 def _shapes(areas: list[Area], place: dict[str, int]) -> Iterator[NDArray[np.int64]]:
@@ -189,49 +205,84 @@ def _shapes(areas: list[Area], place: dict[str, int]) -> Iterator[NDArray[np.int
 
 
 def _table(
-    explorer: Explorer, sources: ReportSources, universe: Universe, table: Table, level: Level, *, fits: bool
+    explorer: Explorer, sources: ReportSources, universe: Universe, table: Table, level: Level
 ) -> dict[str, object] | None:
-    """Read a table; the chunks with its counts and margins if they fit."""
+    """Read a table, once; where its numbers are, as `decode.js` reads them."""
     path = sources.table_file(universe, table, level.name)
     summary = explorer.summaries[universe.name, table.name, level.name] = MarginSummary()
-    keep = fits and len(level) * table.query.size <= _MOST_NUMBERS
-    parts: list[ReleasedTable] = []
-    total = 0
     exact = _exact(sources, universe, table, level)
-    kept_exact: list[NDArray[np.bool_] | None] = []
-    row = 0
-    for part in read_table_parts(path, len(level)):
-        of_part = None if exact is None else exact[0][exact[1][row : row + len(part.counts)]]
-        row += len(part.counts)
-        summary.add(part, of_part)
-        total += int(part.counts.sum())
-        if keep:
-            parts.append(part)
-            kept_exact.append(of_part)
-    explorer.totals.setdefault(universe.name, total)
-    if parts:
-        counts = packed_numbers(np.concatenate([part.counts for part in parts]).T)
-        ends = [_ends(part, certain) for part, certain in zip(parts, kept_exact, strict=True) if part.lows is not None]
-        below, above = (
-            (packed_numbers(np.concatenate(side).T) for side in zip(*ends, strict=True)) if ends else ("", "")
-        )
-        if explorer.size + len(counts) + len(below) + len(above) <= LARGEST:
-            chunk: dict[str, object] = {"counts": explorer.add(counts), "below": None, "above": None}
-            return chunk | {"below": explorer.add(below), "above": explorer.add(above)} if ends else chunk
-    explorer.left_out.append(path.relative_to(sources.run.public).as_posix())
-    return None
+    seen = _Seen()
+
+    def read() -> Iterator[NDArray[np.int64]]:
+        for part in read_table_parts(path, len(level)):
+            end = seen.rows + len(part.counts)
+            of_part = None if exact is None else exact[0][exact[1][seen.rows : end]]
+            summary.add(part, of_part)
+            seen.rows, seen.total, seen.ends = end, seen.total + int(part.counts.sum()), part.lows is not None
+            yield part.counts if part.lows is None else np.hstack([part.counts, *_ends(part, of_part)])
+
+    entry = _numbers(explorer, path.relative_to(sources.run.public).as_posix(), read(), len(level), table.query.size)
+    explorer.totals.setdefault(universe.name, seen.total)
+    return None if entry is None else entry | {"ends": seen.ends}
 
 
-def _without_margins(
-    explorer: Explorer, sources: ReportSources, path: Path, level: Level, size: int, *, fits: bool
+@dataclass
+class _Seen:
+    """What the reading of a table has seen so far."""
+
+    rows: int = 0
+    total: int = 0
+    ends: bool = False
+
+
+def _without_margins(explorer: Explorer, sources: ReportSources, path: Path, level: Level) -> dict[str, object] | None:
+    """The same of a table that has no margins."""
+    counts = read_table(path, len(level)).counts
+    name = path.relative_to(sources.run.public).as_posix()
+    entry = _numbers(explorer, name, iter([counts]), len(level), counts.shape[1])
+    return None if entry is None else entry | {"ends": False}
+
+
+def _numbers(
+    explorer: Explorer, name: str, parts: Iterator[NDArray[np.int64]], areas: int, size: int
 ) -> dict[str, object] | None:
-    """The chunk with the counts of a table that has no margins, if it fits."""
-    if fits and len(level) * size <= _MOST_NUMBERS:
-        counts = packed_numbers(read_table(path, len(level)).counts.T)
-        if explorer.size + len(counts) <= LARGEST:
-            return {"counts": explorer.add(counts), "below": None, "above": None}
-    explorer.left_out.append(path.relative_to(sources.run.public).as_posix())
-    return None
+    """Rows of a table, part by part, `(n, columns)`: in the page, in pieces beside it, or nowhere. All parts are read.
+
+    Args:
+        name: of the table's own file.
+        areas, size: of the level, and answers of the table; with intervals there are three columns for each.
+    """
+    if areas * size > _MOST_BESIDE:
+        explorer.left_out.append(name)
+        for _ in parts:
+            pass
+        return None
+    if areas * size <= _MOST_IN_PAGE:
+        whole = np.concatenate(list(parts))
+        packed = packed_numbers(whole.T)
+        if explorer.chunks.fit(packed):
+            return {"numbers": explorer.chunks.add(packed), "rows": areas}
+        parts = iter([whole])
+    rows = max(1, _NUMBERS // size)
+    explorer.beside.append(name)
+    pieces = (packed_numbers(piece.T) for piece in _cut(parts, rows))
+    return {"numbers": explorer.chunks.add_beside(pieces), "rows": rows}
+
+
+def _cut(parts: Iterable[NDArray[np.int64]], rows: int) -> Iterator[NDArray[np.int64]]:
+    """The same rows in pieces of `rows`; the last may be shorter."""
+    kept: list[NDArray[np.int64]] = []
+    waiting = 0
+    for part in parts:
+        rest = part
+        while waiting + len(rest) >= rows:
+            yield np.concatenate([*kept, rest[: rows - waiting]])
+            rest, kept, waiting = rest[rows - waiting :], [], 0
+        if len(rest):
+            kept.append(rest)
+            waiting += len(rest)
+    if waiting:
+        yield np.concatenate(kept)
 
 
 def _ends(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -14,12 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.report.chunks import Chunks
 from pipeline.report.encoding import packed_lines, packed_numbers
 
 #: What is known of an answer of a class: it has an error; it is certain; the measurements do not determine it.
 USUAL, CERTAIN, UNKNOWN = 0, 1, 2
-#: Characters of all factors in the page. Tables come first: the factors of later levels are left out.
+#: Characters of all factors in the page; those of later levels are beside it.
 LARGEST = 1_000_000
+#: Characters of factors that are too many even for a file of their own: they are left out.
+_LARGEST_BESIDE = 3_000_000
 #: Digits of the largest factor of a class and level; the others have as many decimals as that one.
 _DIGITS = 7
 #: What counts as 0 beside the largest variance, and beside its square root: rounding errors are smaller.
@@ -41,6 +44,7 @@ class TableMoments:
         factors: `(n_blocks, F)` part of each block in an answer's variance, by its place on the symmetric attributes.
         sizes: `(F,)` symmetric cells of each; all of them together are `whole`.
         places: `(size,)` of each answer: row x F + place.
+        at_once: standard errors to each side that hold the numbers of all geounits of the level at once.
     """
 
     classes: NDArray[np.int64]
@@ -52,6 +56,7 @@ class TableMoments:
     sizes: Floats
     whole: float
     places: NDArray[np.int64]
+    at_once: float
 
 
 @dataclass
@@ -59,38 +64,45 @@ class MomentChunks:
     """Factors that are in the page already: tables and levels that have the same share one chunk.
 
     Attributes:
-        size: characters so far.
+        chunks: of the page.
+        size: characters in the page so far.
         by_text: packed text -> number of its chunk.
     """
 
+    chunks: Chunks
     size: int = 0
     by_text: dict[str, int] = field(default_factory=dict)
 
-    def entry(self, moments: TableMoments, chunks: list[str]) -> dict[str, object]:
+    def entry(self, moments: TableMoments) -> dict[str, object]:
         """What `moments.js` reads: small lists, and the numbers of chunks; None for those that do not fit."""
         several = moments.nested.shape[-1] > 1
         scale = _power(max(1.0, float(np.fmax.reduce(np.abs(moments.nested), axis=None, initial=0.0))))
         nothing, nothing_shared = _NOTHING * scale, _NOTHING_SHARED * math.sqrt(scale)
         return {
-            "classes": self._kept(packed_numbers(moments.classes), chunks),
-            "known": self._kept(packed_numbers(moments.known), chunks),
-            "nested": self._kept(self._packed(moments.nested, nothing), chunks),
-            "crossed": self._kept(self._packed(moments.crossed, nothing), chunks) if several else None,
-            "shared": self._kept(self._packed(moments.shared, nothing_shared), chunks) if moments.shared.size else None,
+            "classes": self._kept(packed_numbers(moments.classes)),
+            "known": self._kept(packed_numbers(moments.known)),
+            "nested": self._kept(self._packed(moments.nested, nothing)),
+            "crossed": self._kept(self._packed(moments.crossed, nothing)) if several else None,
+            "shared": self._kept(self._packed(moments.shared, nothing_shared)) if moments.shared.size else None,
             "shape": list(moments.shared.shape[1:]),
             "factors": moments.factors.tolist(),
             "sizes": moments.sizes.tolist(),
             "whole": moments.whole,
             "places": moments.places.tolist(),
+            "atOnce": moments.at_once,
         }
 
-    def _kept(self, text: str | None, chunks: list[str]) -> int | None:
-        if text is None or (text not in self.by_text and self.size + len(text) > LARGEST):
+    def _kept(self, text: str | None) -> int | None:
+        if text is None:
             return None
         if text not in self.by_text:
-            self.size += len(text)
-            self.by_text[text] = len(chunks)
-            chunks.append(text)
+            if self.size + len(text) <= LARGEST:
+                self.size += len(text)
+                self.by_text[text] = self.chunks.add_in_page(text)
+            elif len(text) <= _LARGEST_BESIDE:
+                self.by_text[text] = self.chunks.add_beside([text])
+            else:
+                return None
         return self.by_text[text]
 
     def _packed(self, numbers: Floats, nothing: float) -> str | None:
@@ -103,7 +115,7 @@ class MomentChunks:
         largest = np.fmax.reduce(np.abs(numbers), axis=axes, keepdims=True, initial=0.0)
         step = np.maximum(_power(np.maximum(largest, nothing)) * 10.0 ** (1 - _DIGITS), _power(nothing))
         values, places = np.unique((np.rint(numbers / step) * step).ravel() + 0.0, return_inverse=True)
-        if self.size + _LEAST_CHARACTERS * len(values) > LARGEST:
+        if _LEAST_CHARACTERS * len(values) > _LARGEST_BESIDE:
             return None
         texts = np.array([f"{value:.{_DIGITS}g}" for value in values.tolist()], dtype=object)
         return packed_lines(texts[places].tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,6 +15,8 @@ from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import PrivacyStatement, decimal_text
 from pipeline.release.status import EXAMPLE, FROM_RECORDS, MADE_ELSEWHERE, UNCHARGED, Status
+from pipeline.report.amounts import amount_views
+from pipeline.report.chunks import Write, nowhere
 from pipeline.report.dataset import dataset_block
 from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
@@ -28,15 +31,19 @@ from pipeline.spec.release_spec import ReleaseSpec
 
 #: Scripts of the page in their order; `vega.js` is made by `make report-js`, see docs/decisions/report_script.md.
 SCRIPTS = (
-    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "moments.js", "compare.js", "view.js", "takeaway.js",
-    "search.js", "explorer.js",
+    "vega.js", "texts.js", "decode.js", "charts.js", "figures.js", "shown.js", "moments.js", "compare.js", "view.js",
+    "takeaway.js", "search.js", "explorer.js",
 )  # fmt: skip
 
 
-def report_page(sources: ReportSources) -> str:
-    """The page; all text is escaped. A function of the sources alone."""
+def report_page(sources: ReportSources, write: Write = nowhere) -> str:
+    """The page; all text is escaped. A function of the sources alone.
+
+    Args:
+        write: writes a file of the data that are too large for the page, see `chunks`.
+    """
     texts = sources.texts
-    explorer = explorer_of(sources)
+    explorer = explorer_of(sources, write)
     universes = [
         _universe(explorer, sources, universe, statement, account)
         for universe, statement, account in zip(sources.universes, sources.statements, sources.accounts, strict=True)
@@ -74,6 +81,7 @@ def report_page(sources: ReportSources) -> str:
         joint=sources.joint,
         households=sources.households,
         odds=_grouped(odds(sources.joint.epsilon), texts),
+        collected=_collected(sources),
         joint_budget=decimal_text(Fraction(sources.joint.budget)),
         beyond=beyond_limits(sources.universes),
         companions=universes[1:],
@@ -84,12 +92,15 @@ def report_page(sources: ReportSources) -> str:
         solver=_solver(sources),
         shared=shared_rows(sources),
         left_out=explorer.left_out,
+        beside=explorer.beside,
         household_sizes=level_sizes(sources),
+        amounts=amount_views(sources),
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,
         content=script_json(content),
         dataset=dataset_block(sources),
-        chunks=explorer.chunks,
+        chunks=explorer.chunks.in_page,
+        loads=explorer.chunks.beside > 0,
         maps=bool(sources.spec.report.polygons),
         named=bool(sources.names),
         about=sources.spec.about,
@@ -97,6 +108,29 @@ def report_page(sources: ReportSources) -> str:
         level_title=sources.words("").level,
         table_title=lambda row: sources.words(row.universe).table(row.table),
     )
+
+
+@dataclass(frozen=True)
+class CollectedView:
+    """How many reports a release is made from."""
+
+    used: int
+    unused: int
+
+
+def _collected(sources: ReportSources) -> CollectedView | None:
+    """The reports that a release is made from; None where it is made from records."""
+    if sources.universes[0].collected is None:
+        return None
+    found = json.loads(sources.run.reports.read_bytes())
+    return CollectedView(found["used"], sum(found["not used"].values()))
+
+
+def _what(universe: Universe, what: str, texts: Texts) -> str:
+    """What is counted, for sentences: of an amount, its whole units."""
+    if universe.amount is None:
+        return what
+    return texts("{what} in units of {unit}", what=what, unit=str(universe.amount.unit))
 
 
 def _banner(status: Status) -> str:
@@ -228,7 +262,7 @@ def _universe(
     )
     return UniverseView(
         name=universe.name,
-        what=words.labels.records or universe.name.replace("_", " ") or texts("people"),
+        what=_what(universe, words.labels.records or universe.name.replace("_", " ") or texts("people"), texts),
         total=explorer.totals.get(universe.name),
         universe=universe,
         statement=statement,

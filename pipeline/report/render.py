@@ -15,17 +15,18 @@ from pipeline.model.pages.style import page_style
 from pipeline.model.texts.catalogue import Texts
 
 
-def render(template: str, scripts: Sequence[str], words: Texts, **context: object) -> str:
+def render(template: str, scripts: Sequence[str], words: Texts, *, loads: bool = False, **context: object) -> str:
     """A page of this folder's templates, with its scripts and the policy that allows these scripts and nothing else.
 
     Args:
         template, scripts: files of `assets/`.
+        loads: its scripts may load others, which hold data.
         words: of the page's language; templates have them as `_(...)`, scripts as `text(...)`.
         context: what the template names.
     """
     texts = [asset(name) for name in scripts]
     hashes = " ".join(f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'" for text in texts)
-    allowed = hashes or "'none'"
+    allowed = (hashes or "'none'") + (" 'strict-dynamic'" if loads else "")
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
@@ -33,7 +34,13 @@ def render(template: str, scripts: Sequence[str], words: Texts, **context: objec
     spoken = script_json(words.of_scripts("\n".join(texts)))
     page = _environment(words).get_template(template)
     return page.render(
-        policy=policy, style=page_style(), scripts=texts, script_texts=spoken, language=words.language, **context
+        policy=policy,
+        style=page_style(),
+        scripts=texts,
+        script_texts=spoken,
+        language=words.language,
+        loads=loads,
+        **context,
     )
 
 

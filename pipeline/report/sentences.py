@@ -97,6 +97,33 @@ TEMPLATES = (
         "The noise was not drawn by this program: the measurements were made elsewhere. This statement holds if they "
         "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
     ),
+    marked(
+        "Every respondent randomised the answer before it was sent, by {mechanism} ({stated}): whatever the answer is, "
+        "no report is more than {ratio} times as likely as it would be with another answer, which is local "
+        "differential privacy with epsilon = {epsilon}."
+    ),
+    marked(
+        "It holds against everybody who sees the report, the publisher included, and so for everything that is "
+        "published here."
+    ),
+    marked(
+        "Nobody has the true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
+    ),
+    marked(
+        "Over time: each report is drawn anew, so that the epsilons of all reports of a respondent add up, those to "
+        "other collections among them."
+    ),
+    marked(
+        "Over time: a device draws one response to an answer and repeats it for ever, so that any number of reports on "
+        "the same answer has epsilon = {epsilon} together."
+    ),
+    marked("That an answer has changed is not protected."),
+    marked("Not protected: that somebody took part, and in which area."),
+    marked("The number of reports of each area is published exactly."),
+    marked("one respondent's having another answer, which was sent in one report"),
+    marked("one respondent's having another answer, which was sent in any number of reports that repeat one response"),
+    marked("what can be learnt about one respondent from {n} reports, each drawn anew"),
+    marked("epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up"),
     marked("Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"),
     marked("none: the budget is epsilon"),
     marked(

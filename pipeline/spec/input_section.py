@@ -6,13 +6,25 @@ from typing import Any, Literal
 
 from pydantic import Field, StrictBool, model_validator
 
-from pipeline.model.record_source import Form, RecordSource
+from pipeline.model.record_source import BadReports, Form, RecordSource
 from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separator, Table, Values
 from pipeline.spec.value_ranges import expand_numbers
+
+#: Keys of the form "reports".
+_OF_REPORTS = ("report", "respondent", "bad_reports")
 
 
 def _is_text(entry: tuple[object, object]) -> bool:
     return all(isinstance(part, str) for part in entry)
+
+
+def _of_reports(section: InputSpec) -> list[tuple[str, str]]:
+    """What only reports have, and what they do not have."""
+    if section.form != "reports":
+        stated = [name for name in _OF_REPORTS if getattr(section, name) is not None]
+        return [(name, f'only for the form "reports"; the form is {section.form!r}') for name in stated]
+    stated = [name for name in ("columns", "values", "coded", "rows") if getattr(section, name)]
+    return [(name, 'not for the form "reports", whose values only the mechanism can tell') for name in stated]
 
 
 class InputSpec(Section):
@@ -20,7 +32,8 @@ class InputSpec(Section):
 
     file: FileOrTable = Field(description="the CSV or Parquet file of records, relative to the spec")
     form: Form = Field(
-        description='"microdata" (a row per record), "long" (a row per cell, with its count) or "wide" (a row per leaf)'
+        description='"microdata" (a row per record), "long" (a row per cell, with its count), "wide" (a row per leaf) '
+        'or "reports" (a row per report, randomised by the respondent; with [collect])'
     )
     geocode: str = Field(description="the column of leaf codes")
     count: str | None = Field(default=None, description='the column of counts, form long only; default "count"')
@@ -55,6 +68,19 @@ class InputSpec(Section):
         "in a file of persons",
     )
 
+    report: str | None = Field(
+        default=None, description='form reports only: the column of what respondents sent; default "report"'
+    )
+    respondent: str | None = Field(
+        default=None,
+        description="form reports only: the column of who sent a report, of whom one report is used; default: not kept",
+    )
+    bad_reports: BadReports | None = Field(
+        default=None,
+        description='form reports only: "refuse" the run where a report cannot be used, or "count" them and leave them '
+        'out; default "refuse"',
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _ranges(cls, section: Any) -> Any:
@@ -73,6 +99,9 @@ class InputSpec(Section):
     def _default_count(cls, section: Any) -> Any:
         if isinstance(section, dict) and section.get("form") == "long":
             return {"count": "count", **section}
+        if isinstance(section, dict) and section.get("form") == "reports":
+            stated = {key: value for key, value in section.items() if value is not None}
+            return {"report": "report", "bad_reports": "refuse", **stated}
         return section
 
     @model_validator(mode="after")
@@ -90,6 +119,7 @@ class InputSpec(Section):
             problems.append(("cells", 'missing; the form "wide" needs at least one entry'))
         if self.form != "wide" and self.cells:
             problems.append(("cells", f'only for the form "wide"; the form is {self.form!r}'))
+        problems += _of_reports(self)
         if self.coded and self.values:
             problems.append(("values", "not with coded = true, where the columns hold the values' numbers"))
         if problems:

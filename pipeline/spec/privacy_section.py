@@ -10,15 +10,18 @@ from pydantic import Field, StrictInt, field_validator, model_validator
 from pipeline.spec.beacon_section import BeaconSection
 from pipeline.spec.fields import Budget, Delta, Misfit, Section
 
+#: Why framework "local" has no such key.
+_LOCAL = 'not with framework "local": each report has spent its own epsilon when it was sent; leave it out'
 _TEST_KEY = re.compile(r"insecure-test:[0-9]{1,18}", re.ASCII)
 
 
 class PrivacySection(Section):
     """The whole privacy-loss budget, and what it promises."""
 
-    framework: Literal["zcdp", "pure"] = Field(
+    framework: Literal["zcdp", "pure", "local"] = Field(
         default="zcdp",
-        description='"zcdp" (discrete Gaussian noise, budget rho) or "pure" (discrete Laplace, budget epsilon)',
+        description='"zcdp" (discrete Gaussian noise, budget rho), "pure" (discrete Laplace, budget epsilon) or '
+        '"local" (reports that were randomised by their senders, see [collect]; no budget)',
     )
     rho: Budget | None = Field(
         default=None,
@@ -77,10 +80,22 @@ class PrivacySection(Section):
             raise Misfit(("rho", 'the budget of framework "pure" is epsilon; allowed with framework "zcdp"'))
         if self.framework == "pure" and self.delta is not None:
             raise Misfit(("delta", 'framework "pure" has no delta; leave it out'))
+        if self.framework == "local":
+            _check_local(self)
         if self.beacon is not None and self.dataset is None:
             raise Misfit(("beacon", "needs a dataset: the draw is committed to in its ledger"))
         _check_units(self)
         return self
+
+
+def _check_local(section: PrivacySection) -> None:
+    """Raises Misfit where something is stated that only a budget of the release's own has."""
+    names = ("rho", "epsilon", "delta", "population", "dataset", "beacon", "unit")
+    found = [(name, _LOCAL) for name in names if getattr(section, name) is not None]
+    if section.neighbours != "change-one":
+        found.append(("neighbours", 'with framework "local" it is "change-one": that one took part is not hidden'))
+    if found:
+        raise Misfit(*found)
 
 
 class CompanionPrivacySection(Section):

@@ -77,5 +77,7 @@ def encode_household_table(table: HouseholdTable) -> list[Any]:
 
 
 def encode_budget(universe: Universe) -> dict[str, str]:
-    """The universe's whole budget, under the key that its framework has for it."""
+    """The universe's whole budget, under the key that its framework has for it; reports have none."""
+    if universe.framework == "local":
+        return {}
     return {"rho" if universe.framework == "zcdp" else "epsilon": str(universe.budget)}

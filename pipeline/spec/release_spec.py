@@ -15,6 +15,8 @@ from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import Join
 from pipeline.model.labels import Labels
 from pipeline.model.universe import Universe
+from pipeline.spec.collect.resolve import note_apart
+from pipeline.spec.collect.section import CollectSection, with_measured
 from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName
 from pipeline.spec.join_section import HouseholdTableSection, JoinSection
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
@@ -71,6 +73,9 @@ class ReleaseSpec(UniverseSections):
     provenance: ProvenanceSection | None = Field(
         default=None, description="where the public inputs come from: public sources, or the records"
     )
+    collect: CollectSection | None = Field(
+        default=None, description="how respondents randomised their answers before they sent them"
+    )
     questions: QuestionsSection | None = Field(
         default=None, description="what `spinewise ask` may name beyond the attributes; no release depends on it"
     )
@@ -119,6 +124,8 @@ class ReleaseSpec(UniverseSections):
         for universe in universes:
             section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
             note_labels(section, universe, problems.at(key))
+        if self.collect is not None:
+            note_apart(self, problems)
         joins = resolve_joins(self.join, universes, tuple(self.companions), self.geography.level_names, problems)
         if joins:
             unstated = {name for name, part in (("", self), *self.companions.items()) if part.tables is None}
@@ -151,6 +158,8 @@ class ReleaseSpec(UniverseSections):
             level_names=self.geography.level_names,
             bypass=bool(self.geography.bypass),
             shares={} if name else self.postprocess.shares or {},
+            collect=None if name else self.collect,
+            own=self if name else None,
         )
         return UniverseResolver(sections, context, problems).universe()
 
@@ -284,7 +293,7 @@ def _parsed(text: str, source: str) -> dict[str, Any]:
 def _validated(content: Mapping[str, Any], source: str, context: Any) -> ReleaseSpec:
     problems = Problems(source)
     try:
-        spec = ReleaseSpec.model_validate(content, context=context)
+        spec = ReleaseSpec.model_validate(with_measured(content), context=context)
     except ValidationError as error:
         note_validation_error(error, ReleaseSpec, problems)
         problems.raise_if_any()

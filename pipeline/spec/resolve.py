@@ -10,6 +10,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.collect.collected import Collected
 from pipeline.errors import SpecError
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
@@ -22,6 +23,9 @@ from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
+from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema
+from pipeline.spec.collect.resolve import check_measured, resolve_collected
+from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
@@ -29,7 +33,7 @@ from pipeline.spec.problems import Problems, dotted, unknown
 from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_shares import resolve_shares
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
-from pipeline.spec.sections import BoundSection, RecodeSection, SchemaSection, UniverseSections
+from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.shares_section import SharesSection
 from pipeline.spec.value_ranges import expand_values
 
@@ -54,6 +58,8 @@ class UniverseContext:
         level_names: of the spine, top first.
         bypass: whether geounits without siblings are bypassed.
         shares: public numbers that tell how areas share what is above them.
+        collect: how answers were randomised before they were sent.
+        own: the sections of the release itself, where this is a companion.
     """
 
     name: str
@@ -64,6 +70,8 @@ class UniverseContext:
     level_names: Sequence[str]
     bypass: bool
     shares: Mapping[str, SharesSection] = field(default_factory=dict)
+    collect: CollectSection | None = None
+    own: UniverseSections | None = None
 
 
 class UniverseResolver:
@@ -83,10 +91,17 @@ class UniverseResolver:
         self._note_other_budget()
         if schema is None or (sections.strategy.preset is not None and preset is None):
             return None
+        if amount_of(sections) is not None and context.own is not None:
+            note_amount_schema(schema, context.own, self.problems)
         strategy = resolve_strategy(
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
         )
-        budget = self._budget(preset, strategy)
+        collected = resolve_collected(
+            context.collect, sections, context.privacy, schema, self.problems, companion=bool(context.name)
+        )
+        if collected is not None and strategy is not None:
+            check_measured(strategy, sections, schema, self.problems)
+        budget = self._budget(preset, strategy, collected)
         stated_values = self._stated(schema, strategy, budget)
         records = self._records()
         if len(self.problems.lines) > before or strategy is None or budget is None:
@@ -98,7 +113,7 @@ class UniverseResolver:
             strategy=strategy,
             framework=privacy.framework,
             budget=budget,
-            delta=Fraction(0) if privacy.framework == "pure" else privacy.delta or DEFAULT_DELTA,
+            delta=privacy.delta or DEFAULT_DELTA if privacy.framework == "zcdp" else Fraction(0),
             neighbours=privacy.neighbours,
             input=records,
             preset=sections.strategy.preset or sections.strategy.derived_from or "",
@@ -106,6 +121,8 @@ class UniverseResolver:
             bypass=context.bypass,
             population=privacy.population,
             records_per_person=self._records_per_person,
+            collected=collected,
+            amount=amount_of(sections),
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             **stated_values,
         )
@@ -121,7 +138,9 @@ class UniverseResolver:
 
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""
-        section, own = self.sections.input, self.context.own_privacy
+        section, own, release = self.sections.input, self.context.own_privacy, self.context.own
+        if isinstance(self.sections, CompanionSection) and self.sections.amount is not None and release is not None:
+            return amount_records(self.sections, release, self.context.privacy.unit, self.problems)
         if own.unit is not None and self.sections.records_per_person not in (1, own.at_most):
             self.problems.add(
                 "records_per_person",
@@ -182,9 +201,11 @@ class UniverseResolver:
             schema = _schema(self.sections.schema_section, preset)
         return schema  # noqa: RET504 - None where a problem was noted
 
-    def _budget(self, preset: Preset | None, strategy: Strategy | None) -> Fraction | None:
-        """The budget that is stated, or the preset's; None where there is none, which is noted."""
+    def _budget(self, preset: Preset | None, strategy: Strategy | None, collected: Collected | None) -> Fraction | None:
+        """The budget that is stated, or the preset's; of reports, their epsilon. None where there is none: noted."""
         framework, own = self.context.privacy.framework, self.context.own_privacy
+        if framework == "local":
+            return None if collected is None else Fraction(collected.mechanism.epsilon)
         budget = own.rho if framework == "zcdp" else own.epsilon
         if budget is None and preset is not None and framework == "zcdp" and strategy is not None:
             budget = preset_rho(preset, self.context.level_names) or None

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, StrictBool, StrictInt, model_validator
 
 from pipeline.model.text_format import TextFormat
+from pipeline.spec.amounts.section import AmountKeys
 from pipeline.spec.fields import (
     Encoding,
     File,
@@ -380,7 +381,7 @@ class UniverseSections(Section):
     )
 
 
-class CompanionSection(UniverseSections):
+class CompanionSection(UniverseSections, AmountKeys):
     """A second histogram measured in the same run, such as housing units beside persons."""
 
     privacy: CompanionPrivacySection = Field(default=CompanionPrivacySection(), description="its own budget")

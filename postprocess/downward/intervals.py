@@ -8,9 +8,10 @@ A released count that is not large (`LARGE` standard errors above zero) gets the
 - from the released number: the narrowest range that holds that share of the simulated t - r of releases of its size.
   It holds for readers who start from what is published, where most small numbers are not what they seem.
 
-A large count gets its standard error by the exact linear variance, times the quantile of the simulated errors in
-standard errors of counts of its size. Sizes and cells with too few simulated errors take those of their neighbours in
-size, then of the whole table. Whatever is not certain has an interval of at least one person to each side.
+A large count gets its standard error by the exact linear variance, times the quantiles of the simulated errors in
+standard errors of counts of its size, one to each side: where small counts become 0, large ones beside them grow. Sizes
+and cells with too few simulated errors take those of their neighbours in size, then of the whole table. Whatever is not
+certain has an interval of at least one person to each side.
 """
 
 from __future__ import annotations
@@ -195,11 +196,11 @@ def _narrowest(errors: IntArray) -> tuple[IntArray, IntArray]:
     return first, first + most
 
 
-def _from_none(errors: IntArray) -> tuple[IntArray, IntArray]:
-    """The range from class 0 that holds `SIMULATED_COVERAGE` of each row."""
+def _central(errors: IntArray) -> tuple[IntArray, IntArray]:
+    """The range with half of what `SIMULATED_COVERAGE` leaves on either side of it, in each row."""
     below = np.cumsum(errors, axis=1)
-    needed = np.ceil(SIMULATED_COVERAGE * below[:, -1:])
-    return np.zeros(len(errors), dtype=np.int64), 1 + (below < needed).sum(axis=1)
+    outside = 0.5 * (1.0 - SIMULATED_COVERAGE) * below[:, -1:]
+    return (below <= outside).sum(axis=1), 1 + (below < below[:, -1:] - outside).sum(axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,10 +210,13 @@ class Intervals:
     Attributes:
         table: which.
         errors: of the simulated runs.
+        from_release: small counts have the second interval alone: where the stand-ins are drawn to be like the truth,
+            it holds what it says on average, and the first would widen it.
     """
 
     table: PublishedTable
     errors: ErrorCounts
+    from_release: bool = False
 
     def ends(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
@@ -249,16 +253,19 @@ class Intervals:
 
         To round up always would cover up to 97 % where the standard error is a person or two.
         """
-        cell = np.arange(released.shape[1])[None, :]
-        steps = self._in_steps.high[cell, size_class(released)]
-        factor = np.where(np.isnan(steps), NORMAL_QUANTILE, (steps - 0.5) * STEP)
-        numbers = np.floor(2.0 * factor * standard + evenly(released, np.broadcast_to(cell, released.shape)))
-        low = released - (numbers - 1) // 2
+        cell, size = np.arange(released.shape[1])[None, :], size_class(released)
+        least, most = self._in_steps.low[cell, size], self._in_steps.high[cell, size]
+        few = np.isnan(least) | np.isnan(most)
+        least = np.where(few, -NORMAL_QUANTILE, (least + 0.5) * STEP) * standard
+        most = np.where(few, NORMAL_QUANTILE, (most - 0.5) * STEP) * standard
+        numbers = np.floor(most - least + evenly(released, np.broadcast_to(cell, released.shape)))
+        # Whole numbers about the middle of what the truth may be.
+        low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
         return low, low + numbers - 1
 
     @cached_property
     def _in_steps(self) -> Ranges:
-        return Ranges.of(self.errors.large, self.table.marginal.size, _from_none)
+        return Ranges.of(self.errors.large, self.table.marginal.size, _central)
 
     @cached_property
     def _by_truth(self) -> Ranges:
@@ -274,7 +281,10 @@ class Intervals:
         for first in range(0, len(cells), _CHUNK_COUNTS):
             rows = slice(first, first + _CHUNK_COUNTS)
             cell, count = cells[rows], released[rows]
-            inverted = _inverted(unit * self._by_truth.low[cell], unit * self._by_truth.high[cell] - 1, count)
+            if self.from_release:
+                inverted = np.full(len(cell), np.nan), np.full(len(cell), np.nan)
+            else:
+                inverted = _inverted(unit * self._by_truth.low[cell], unit * self._by_truth.high[cell] - 1, count)
             size = size_class(count)
             low[rows] = np.fmin(inverted[0], count + unit * self._by_release.low[cell, size])
             high[rows] = np.fmax(inverted[1], count + unit * self._by_release.high[cell, size] - 1)

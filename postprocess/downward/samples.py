@@ -7,7 +7,9 @@ runs as its level's rate says, give or take one, so that all have the same chanc
 - siblings take turns in an order that the public seed draws.
 
 A level's rate is such that every notable size of its published numbers (`NOTABLE`) is seen in `ERRORS` errors, and more
-where that is cheap. Everything here follows from the spine and the release, never from a machine.
+where that is cheap. Below a level of few geounits all is visited a few times (`SPREAD`): the sample is then not all in
+one run, with one draw of the errors above it and as long as the others together. Everything here follows from the spine
+and the release, never from a machine.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ ERRORS = math.ceil((0.885 / PRECISION) ** 2)
 NOTABLE, NOTABLE_LEAVES = 500, 1000
 #: Simulated runs at least, where the spec allows them.
 LEAST_RUNS = 4
+#: Runs at least that visit the children of a level of fewer geounits than that, where this is at most so many times the
+#: work on the sample below them.
+SPREAD, FEW, WORTH = 2.0, 100, 2.0
 #: Seconds of work on a level that are always worth it.
 CHEAP = 0.25
 #: Seconds of a core for a geounit, for a cell of one, per square and per cube of the cells of a family, for each child,
@@ -142,7 +147,19 @@ def rates_of(spine: Spine, needed: Sequence[float], work: FloatArray, most: int)
     visits = [float(runs)]
     for need, of_level in zip(least[1:], seconds[1:], strict=True):
         visits.append(min(visits[-1], max(need, CHEAP / of_level)))
-    return Rates(runs, tuple(visits), cut)
+    return Rates(runs, _spread(spine, cut, visits, work), cut)
+
+
+def _spread(spine: Spine, cut: int, visits: Sequence[float], work: FloatArray) -> tuple[float, ...]:
+    """Visits of each level, raised where few geounits are above and this is cheap beside the sample below it."""
+    out = list(visits)
+    for level in range(1, cut + 1):
+        more = min(SPREAD, out[0]) - out[level]
+        below = float(np.dot(visits[level + 1 :], work[level + 1 :]))
+        if len(spine.levels[level - 1]) >= FEW or more * float(work[level]) > WORTH * below:
+            break
+        out[level] += max(0.0, more)
+    return tuple(out)
 
 
 def visited(spine: Spine, rates: Rates, key: int) -> list[BoolArray]:

@@ -114,7 +114,7 @@ class ErrorCounts:
     Attributes:
         by_truth: r - t by the size of t, in classes of `unit` persons.
         by_release: t - r by the size of r, likewise.
-        large: |r - t| of large counts by the size of r, in classes of `STEP` standard errors.
+        large: r - t of large counts by the size of r, in classes of `STEP` standard errors.
         unit: persons in a class of errors.
     """
 
@@ -215,7 +215,7 @@ def count_errors(
         counts.by_release += SizedErrors.of(cells, seen, -error // counts.unit)
         large = is_large(seen, standard)
         cells, seen, error, standard = cells[large], seen[large], error[large], standard[large]
-        in_steps = np.abs(error + evenly(cells, seen, error) - 0.5) / standard / STEP
+        in_steps = np.floor((error + evenly(cells, seen, error) - 0.5) / standard / STEP)
         counts.large += SizedErrors.of(cells, seen, in_steps.astype(np.int64))
     nothing = SizedErrors.of(np.arange(len(zeros)), np.zeros_like(zeros), np.zeros_like(zeros))
     right = SizedErrors(nothing.places[zeros > 0], zeros[zeros > 0])

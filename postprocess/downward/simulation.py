@@ -26,6 +26,8 @@ from postprocess.problem import Measured, Problem
 
 #: Added to the number of a level, for what is drawn of public shares, beside what is drawn of households.
 _SHARES = 1 << 16
+#: Fresh reports of some leaves: (replicate, first row, answers `(n, size)`) -> the counts that are made of them.
+DrawReports = Callable[[int, int, IntArray], FloatArray]
 #: Fresh noise of some rows of a level's query: (replicate, level, query number, first row, shape) -> whole numbers.
 DrawNoise = Callable[[int, int, int, int, tuple[int, int]], NDArray[np.int64]]
 
@@ -79,6 +81,7 @@ class Simulated:
         tables: whose errors are counted.
         nothing: of each table, no errors yet.
         key: 128 bits that follow from the public seed and the run, for what is measured among other universes.
+        reported: draws reports in place of noise, where counts are made from reports.
     """
 
     replicate: int
@@ -91,6 +94,7 @@ class Simulated:
     tables: tuple[PublishedTable, ...]
     nothing: tuple[ErrorCounts, ...]
     key: int = 0
+    reported: DrawReports | None = None
 
 
 def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
@@ -187,6 +191,17 @@ def _only(counts: sp.csr_array, rows: BoolArray) -> sp.csr_array:
     return sp.csr_array((counts.data[kept], counts.indices[kept], starts), shape=counts.shape)
 
 
+def _reported_anew(
+    query: Measured, released: sp.csr_array, rows: IntArray, replicate: int, reported: DrawReports
+) -> Measured:
+    """The query with the counts from new reports of the released answers."""
+    values = np.zeros((len(rows), query.marginal.size))
+    for first, last in successive(rows, max(1, CHUNK_NUMBERS // query.marginal.size)):
+        answers = answers_of(query.marginal, released, first, last)
+        values[first:last] = reported(replicate, int(rows[first]), answers)
+    return replace(query, values=values)
+
+
 def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: bool = False) -> Problem:
     """The released histograms' answers with fresh noise, some geounits at a time, in the smallest sufficient type.
 
@@ -205,6 +220,9 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
         rows, kinds = stretch.rows[number], problem.kinds_of(number)
         new = []
         for i, query in enumerate(queries):
+            if run.reported is not None:
+                new.append(_reported_anew(query, stretch.released[number], rows, run.replicate, run.reported))
+                continue
             size = query.marginal.size
             values: NDArray[np.signedinteger] = np.zeros((len(rows), size), dtype=np.int16)
             for first, last in successive(rows, max(1, CHUNK_NUMBERS // size)):

@@ -144,7 +144,7 @@ def chosen_subtrees(problem: Problem, level: int, tops: IntArray) -> tuple[Probl
     bounds = _sliced(problem.constraints.bounds[level:], rows)
     chosen = replace(
         problem,
-        spine=Spine(tuple(levels)),
+        spine=Spine(tuple(levels), part=True),
         measured=tuple(without_values(queries) for queries in problem.measured[level:]),
         constraints=Constraints(problem.constraints.structural_zeros, bounds),
         kinds=tuple(

@@ -76,7 +76,7 @@ class LevelTask:
     checked: BoolArray
     solver: str
     seed: int
-    kinds: NDArray[np.int8] | None = None
+    kinds: NDArray[np.signedinteger] | None = None
     implied: Implied | None = None
     shares: tuple[Shared, ...] = ()
 

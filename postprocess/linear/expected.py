@@ -157,10 +157,19 @@ class ExpectedErrors:
         """The sum over a geounit's answers of the expected absolute errors, mean over the geounits, in persons."""
         return float(self.sizes @ self._absolute.sum(axis=1) / self.sizes.sum())
 
+    def of_answer(self, answer: int) -> float:
+        """The expected absolute error of one answer, mean over the geounits, in persons."""
+        return float(self.sizes @ self._absolute[:, answer] / self.sizes.sum())
+
     @property
     def per_number(self) -> float:
         """The expected absolute error of an answer, mean over answers and geounits, in persons."""
         return self.per_geounit / self.variances.shape[1]
+
+    @property
+    def rmse(self) -> float:
+        """The root of an answer's variance, mean over answers and geounits, in persons."""
+        return float(np.sqrt(self.sizes @ (self._standard**2).mean(axis=1) / self.sizes.sum()))
 
     @property
     def standard(self) -> float:
@@ -195,15 +204,28 @@ def answer_variances(
 
 
 def error_by_final(
-    basis: Basis, classes: LevelClasses, covariances: LevelCovariances, marginal: Marginal
+    basis: Basis,
+    classes: LevelClasses,
+    covariances: LevelCovariances,
+    marginal: Marginal,
+    answer: int | None = None,
 ) -> FloatArray:
-    """The derivative of `ExpectedErrors.per_geounit` by the final covariances, `(n_downward, n_blocks, a, a)`."""
+    """The derivative of `ExpectedErrors.per_geounit` by the final covariances, `(n_downward, n_blocks, a, a)`.
+
+    Args:
+        answer: the one answer whose error is meant, as in `of_answer`; None for the sum over all.
+    """
     recode, factors = basis.answer_factors(marginal)
     diagonal = np.einsum("gi,nbij,gj->nbg", recode, covariances.final, recode)
     variances = np.einsum("nbg,bf->ngf", diagonal, factors)
     known = variances <= EXACT_VARIANCE
     by_variance = np.where(known, 0.0, 0.5 * MEAN_ABSOLUTE / np.sqrt(np.where(known, 1.0, variances)))
     by_variance *= (classes.sizes / classes.sizes.sum())[:, None, None]
+    if answer is not None:
+        place = int(basis.answer_order(marginal)[answer])
+        chosen = np.zeros(by_variance[0].size)
+        chosen[place] = 1.0
+        by_variance *= chosen.reshape(by_variance.shape[1:])
     weights = np.einsum("ngf,bf->nbg", by_variance, factors)
     out: FloatArray = (recode.T * weights[:, :, None, :]) @ recode
     return out

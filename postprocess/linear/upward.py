@@ -93,7 +93,7 @@ def own_terms(
     measured: Sequence[Measured],
     rows: slice | IntArray,
     keep: BoolArray,
-    kinds: NDArray[np.int8] | None = None,
+    kinds: NDArray[np.signedinteger] | None = None,
 ) -> FloatArray:
     """A'D^-1 y of a level's own measurements for some geounits, summed to `keep`: `(n, a, n_1 or 1, ...)`.
 
@@ -149,14 +149,15 @@ def _summed(basis: Basis, cells: FloatArray, keep: BoolArray) -> FloatArray:
 
 def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.ndarray:
     """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, without copying all rows."""
-    out = np.zeros((len(starts), values.shape[1]), dtype=np.int64)
+    kind = np.float64 if values.dtype.kind == "f" else np.int64
+    out = np.zeros((len(starts), values.shape[1]), dtype=kind)
     ends = np.append(starts[1:], len(order))
     step = max(1, CHUNK_CELLS // max(1, values.shape[1]))
     first = 0
     while first < len(starts):
         last = max(first + 1, int(np.searchsorted(ends, starts[first] + step, side="right")))
         rows = order[starts[first] : ends[last - 1]]
-        out[first:last] = np.add.reduceat(values[rows].astype(np.int64), starts[first:last] - starts[first], axis=0)
+        out[first:last] = np.add.reduceat(values[rows].astype(kind), starts[first:last] - starts[first], axis=0)
         first = last
     return out
 
@@ -223,7 +224,7 @@ class LevelSums:
     children_term: FloatArray | None
     fixed: FloatArray | None
     n_cells: int
-    kinds: NDArray[np.int8] | None = None
+    kinds: NDArray[np.signedinteger] | None = None
 
     @classmethod
     def of(cls, problem: Problem, level: int, estimate: LevelEstimate, order: IntArray, starts: IntArray) -> LevelSums:

@@ -50,6 +50,22 @@ def test_a_slice_is_the_spine_of_the_leaves_below(tree: list[Path], data: st.Dat
     assert sliced.leaf_level.geocodes.tolist() == spine.leaf_level.geocodes[start:stop].tolist()
 
 
+def test_geounits_of_several_parents_are_sliced_together() -> None:
+    """States 31 and 72 of one region and 09 of the next: codes increase below a parent, not across a level."""
+    regions = Level("region", np.array(["2", "3"]), np.array([-1, -1]))
+    states = Level("state", np.array(["31", "72", "09"]), np.array([0, 0, 1]))
+    blocks = Level("block", np.array(["b", "a", "d", "c"]), np.array([0, 1, 1, 2]))
+    with pytest.raises(SpineError, match="twice under one parent: 'a'"):
+        Spine((regions, states, Level("block", blocks.geocodes[[0, 2, 1, 3]], blocks.parents)))
+    spine = Spine((regions, states, blocks))
+    part = spine.slice(1, 0, 3)
+    assert part.level_names == ("state", "block")
+    assert part.levels[0].geocodes.tolist() == ["31", "72", "09"]
+    assert part.levels[1].parents.tolist() == [0, 1, 1, 2]
+    with pytest.raises(SpineError, match="codes under two parents"):
+        Spine((Level("state", np.array(["31", "09", "31"]), np.full(3, -1)),), part=True)
+
+
 @given(paths(), st.lists(st.text(max_size=4), max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_find_leaves_finds_each_leaf_and_nothing_else(tree: list[Path], others: list[str]) -> None:

@@ -14,11 +14,12 @@ from postprocess.problem import Constraints, GroupBounds, Measured, Problem
 
 
 def random_spine(rng: np.random.Generator, n_levels: int, *, roots: int = 1, most: int = 3) -> Spine:
+    """Codes increase below each parent, and begin anew below the next, as those of states do below regions."""
     levels = [Level("level0", np.array([f"{i}" for i in range(roots)]), np.full(roots, -1))]
     for depth in range(1, n_levels):
         children = rng.integers(1, most + 1, len(levels[-1].geocodes))
         parents = np.repeat(np.arange(len(children)), children)
-        codes = [f"{levels[-1].geocodes[p]}{i}" for p, n in enumerate(children) for i in range(n)]
+        codes = [f"{i:02}.{levels[-1].geocodes[p]}" for p, n in enumerate(children) for i in range(n)]
         levels.append(Level(f"level{depth}", np.array(codes), parents.astype(np.int64)))
     return Spine(tuple(levels))
 

@@ -32,6 +32,7 @@ ANCHORS = {
     "LevelSection": "strategylevelslevel",
     "BoundSection": "bounds",
     "InputSpec": "input",
+    "CollectSection": "collect",
     "TableSection": "tablesname",
     "SelectSection": "selectname",
     "PostprocessSection": "postprocess",

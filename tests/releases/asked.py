@@ -79,14 +79,20 @@ def write_workers(folder: Path, *changes: tuple[str, str], n: int = 400, seed: i
 
 @contextmanager
 def ledger_of(
-    folder: Path, *, budget: str = "1", framework: str = "zcdp", neighbours: str = "change-one"
+    folder: Path,
+    *,
+    budget: str = "1",
+    framework: str = "zcdp",
+    neighbours: str = "change-one",
+    purposes: dict[str, Fraction] | None = None,
 ) -> Iterator[Path]:
     """A ledger beside the spec with the dataset, named by the settings; its file."""
     place, state = folder / "ledger.sqlite", folder / "state"
     with Ledger.open(str(place), create=True, state=state) as ledger:
         ledger.open_dataset(
-            "workers", population="made up", framework=framework, budget=Fraction(budget), neighbours=neighbours
-        )
+            "workers", population="made up", framework=framework, budget=Fraction(budget), neighbours=neighbours,
+            purposes=purposes,
+        )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SPINEWISE_LEDGER", str(place))
         patch.setenv("SPINEWISE_STATE", str(state))

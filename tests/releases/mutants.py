@@ -38,6 +38,7 @@ from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
 from pipeline.privacy.noise.tails import boundaries
+from releases.amount_mutants import AMOUNTS
 from releases.joined_mutants import JOINED
 from releases.mutant import Mutant, Patch, Plant, attribute, mutant, resealed, rewritten
 
@@ -332,4 +333,4 @@ PLANTED: tuple[Mutant, ...] = (
     mutant("a level that is not charged", "sa", plant=_free_level, on="ledger"),
     mutant("a ledger that forgets", "sa", edit=_older_ledger, on="ledger"),
 )  # fmt: skip
-PLANTED += JOINED
+PLANTED += JOINED + AMOUNTS

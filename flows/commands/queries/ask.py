@@ -97,5 +97,5 @@ def ask(
         raise InputError("--release is for --explain; an answer is from the records")
     root = answer_question(checked)
     manifest = read_answer(RunDirectory(root))
-    output.remark(f"charged to {manifest.dataset!r}: {checked.unit} = {manifest.budget}; {manifest.note}")
-    output.result(str(root), {"answer": manifest.answer, "directory": str(root), "cost": manifest.budget})
+    output.remark(f"charged to {manifest.dataset!r}: {checked.unit} = {manifest.cost}; {manifest.note}")
+    output.result(str(root), {"answer": manifest.answer, "directory": str(root), "cost": str(manifest.cost)})

@@ -55,6 +55,10 @@ def query(
             "--average-household-size", help="Persons in households for each household; with --at, --area or --areas."
         ),
     ] = False,
+    means: Annotated[
+        bool,
+        typer.Option("--means", help="Sums and means of an amount; with --companion, --table and --at."),
+    ] = False,
     show: Annotated[
         Show,
         typer.Option(help="The counts, or what they make: percentages of their sum, a median, ranks, a difference."),
@@ -74,6 +78,8 @@ def query(
     --show shares: each number in percent of their sum. --show median: of one attribute, by the order of its values.
     --show ranks: 1 for the largest geounit of the level. --show difference: the first of two areas less the second.
     Each with the interval that holds the truth in 90 % of cases; for ranks, all of them at once.
+
+    --means: of a companion that holds an amount, such as wages: sums, records and means, each with its interval.
 
     --average-household-size: of persons who are joined with households, for every geounit or area; with its interval.
 
@@ -104,6 +110,7 @@ def query(
         areas=areas,
         table=table,
         household_size=household_size,
+        means=means,
         show=show,
         rows=rows,
         csv=csv,
@@ -112,6 +119,9 @@ def query(
     check(options)
     if household_size:
         show_derived(opened, _household_sizes(opened, options), options)
+        return
+    if means:
+        show_derived(opened, opened.means(str(table), str(at)), options)
         return
     if question is None and table is None:
         typer.echo(_what_there_is(release, opened))

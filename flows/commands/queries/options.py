@@ -29,6 +29,7 @@ class QueryOptions:
     areas: Path | None
     table: str | None
     household_size: bool
+    means: bool
     show: Show
     rows: int
     csv: bool
@@ -52,6 +53,8 @@ def check(options: QueryOptions) -> None:
     if options.household_size:
         _check_household_size(options, places)
         return
+    if options.means and (table is None or options.show is not Show.counts):
+        raise InputError("--means shows sums and means of a table as they were published: it requires --table and --at")
     if question is None and options.show is not Show.counts:
         raise InputError(f"--show {options.show}: a query is needed, such as a published attribute's name")
     if table is not None and question is not None:

@@ -11,16 +11,19 @@ from flows.confidential.process import MeasuringProcess
 from flows.confidential.questions import QuestionWork, answer, key_of_answer
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest
 from pipeline.model.schema import AmountAttribute
+from pipeline.questions.intervals import half_width
 from pipeline.questions.manifest import (
     ANSWER,
     MANIFEST,
     MEASUREMENTS,
-    NOTE,
     AmountStated,
     AnswerManifest,
     PartStated,
+    RankStated,
     manifest_bytes,
+    note_of,
 )
+from pipeline.questions.quantiles import Ranked
 from pipeline.questions.sensitivity import Measured
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
@@ -116,6 +119,8 @@ def _manifest(checked: CheckedQuestion, said: Mapping[str, Any], files: dict[str
             "place": question.place,
             "terms": question.terms,
             "amount": None if question.amount is None else _amount(question.amount),
+            "number": None if question.number is None else str(question.number),
+            "least": question.least,
             "framework": work.framework,
             "neighbours": work.neighbours,
             "records_per_person": work.at_once,
@@ -127,7 +132,7 @@ def _manifest(checked: CheckedQuestion, said: Mapping[str, Any], files: dict[str
             "key_salt": said["salt"],
             "input_fingerprint": said["fingerprint"],
             "receipts": tuple(Receipt.model_validate_json(receipt) for receipt in said["receipts"]),
-            "note": NOTE,
+            "note": note_of(question.statistic, question.least, _half(checked)),
             "files": files,
             "software": software(),
         }
@@ -140,7 +145,14 @@ def _amount(amount: AmountAttribute) -> AmountStated:
     return AmountStated(name=amount.name, low=low, high=high, unit=unit, missing=missing)
 
 
-def _stated(one: Measured) -> PartStated:
+def _half(checked: CheckedQuestion) -> int:
+    """Half of the width of a count's interval; 0 where there is none."""
+    return next((half_width(one.noise) for one in checked.parts if isinstance(one, Measured)), 0)
+
+
+def _stated(one: Measured | Ranked) -> PartStated | RankStated:
+    if isinstance(one, Ranked):
+        return RankStated.of(one)
     return PartStated.model_validate(
         {
             "name": one.part.name,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 from flows.confidential.custody import KeySource
 from flows.confidential.process import MeasuringProcess
 from flows.runs.questions.answering import ASKED, Answering, write_answer
+from flows.runs.questions.costs import cost_problems
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
-from pipeline.questions.sensitivity import reach
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
@@ -37,30 +36,6 @@ def verify_answer(run: RunDirectory) -> list[str]:
         return [str(error)]
     if recomputed != (run.public / ANSWER).read_bytes():
         problems.append(f"{ANSWER}: does not follow from {MEASUREMENTS}")
-    return problems
-
-
-def cost_problems(manifest: AnswerManifest) -> list[str]:
-    """Whether each part's noise costs what is stated, all together the budget, and the ledger was charged for that."""
-    problems, total = [], Fraction(0)
-    if (stated := tuple(part.part for part in manifest.parts)) != (needed := manifest.needed_parts()):
-        problems.append(f"its parts are {stated}, and a {manifest.statistic} of its amount has {needed}")
-    for part in manifest.parts:
-        cost = part.cost(manifest.neighbours, manifest.records_per_person)
-        total += cost
-        if part.reach != reach(part.part, manifest.neighbours):
-            problems.append(
-                f"{part.name}: a record moves it by {reach(part.part, manifest.neighbours)}, not {part.reach}"
-            )
-        if cost != Fraction(part.budget):
-            problems.append(f"{part.name}: its noise costs {cost}, stated is {part.budget}")
-    if total != Fraction(manifest.budget):
-        problems.append(f"its noise costs {total}, and its budget is {manifest.budget}")
-    charged = [receipt.cost for receipt in manifest.receipts if receipt.dataset == manifest.dataset]
-    if charged != [manifest.budget]:
-        problems.append(
-            f"its budget is {manifest.budget}, and charged to {manifest.dataset!r} was {charged or 'nothing'}"
-        )
     return problems
 
 

@@ -11,9 +11,13 @@ import numpy as np
 from flows.runs.questions.request import CheckedQuestion
 from flows.settings import load_settings
 from pipeline.errors import InputError, SpinewiseError
+from pipeline.privacy.ledger.events import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text
 from pipeline.questions.intervals import half_width
+from pipeline.questions.manifest import note_of
+from pipeline.questions.quantiles import Ranked
+from pipeline.questions.sensitivity import Measured
 from pipeline.release.layout import RunDirectory
 
 
@@ -22,10 +26,12 @@ class PartExplained:
     """One part of what would be measured.
 
     Attributes:
-        statistic: count or sum.
-        mechanism: its noise, in words, with its exact scale.
-        reach: how far a record moves a number, in persons or units of the amount.
-        half_width: of the 90 % interval of one number, in persons or in the amount.
+        statistic: count or sum, or what is chosen by rank.
+        mechanism: in words, with its exact scale.
+        reach: how far a record moves a number, in persons or units of the amount, or a loss.
+        half_width: of the 90 % interval of one number, in persons or in the amount; of a choice, how many records lie
+            between it and the true one at most.
+        near: the same as a sentence.
         cost: exact.
     """
 
@@ -34,6 +40,8 @@ class PartExplained:
     reach: int
     half_width: str
     cost: str
+    near: str
+    moves: str = "a number"
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,11 @@ class Explanation:
         question: canonical text.
         numbers: that it asks for in each part.
         dataset: that would be charged; `unit` rho or epsilon.
-        cost: exact; `left`: of the dataset before, exact; None where there is no such ledger or dataset.
+        cost: exact; `left`: for questions of the dataset before, exact; None where there is no such ledger or dataset.
         affordable: whether the ledger would allow it.
         published: what a release says already; None where there is none, or where it does not answer the question.
         remark: why the ledger says nothing, or "".
+        remarks: what the numbers will be.
     """
 
     question: str
@@ -75,14 +84,15 @@ class Explanation:
     parts: tuple[PartExplained, ...]
     published: Published | None
     remark: str = ""
+    remarks: str = ""
 
     def __str__(self) -> str:
         """For people, a line each."""
         lines = [f"question   {self.question}", f"numbers    {self.numbers:,}"]
         for part in self.parts:
             lines.append(
-                f"{part.statistic:<10} {part.mechanism}; a record moves a number by up to {part.reach:,}; 90 % "
-                f"interval: the number +- {part.half_width}; {self.unit} = {part.cost}"
+                f"{part.statistic:<10} {part.mechanism}; a record moves {part.moves} by up to {part.reach:,}; "
+                f"{part.near}; {self.unit} = {part.cost}"
             )
         lines.append(
             f"cost       {self.unit} = {self.cost}, once for all places and groups, charged to {self.dataset!r}"
@@ -95,9 +105,7 @@ class Explanation:
                 f"ledger     {self.unit} = {amount_text(Fraction(self.left))} is left of {self.dataset!r}{verdict}"
             )
         lines += self._told_by_the_release()
-        lines.append(
-            "answer     unbiased noisy numbers, which may be negative, with intervals; nothing is rounded up to 0"
-        )
+        lines.append(f"answer     {self.remarks}")
         return "\n".join(lines)
 
     def _told_by_the_release(self) -> list[str]:
@@ -120,25 +128,37 @@ def explain_question(checked: CheckedQuestion, release: Path | None = None) -> E
         InputError: a release is named and is none.
     """
     left, remark = _left(checked)
-    parts = tuple(
-        PartExplained(
-            one.part.name, str(one.noise), one.reach,
-            _width(half_width(one.noise) * _unit(checked, one.part.name)), str(one.budget),
-        )
-        for one in checked.parts
-    )  # fmt: skip
+    parts = tuple(_part(checked, one) for one in checked.parts)
+    cost = sum((one.budget for one in checked.parts), Fraction(0))
+    half = next((half_width(one.noise) for one in checked.parts if isinstance(one, Measured)), 0)
     return Explanation(
         question=checked.question.text,
         numbers=checked.n_places * checked.question.size,
         unit=checked.unit,
-        cost=str(checked.work.budget),
+        cost=str(cost),
         dataset=checked.work.dataset,
         left=None if left is None else str(left),
-        affordable=left is not None and left >= checked.work.budget,
+        affordable=left is not None and left >= cost,
         parts=parts,
         published=_published(checked, release),
         remark=remark,
+        remarks=note_of(checked.question.statistic, checked.question.least, half),
     )
+
+
+def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
+    if isinstance(one, Measured):
+        width = _width(half_width(one.noise) * _unit(checked, one.part.name))
+        return PartExplained(
+            one.part.name, str(one.noise), one.reach, width, str(one.budget), f"90 % interval: the number +- {width}"
+        )
+    if one.part.name == "quantile":
+        near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
+        name, records = str(checked.question.number or "median"), one.within
+    else:
+        near = f"the {one.part.name} end of the 90 % interval, {one.away:,} records away"
+        name, records = one.part.name, one.away
+    return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, "a loss")
 
 
 def _unit(checked: CheckedQuestion, part: str) -> Fraction:
@@ -157,7 +177,7 @@ def _left(checked: CheckedQuestion) -> tuple[Fraction | None, str]:
             state = ledger.dataset(checked.work.dataset)
     except InputError as error:
         return None, str(error)
-    return (Fraction(0), "") if state.closed else (state.left, "")
+    return (Fraction(0), "") if state.closed else (state.left_for(state.purpose_of(ANSWER)), "")
 
 
 def _published(checked: CheckedQuestion, release: Path | None) -> Published | None:
@@ -166,7 +186,8 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     if release is None and not RunDirectory(folder).manifest.is_file():
         return None
     question = checked.question
-    if question.statistic != "count":
+    (first, *_) = checked.parts
+    if question.statistic != "count" or not isinstance(first, Measured):
         return None
     from pipeline.reading.release import open_release
 
@@ -187,7 +208,7 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
         return None
     lows = [name for name in frame.columns if str(name).endswith(":low90")][: question.size]
     widths = [(frame[str(name).replace(":low90", ":high90")] - frame[name]).to_numpy() / 2 for name in lows]
-    own = half_width(checked.parts[0].noise)
+    own = half_width(first.noise)
     inexact = np.concatenate(widths)
     inexact = inexact[inexact > 0]
     typical = float(np.median(inexact)) if inexact.size else 0.0

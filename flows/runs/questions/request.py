@@ -20,6 +20,7 @@ from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.questions.domain import Domain
+from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved
 from pipeline.questions.sensitivity import Measured
@@ -32,6 +33,8 @@ from pipeline.spec.release_spec import ReleaseSpec, as_spec
 
 #: Numbers that one answer may have.
 MOST_NUMBERS: Final = 5_000_000
+#: Steps of the amount, in all of its groups, that quantiles of one answer may be chosen among.
+MOST_CANDIDATES: Final = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ class CheckedQuestion:
     spec: ReleaseSpec
     universe: Universe
     work: QuestionWork
-    parts: tuple[Measured, ...]
+    parts: tuple[Measured, ...] | tuple[Ranked, ...]
 
     @property
     def question(self) -> Resolved:
@@ -103,6 +106,11 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     spec = as_spec(request.spec)
     _refuse_of_records(spec)
     universe = with_data(spec.universes()[:1], request.data)[0]
+    if universe.collected is not None:
+        raise SpecError(
+            f"{spec.source}: collect: nobody has the true answers that a question is about; ask the release, with "
+            "`spinewise query`"
+        )
     if not universe.dataset:
         raise SpecError(
             f"{spec.source}: privacy.dataset: missing; a question is charged to the budget of a dataset, and is not "
@@ -113,7 +121,9 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     asked = parse(request.text)
     domain = _domain(spec, universe, asked, request)
     records = universe.require_input()
-    question = resolve(asked, domain, whole=records.form == "wide")
+    # By some of the columns several rows are the same cell; whether a cell stands twice is seen by all of them.
+    whole = records.form == "wide" or (records.form == "long" and records.repeated is None)
+    question = resolve(asked, domain, whole=whole)
     if question.level == EVERYWHERE:
         raise InputError(f"question: a level called {EVERYWHERE!r} cannot be asked by; an answer calls all areas so")
     if (records.decimal or ".") != "." and any(isinstance(one.attribute, AmountAttribute) for one in question.axes):
@@ -165,8 +175,8 @@ def _domain(spec: ReleaseSpec, universe: Universe, asked: Asked, request: Questi
     domain = domain_of(spec, universe.schema)
     if request.between is None and request.unit is None:
         return domain
-    if asked.amount is None:
-        raise InputError(f"--between and --unit are for sum and mean; found {asked.statistic}")
+    if asked.amount is None or asked.statistic == "most common":
+        raise InputError(f"--between and --unit are for sum, mean, median and quantile; found {asked.statistic}")
     name, before = asked.amount.text, domain.attribute(asked.amount.text)
     taken = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
     if name in taken or not (before is None or isinstance(before, AmountAttribute)):
@@ -190,6 +200,11 @@ def _check_size(question: Resolved, spine: Spine) -> None:
         raise InputError(
             f"question: it has {n_places * question.size:,} numbers in each part; at most {MOST_NUMBERS:,} are allowed"
         )
+    if (found := n_places * question.size * len(question.candidates)) > MOST_CANDIDATES and question.ranks:
+        raise InputError(
+            f"question: its groups have {found:,} steps of the amount to choose among; at most {MOST_CANDIDATES:,} are "
+            "allowed: take a larger unit, or fewer groups"
+        )
     n_cells = 1
     for axis in question.axes:
         n_cells *= len(axis.attribute.values)
@@ -206,6 +221,12 @@ def _name(name: str) -> str:
 
 def _default_name(asked: Asked, work: QuestionWork) -> str:
     """The same for the same question, budget and dataset: asked again, it finds its own key and its own answer."""
-    words = [asked.statistic, *([] if asked.amount is None else [asked.amount.text]), *(word.text for word in asked.by)]
+    number = [] if asked.number is None else [str(asked.number)]
+    words = [
+        asked.statistic,
+        *number,
+        *([] if asked.amount is None else [asked.amount.text]),
+        *(word.text for word in asked.by),
+    ]
     slug = re.sub(r"[^a-z0-9]+", "-", "-".join(words).lower()).strip("-")[:60].strip("-")
     return f"{slug}-{work.fingerprint()[:8]}"

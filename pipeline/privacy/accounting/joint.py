@@ -44,7 +44,8 @@ def joint_statement(universes: Sequence[UniverseLike], accounts: Sequence[Privac
     zcdp, losses = None, None
     if main.framework == "zcdp":
         zcdp = zcdp_epsilon(budget, main.delta)
-        if record.records == 1 and all(one.records_per_person == 1 and not one.bypass for one in universes):
+        plain = all(one.records_per_person == 1 and one.reach == 1 and not one.bypass for one in universes)
+        if record.records == 1 and plain:
             uses = [m.use for one in universes for m in measurements_of(one) + choices_of(one)]
             losses = pld_epsilon([(use, MOVED[main.neighbours]) for use in uses], main.delta)
     delta = main.delta if main.framework == "zcdp" else Fraction(0)

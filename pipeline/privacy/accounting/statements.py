@@ -34,6 +34,7 @@ from pipeline.privacy.accounting.composition import (
     moments_epsilon,
 )
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.local import local_account
 from pipeline.privacy.accounting.mechanisms import DiscreteGaussian
 from pipeline.privacy.accounting.neighbours import (
     SWAP,
@@ -83,8 +84,12 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
     Raises:
         InputError: the budget or delta is out of range.
     """
+    if universe.framework == "local":
+        return local_account(universe)
     account = _Account(universe.framework, universe.delta)
     spending = _bypassing(universe, account) if universe.bypass else _measuring(universe)
+    if universe.reach > 1:
+        spending = _moving_by_more(universe, account, spending)
     moved = MOVED[universe.neighbours]
     levels = {level: place_changes(universe, level) for level in spending.places}
     return PrivacyAccount(
@@ -194,6 +199,25 @@ def _bypassing(universe: UniverseLike, account: _Account) -> _Spending:
             + account.cost((m.use, _MOVES) for m in chosen if m.level in names[i + 1 :])
             for i, level in enumerate(names[:-1])
         },
+        measured=None,
+    )
+
+
+def _moving_by_more(universe: UniverseLike, account: _Account, spending: _Spending) -> _Spending:
+    """Where a record moves each number that it moves by up to R: R^2 times the rho of a move by one, R times epsilon.
+
+    Statements are made from rho or epsilon alone; the distribution of losses is not computed for such moves. A record
+    whose attribute or place is another moves two numbers by its amount, which is at most R.
+    """
+    times = universe.reach ** (2 if account.zcdp else 1)
+
+    def spent(uses: _Spent) -> Fraction:
+        return (uses if isinstance(uses, Fraction) else account.cost(uses)) * times
+
+    return _Spending(
+        record=universe.record_budget,
+        attributes={name: spent(uses) for name, uses in spending.attributes.items()},
+        places={level: spent(uses) for level, uses in spending.places.items()},
         measured=None,
     )
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Protocol
 
 from pipeline.privacy.accounting.compared import Compared, QueryLike
+from pipeline.privacy.accounting.local import Collected
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.accounting.pld import Use
 from pipeline.privacy.accounting.select import Select
@@ -75,12 +76,20 @@ class UniverseLike(Compared, Protocol):
         """How many records one person's change alters at most."""
 
     @property
+    def reach(self) -> int:
+        """How far one record's change moves each number that it moves; 1 for counts."""
+
+    @property
     def strategy_budget(self) -> Fraction:
-        """The budget of a record without that of the selections, exact."""
+        """The budget of a move by one, without that of the selections, exact."""
 
     @property
     def selections(self) -> Sequence[_Selection]:
         """The tables whose detail is chosen privately."""
+
+    @property
+    def collected(self) -> Collected | None:
+        """How answers were randomised before they were sent; None where they were not."""
 
     @property
     def bypass(self) -> bool:

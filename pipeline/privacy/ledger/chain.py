@@ -17,7 +17,7 @@ from pipeline.privacy.ledger.disclosures import Exact, Subject, way_of
 
 __all__ = ["BYPASSED", "Event", "Group", "LedgerError", "exact_of_text", "exact_text", "sealed"]
 
-EventKind = Literal["open", "allow", "charge", "exact", "key", "draw", "redraw", "commit", "close"]
+EventKind = Literal["open", "allow", "charge", "exact", "key", "draw", "redraw", "commit", "close", "purpose"]
 
 #: Ends the query of a charge whose scale is not that of every geounit, though every path costs the same.
 BYPASSED: Final = " (bypass)"
@@ -59,17 +59,19 @@ class Event:
         kind: `open` or `close` a dataset; `allow` it an exact disclosure; before anything is drawn, `charge` it for one
             mechanism group of a run, record what the run discloses exactly (`exact`), and the `key` that it uses;
             `commit`: the run has drawn all that it was charged for. Before it is charged, a release whose noise depends
-            on a beacon commits itself to its `draw`; a `redraw` is an attempt at another one, which was refused.
+            on a beacon commits itself to its `draw`; a `redraw` is an attempt at another one, which was refused. A
+            `purpose` sets a part of a dataset's budget aside, by the name in `query`.
         time: of the event, UTC, ISO 8601.
         population: a description of the people in the dataset.
         framework: the budget is rho ("zcdp") or epsilon ("pure").
-        budget: of an `open`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
+        budget: of an `open`, or a `purpose`; `cost`: of a `charge`; `scale`: see `Group`. Exact fractions as text.
         run: fingerprint of what determines the noise; see `ledger.RunFingerprint`.
         release: the name of the release charged for.
         previous: hash of the event before; the ledger's own id for the first.
         hash: SHA-256 over all of the other fields.
         details: what else the kind states, as `details_text` writes it: the way of an `allow`; way, universe and
-            content of an `exact`; of a `key`, see `KeyUse`; of a `draw` and a `redraw`, see `Draw`.
+            content of an `exact`; of a `key`, see `KeyUse`; of a `draw` and a `redraw`, see `Draw`; the share of a
+            `purpose`, and the purpose of a `charge` that is for one.
     """
 
     number: int

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pipeline.privacy.accounting.uses import UniverseLike, choices_of, measurements_of
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
-from pipeline.privacy.ledger.events import BYPASSED, Group, per_person
+from pipeline.privacy.ledger.events import BYPASSED, Group, by_up_to, per_person
 
 
 def charge_for(
@@ -43,7 +43,7 @@ def charge_for(
         spine_fingerprint=spine_fingerprint,
         privacy_fingerprint=universe.privacy_fingerprint(),
     )
-    several = per_person(universe.records_per_person)
+    several = by_up_to(universe.reach) + per_person(universe.records_per_person)
     groups = tuple(
         Group(
             m.level,

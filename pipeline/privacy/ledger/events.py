@@ -20,13 +20,15 @@ from pipeline.errors import InputError, SpinewiseError
 from pipeline.privacy.accounting.mechanisms import mechanism
 from pipeline.privacy.budget import FRAMEWORKS, MOVED, NEIGHBOURS, Framework
 from pipeline.privacy.ledger.chain import BYPASSED, Event, Group, LedgerError, exact_of_text, exact_text, sealed
-from pipeline.privacy.ledger.details import details_text
+from pipeline.privacy.ledger.details import details_text, read_details
 from pipeline.privacy.ledger.disclosures import Exact, Subject, undeclared
 from pipeline.privacy.ledger.draw import Draw
 from pipeline.privacy.ledger.key_uses import KeyUse, conflicting
 
 __all__ = [
+    "ANSWER",
     "BYPASSED",
+    "QUESTIONS",
     "DatasetState",
     "Event",
     "Group",
@@ -39,6 +41,7 @@ __all__ = [
     "is_for_several",
     "key_uses",
     "per_person",
+    "purpose_events",
     "replay",
     "same_groups",
     "sealed",
@@ -52,6 +55,12 @@ _BY_UP_TO: Final = " (each by up to {})"
 _REACH: Final = re.compile(r" \(each by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
 
 
+#: What a budget can be set aside for by this name: answers to questions, which are charged under names that begin so.
+QUESTIONS: Final = "questions"
+ANSWER: Final = "answer "
+_PURPOSE: Final = re.compile(r"\w[\w.-]{0,99}")
+
+
 @dataclass
 class DatasetState:
     """A dataset as the events so far leave it.
@@ -63,6 +72,8 @@ class DatasetState:
         allowed: what was declared exact, in order; each stands for one meaning.
         exact: fingerprint of a run -> what it discloses exactly, as events.
         keys: fingerprint of a run -> the key that it uses; none for a run that was charged before keys were recorded.
+        purposes: name -> the part of the budget that is set aside for it; the rest is for all that has no purpose.
+        spent_for: purpose -> what was spent of it; "" for all that has none.
         draws: release -> the `draw` that it is committed to.
         redraws: attempts at other draws of these releases.
     """
@@ -79,6 +90,8 @@ class DatasetState:
     allowed: list[Subject] = field(default_factory=list)
     exact: dict[str, list[Event]] = field(default_factory=dict)
     keys: dict[str, KeyUse] = field(default_factory=dict)
+    purposes: dict[str, Fraction] = field(default_factory=dict)
+    spent_for: dict[str, Fraction] = field(default_factory=dict)
     draws: dict[str, Event] = field(default_factory=dict)
     redraws: list[Event] = field(default_factory=list)
 
@@ -91,6 +104,30 @@ class DatasetState:
     def left(self) -> Fraction:
         """The budget that is not spent, rho or epsilon, exact."""
         return self.budget - self.spent
+
+    def purpose_of(self, release: str) -> str:
+        """What a charge under this name is for: `QUESTIONS`, or a release by its name; "" where that has no part."""
+        name = QUESTIONS if release.startswith(ANSWER) else release if release != QUESTIONS else ""
+        return name if name in self.purposes else ""
+
+    def total_for(self, purpose: str) -> Fraction:
+        """What is set aside for a purpose; for "", what is set aside for none."""
+        return self.purposes[purpose] if purpose else self.budget - sum(self.purposes.values(), Fraction(0))
+
+    def left_for(self, purpose: str) -> Fraction:
+        """What is left of that."""
+        return self.total_for(purpose) - self.spent_for.get(purpose, Fraction(0))
+
+    def spend(self, purpose: str, cost: Fraction) -> None:
+        """Note that so much is spent for a purpose."""
+        self.spent += cost
+        self.spent_for[purpose] = self.spent_for.get(purpose, Fraction(0)) + cost
+
+    def named(self, purpose: str) -> str:
+        """The dataset, or its part for a purpose, for messages: what its budget is of."""
+        if not self.purposes:
+            return self.name
+        return f"{self.name}, set aside for {purpose}" if purpose else f"{self.name}, set aside for nothing by name"
 
     @property
     def unit(self) -> str:
@@ -182,18 +219,55 @@ def _charge(datasets: dict[str, DatasetState], event: Event) -> None:
         raise LedgerError(f"charges for neighbours {event.neighbours!r}, the dataset has {state.neighbours!r}")
     charges = state.runs.setdefault(event.run, [])
     charges.append(event)
-    state.spent += cost
+    purpose = state.purpose_of(event.release)
+    state.spend(purpose, cost)
+    if event.details != (details_text({"purpose": purpose}) if purpose else ""):
+        raise LedgerError(f"charges {event.release!r} with the details {event.details!r}, and it is for {purpose!r}")
     if cost != cost_of(group, state.framework, state.neighbours):
         raise LedgerError(f"charges {cost} for what costs {cost_of(group, state.framework, state.neighbours)}")
     if not event.run or any((e.level, e.query) == (event.level, event.query) for e in charges[:-1]):
         raise LedgerError(f"charges the run {event.run[:12]!r} for {event.query!r} at {event.level!r} twice, or no run")
     if state.spent > state.budget:
         raise LedgerError(f"overspends the budget of {event.dataset!r}")
+    if state.left_for(purpose) < 0:
+        raise LedgerError(f"overspends the budget of {state.named(purpose)!r}")
     committed = state.draws.get(event.release)
     if committed is not None and event.run not in Draw.parse(committed.details).runs:
         raise LedgerError(f"charges the release {event.release!r} for another draw than it is committed to")
     if state.closed:
         raise LedgerError(f"charges {event.dataset!r}, which is closed")
+
+
+def _purpose(datasets: dict[str, DatasetState], event: Event) -> None:
+    state, share = _known(datasets, event), exact_of_text(read_details(event.details, "share")["share"], "share")
+    amount = exact_of_text(event.budget, "budget")
+    if event.query in state.purposes or state.runs:
+        raise LedgerError(f"sets aside for {event.query!r} again, or after a charge")
+    state.purposes[event.query] = amount
+    if not _PURPOSE.fullmatch(event.query) or not 0 < share <= 1 or amount != share * state.budget:
+        raise LedgerError(f"sets {amount} aside for {event.query!r}, which is not {share} of {state.budget}")
+    if state.total_for("") < 0:
+        raise LedgerError(f"sets more aside than {event.dataset!r} has")
+
+
+def purpose_events(shares: Mapping[str, Fraction], budget: Fraction) -> list[dict[str, str]]:
+    """The fields of each `purpose` that sets a share of a budget aside.
+
+    Raises:
+        InputError: a name or a share is not allowed, or they are more than all of it.
+    """
+    for name, share in shares.items():
+        if not _PURPOSE.fullmatch(name) or share <= 0:
+            raise InputError(
+                f"ledger: found {share} for {name!r}; a share above 0 is set aside for {QUESTIONS!r}, or for a release "
+                "by its name"
+            )
+    if (total := sum(shares.values(), Fraction(0))) > 1:
+        raise InputError(f"ledger: found shares that add up to {total}; at most 1 can be set aside")
+    return [
+        {"query": name, "budget": exact_text(share * budget), "details": details_text({"share": exact_text(share)})}
+        for name, share in shares.items()
+    ]
 
 
 def _commit(datasets: dict[str, DatasetState], event: Event) -> None:
@@ -282,6 +356,7 @@ def allow_event(subject: Subject) -> dict[str, Any]:
 #: What each kind of event does to the datasets; a new kind needs a line here and in `EventKind`.
 _APPLY = {
     "open": _open,
+    "purpose": _purpose,
     "allow": _allow,
     "charge": _charge,
     "exact": _exact_disclosure,

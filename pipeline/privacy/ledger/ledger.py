@@ -8,35 +8,31 @@ what it reserved. The same run again (`RunFingerprint`) draws the same noise, bi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Final, Self
 
-from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.errors import InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
-from pipeline.privacy.ledger.disclosures import Subject, undeclared
+from pipeline.privacy.ledger.disclosures import Subject
 from pipeline.privacy.ledger.events import (
     DatasetState,
     Event,
     LedgerError,
     allow_event,
-    cost_of,
-    exact_event,
     exact_text,
-    key_uses,
+    purpose_events,
     replay,
-    same_groups,
 )
-from pipeline.privacy.ledger.key_uses import conflicting
 from pipeline.privacy.ledger.marks import Marks, Seen, passed_by
 from pipeline.privacy.ledger.marks_database import MarksDatabase
 from pipeline.privacy.ledger.notes import Head, check_noted
 from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
 from pipeline.privacy.ledger.store import Store, Writing, default_url
+from pipeline.privacy.ledger.writes import charge_run, disclose, ledger_event, use_key
 
 __all__ = ["Charge", "Ledger", "OverspentError", "Reservation", "RunFingerprint", "UndeclaredError", "amount_text"]
 
@@ -115,6 +111,7 @@ class Ledger:
         budget: Fraction,
         neighbours: str,
         exact: Iterable[Subject | str] = (),
+        purposes: Mapping[str, Fraction] | None = None,
     ) -> Head:
         """Give a dataset its budget, which never changes.
 
@@ -125,6 +122,7 @@ class Ledger:
             budget: above 0, exact.
             neighbours: "change-one" or "add-remove".
             exact: what may be published exactly, each as a subject or as `Subject.parse` reads it; by default nothing.
+            purposes: shares of the budget that are set aside: for `QUESTIONS`, or for releases by their names.
 
         Raises:
             InputError: a value is not allowed, or there is a dataset of that name.
@@ -140,11 +138,11 @@ class Ledger:
             )
         if budget <= 0:
             raise InputError(f"ledger: found the budget {budget}; it must be above 0")
-        subjects = _subjects(exact)
+        subjects, aside = _subjects(exact), purpose_events(purposes or {}, Fraction(budget))
         with self._writing() as writing:
             if name in self._checked(writing):
                 raise InputError(f"ledger: there is a dataset {name!r} already; its budget cannot be changed")
-            opened = _event(
+            opened = ledger_event(
                 "open",
                 name,
                 population=population.strip(),
@@ -153,8 +151,10 @@ class Ledger:
                 budget=exact_text(Fraction(budget)),
             )
             last = writing.add(opened)
+            for purpose in aside:
+                last = writing.add(ledger_event("purpose", name, **purpose))
             for subject in subjects:
-                last = writing.add(_event("allow", name, **allow_event(subject)))
+                last = writing.add(ledger_event("allow", name, **allow_event(subject)))
             return self._head([last])
 
     def allow_exact(self, name: str, *exact: Subject | str) -> Head:
@@ -169,7 +169,7 @@ class Ledger:
         with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed; nothing more of it becomes exact")
-            return self._head([writing.add(_event("allow", name, **allow_event(one))) for one in subjects])
+            return self._head([writing.add(ledger_event("allow", name, **allow_event(one))) for one in subjects])
 
     def reserve(self, *charges: Charge, noted: Iterable[Head] = ()) -> Reservation:
         """Charge a run for everything that it will draw, all or nothing; nothing may be drawn before this returns.
@@ -195,8 +195,8 @@ class Ledger:
             for charge in charges:
                 state = self._dataset(datasets, charge.dataset)
                 self._charge(writing, state, charge)
-                _disclose(writing, state, charge)
-                _use_key(writing, datasets, state, charge)
+                disclose(writing, state, charge)
+                use_key(writing, datasets, state, charge)
             charged = self._charged(datasets, charges)
             return Reservation(
                 charges, new=len(writing.events) > before, head=self._head(writing.events), charged=charged
@@ -217,7 +217,7 @@ class Ledger:
                         f"ledger {self.place}: the run was not charged to {charge.dataset!r}; the ledger was put back"
                     )
                 if charge.run.text not in state.committed:
-                    writing.add(_event("commit", charge.dataset, run=charge.run.text, release=charge.release))
+                    writing.add(ledger_event("commit", charge.dataset, run=charge.run.text, release=charge.release))
                     state.committed.add(charge.run.text)
             return self._head(writing.events)
 
@@ -230,7 +230,7 @@ class Ledger:
         with self._writing() as writing:
             if self._dataset(self._checked(writing), name).closed:
                 raise InputError(f"ledger: the dataset {name!r} is closed already")
-            return self._head([writing.add(_event("close", name))])
+            return self._head([writing.add(ledger_event("close", name))])
 
     def datasets(self) -> dict[str, DatasetState]:
         """All datasets by name. LedgerError if the ledger is damaged."""
@@ -266,45 +266,7 @@ class Ledger:
         return tuple(problems)
 
     def _charge(self, writing: Writing, state: DatasetState, charge: Charge) -> None:
-        if charge.neighbours != state.neighbours:
-            raise InputError(
-                f"ledger: the dataset {state.name!r} is for neighbours {state.neighbours!r}, the run for "
-                f"{charge.neighbours!r}; they must be the same"
-            )
-        if recorded := state.runs.get(charge.run.text):
-            if not same_groups(recorded, charge.groups):
-                raise LedgerError(
-                    f"ledger {self.place}: this run was charged to {state.name!r} before, for other measurements than "
-                    "these; the same fingerprint cannot stand for both"
-                )
-            return
-        costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in charge.groups]
-        cost_of_run = sum((cost for _, cost in costs), Fraction(0))
-        if state.closed:
-            raise BudgetRefusedError(
-                f"ledger: the dataset {state.name!r} is closed: asked for {state.unit} = "
-                f"{amount_text(cost_of_run, up=True)}, refused; nothing was charged or drawn"
-            )
-        if state.spent + cost_of_run > state.budget:
-            raise OverspentError(state.name, state.unit, state.budget, state.spent, cost_of_run)
-        for group, cost in costs:
-            event = writing.add(
-                _event(
-                    "charge",
-                    state.name,
-                    neighbours=charge.neighbours,
-                    run=charge.run.text,
-                    release=charge.release,
-                    level=group.level,
-                    query=group.query,
-                    mechanism=group.mechanism,
-                    scale=exact_text(group.scale),
-                    count=group.count,
-                    cost=exact_text(cost),
-                )
-            )
-            state.runs.setdefault(charge.run.text, []).append(event)
-        state.spent += cost_of_run
+        charge_run(writing, state, charge, self.place)
 
     def _charged(self, datasets: dict[str, DatasetState], charges: Sequence[Charge]) -> tuple[Charged, ...]:
         """Where the charges of a run stand, by dataset."""
@@ -362,39 +324,5 @@ class Ledger:
         return Head(self.id, events[-1].number, events[-1].hash) if events else Head(self.id, 0, self.id)
 
 
-def _disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
-    """Record what the run discloses exactly. BudgetRefusedError where that is not allowed."""
-    recorded = [event.exact() for event in state.exact.get(charge.run.text, ())]
-    asked = [exact for exact in sorted(charge.exact) if exact not in recorded]
-    if refused := undeclared(state.allowed, state.disclosed, asked):
-        raise UndeclaredError(state, refused)
-    if asked and state.closed:
-        raise UndeclaredError(state, asked)
-    for exact in asked:
-        event = writing.add(
-            _event("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
-        )
-        state.exact.setdefault(charge.run.text, []).append(event)
-
-
-def _use_key(writing: Writing, datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> None:
-    """Record the key of the run. InputError where it was used over other records."""
-    run = charge.run.text
-    if charge.key is None or run in state.keys:
-        return
-    if other := conflicting(state.name, charge.key, key_uses(datasets)):
-        raise InputError(
-            f"ledger: the key of this run was used over other records before, of the dataset {other!r}; two releases "
-            "with one key show where their records are the same: let the run draw its own key, or give another one; "
-            "nothing was charged or drawn"
-        )
-    writing.add(_event("key", state.name, run=run, release=charge.release, details=charge.key.details()))
-    state.keys[run] = charge.key
-
-
 def _subjects(exact: Iterable[Subject | str]) -> list[Subject]:
     return [Subject.parse(one) if isinstance(one, str) else one for one in exact]
-
-
-def _event(kind: str, dataset: str, **rest: object) -> Event:
-    return Event(0, kind, datetime.now(UTC).isoformat(timespec="seconds"), dataset, **rest)  # type: ignore[arg-type]

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from pipeline.errors import BudgetRefusedError
-from pipeline.privacy.ledger.disclosures import Exact
-from pipeline.privacy.ledger.events import DatasetState
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.disclosures import Exact
+    from pipeline.privacy.ledger.events import DatasetState
 
 __all__ = ["OverspentError", "UndeclaredError", "amount_text"]
 

@@ -72,6 +72,14 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
         "spent": _text(state.spent, ROUND_CEILING),
         "left": _text(state.left, ROUND_FLOOR),
         "closed": state.closed,
+        "purposes": [
+            {
+                "for": purpose,
+                "budget": _text(state.total_for(purpose), ROUND_FLOOR),
+                "left": _text(state.left_for(purpose), ROUND_FLOOR),
+            }
+            for purpose in ([*state.purposes, ""] if state.purposes else [])
+        ],
         "delta": str(delta) if state.framework == "zcdp" else "0",
         "epsilon": math.ceil(spent_epsilon(state, delta) * 10_000) / 10_000,
         "allowed": [str(subject) for subject in state.allowed],

@@ -13,6 +13,21 @@ window.charts = (() => {
   const ramp = () => RAMPS[dark() ? "dark" : "light"];
   const accent = () => (dark() ? "#6cc5ca" : "#0a6a73");
 
+  // On paper, the pictures of a dark page have light colours; they cannot be drawn again in time.
+  const CHOSEN = { light: "#b3261e", dark: "#ffd166" }, BORDER = { light: "#ffffff", dark: "#14171a" };
+  const twins = (look) => [...RAMPS[look], look === "dark" ? "#6cc5ca" : "#0a6a73", CHOSEN[look], BORDER[look]];
+  function recoloured(from, to) {
+    const rgb = (colour) => `rgb(${[1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16)).join(", ")})`;
+    const found = new Map(twins(from).flatMap((colour, i) => [[colour, twins(to)[i]], [rgb(colour), twins(to)[i]]]));
+    for (const one of document.querySelectorAll("svg.marks [fill], svg.marks [stroke]")) for (const key of ["fill", "stroke"]) {
+      if (found.has(one.getAttribute(key))) one.setAttribute(key, found.get(one.getAttribute(key)));
+    }
+    for (const one of document.querySelectorAll(".swatch")) one.style.background = found.get(one.style.background) ?? one.style.background;
+  }
+  let onPaper = false;
+  addEventListener("beforeprint", () => { if (dark() && !onPaper) { onPaper = true; recoloured("dark", "light"); } });
+  addEventListener("afterprint", () => { if (onPaper) { onPaper = false; recoloured("light", "dark"); } });
+
   const config = {
     font: FONT,
     background: null,
@@ -114,7 +129,7 @@ window.charts = (() => {
                  scale: { type: "threshold", domain: options.breaks, range: colours(options.breaks.length + 1) },
                  legend: null },
         fillOpacity: { condition: { test: "datum.weak", value: 0.3 }, value: 1 },
-        stroke: { condition: { test: "datum.chosen", value: dark() ? "#ffd166" : "#b3261e" }, value: dark() ? "#14171a" : "#ffffff" },
+        stroke: { condition: { test: "datum.chosen", value: CHOSEN[dark() ? "dark" : "light"] }, value: BORDER[dark() ? "dark" : "light"] },
         strokeWidth: { condition: { test: "datum.chosen", value: 2.5 }, value: 0.5 },
         tooltip: { field: "row", type: "quantitative" },
       },

@@ -1,14 +1,18 @@
 // Areas beside each other: numbers, shares, their differences from the first, and their sum, each with its 90 % interval.
 "use strict";
 window.comparison = (content, figures, state, { element, choose, show }) => {
-  const { number, share, shares, compare, pathOf } = moments(content, figures);
+  const { number, share, shares, ranks, compare, pathOf } = moments(content, figures);
   const { levelOf, titleOf, whole, tenth, quoted } = figures;
   const MOST = 60;
   const $ = (id) => document.getElementById(id);
   const place = (area) => [area.level, area.row];
   const same = (one) => (other) => one.level === other.level && one.row === other.row;
   const has = (area) => state.compare.some(same(area));
-  const titled = async (area) => titleOf(await levelOf(area.level), area.row);
+  async function titled({ level: number, row }) {
+    const level = await levelOf(number);
+    await level.need(row, row + 1);
+    return titleOf(level, row);
+  }
 
   function toggle(...areas) {
     const [first] = areas;
@@ -104,5 +108,5 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     return [head, ...lines].map((line) => line.map((one) => quoted(String(one))).join(",")).join("\n") + "\n";
   }
 
-  return { draw, has, toggle, parentOf, titled, csv, shares };
+  return { draw, has, toggle, parentOf, titled, csv, shares, ranks };
 };

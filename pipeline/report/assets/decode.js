@@ -1,10 +1,29 @@
-// Reads the compressed chunks of the page; see encoding.py and explorer.py for their form.
+// Reads the compressed chunks of the page and of the files beside it; see encoding.py, chunks.py and explorer.py.
 "use strict";
 window.decode = (() => {
   const decoder = new TextDecoder();
 
+  // A file that is not there, or is not read.
+  class Unread extends Error {}
+  const waiting = new Map();
+  // A file beside the page is a script, which a page from a disk can load, too; it calls this with its number and text.
+  window.held = (chunk, text) => waiting.get(chunk)?.(text);
+  const inPage = (chunk) => document.getElementById("chunk-" + chunk) !== null;
+
+  function beside(chunk) {
+    return new Promise((found, failed) => {
+      const script = document.createElement("script");
+      const end = () => { script.remove(); waiting.delete(chunk); failed(new Unread(script.src)); };
+      waiting.set(chunk, found);
+      script.addEventListener("load", end);
+      script.addEventListener("error", end);
+      script.src = `report/${chunk}.js`;
+      document.head.append(script);
+    });
+  }
+
   async function bytes(chunk) {
-    const text = document.getElementById("chunk-" + chunk).textContent;
+    const text = inPage(chunk) ? document.getElementById("chunk-" + chunk).textContent : await beside(chunk);
     const raw = Uint8Array.from(atob(text.trim()), (letter) => letter.charCodeAt(0));
     const stream = new Blob([raw]).stream().pipeThrough(new DecompressionStream("gzip"));
     return new Uint8Array(await new Response(stream).arrayBuffer());
@@ -56,5 +75,5 @@ window.decode = (() => {
     return features;
   }
 
-  return { lines, numbers, shapes };
+  return { lines, numbers, shapes, inPage, Unread };
 })();

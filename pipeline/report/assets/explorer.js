@@ -4,12 +4,13 @@
   const content = JSON.parse(document.getElementById("content").textContent);
   const numbersOfPage = figures(content);
   const {
-    levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+    levelOf, numbersOf, shapesOf, count, kindOf, share,
+    rowTotal, intervalText, rankText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
-  const ROWS = 25, RANKED = 30;
+  const ROWS = 25, RANKED = 30, MOST_AREAS = 300000, MOST_NUMBERS = 4000000;
   const SYMBOLS = { good: "\u25cf", care: "\u25d0", sum: "\u25cb" };
+  const { shownLevels, startLevel } = levelsShown(content);
   const tableTitle = (table) => table.title + (table.universe ? ` (${spoken(table.universe)})` : "");
 
   function element(tag, properties = {}, ...children) {
@@ -24,20 +25,12 @@
   }
 
   // ---------------------------------------------------------------- what is shown
-  const shownLevels = (table) => content.levels.map((level, number) => number)
-    .filter((number) => content.tables[table].levels[content.levels[number].name] !== undefined);
   const firstTable = content.tables.findIndex((_, number) => shownLevels(number).length > 0);
   const usable = firstTable >= 0 && typeof DecompressionStream !== "undefined";
   $("explorer").hidden = !usable;
   $("no-explorer").hidden = usable;
   const state = { table: firstTable, level: 0, cell: 0, measure: "count", inside: null, area: null, page: 0, sort: "code", compare: [] };
-
-  function startLevel(table) {
-    const levels = shownLevels(table);
-    const mapped = levels.filter((number) => content.levels[number].map !== null);
-    if (mapped.length) return mapped[mapped.length - 1];
-    return levels.find((number) => content.levels[number].n > 4) ?? levels[levels.length - 1];
-  }
+  const { shownOf, isWeak } = shownBy(state, numbersOfPage);
 
   function fill(select, options, chosen) {
     select.replaceChildren(...options.map(([value, words]) => element("option", { value: String(value), textContent: words })));
@@ -67,41 +60,18 @@
     }
     return at;
   }
-  async function rowsInside(level) {
-    if (state.inside === null) return Array.from({ length: level.n }, (_, row) => row);
-    let [first, end] = [state.inside.row, state.inside.row + 1];
-    for (let number = state.inside.level + 1; number <= level.number; number++) {
-      const { parents } = await levelOf(number);
-      first = parents.findIndex((parent) => parent >= first);
-      let last = first;
-      while (last < parents.length && parents[last] < end) last++;
-      [first, end] = [first, last];
+  // The areas that are shown: from, to; and whether they are too many to be all read, drawn and put in order.
+  async function placeOf(level, numbers) {
+    let [first, end] = state.inside === null ? [0, level.n] : [state.inside.row, state.inside.row + 1];
+    for (let number = state.inside?.level + 1; number <= level.number; number++) {
+      const { starts } = await levelOf(number);
+      [first, end] = [starts[first], starts[end]];
     }
-    return Array.from({ length: end - first }, (_, i) => first + i);
-  }
-
-  // What is shown of an area: a value, its 90 % interval, and what it is ordered by; null where there is nothing to show.
-  function shownOf(numbers, row) {
-    if (state.measure === "margin") {
-      const error = margin(numbers, row, state.cell);
-      return error === null ? null : { value: error, low: error, high: error, rank: error };
-    }
-    if (state.measure === "share") {
-      const found = share(numbers, row, state.cell);
-      if (found === null || numbers.below === null) return found && { ...found, low: found.value, high: found.value, rank: found.value };
-      // A share that may be anything is not among the largest: the low end of its interval counts.
-      return found.low === null ? null : { ...found, rank: found.low };
-    }
-    const value = count(numbers, row, state.cell);
-    if (numbers.below === null) return { value, low: value, high: value, rank: value };
-    const ends = interval(numbers, row, state.cell);
-    return ends === null ? null : { value, low: ends[0], high: ends[1], rank: value };
-  }
-  const weakShare = (found) => found === null || found.high - found.low > found.value;
-  function isWeak(numbers, row) {
-    if (numbers.below === null) return false;
-    if (state.measure === "share") return weakShare(shownOf(numbers, row));
-    return classOf(numbers, row, state.cell) === "sum";
+    const many = end - first > MOST_AREAS || (end - first) * numbers.width > MOST_NUMBERS;
+    state.page = Math.max(0, Math.min(state.page, Math.ceil((end - first) / ROWS) - 1));
+    const [from, to] = many ? [first + state.page * ROWS, Math.min(end, first + (state.page + 1) * ROWS)] : [first, end];
+    await Promise.all([level.need(from, to), numbers.need(from, to)]);
+    return { n: end - first, many, rows: Array.from({ length: to - from }, (_, i) => from + i) };
   }
 
   // What has the focus keeps it when it is drawn again; else what stands for it has it.
@@ -115,21 +85,39 @@
     };
   }
 
-  let drawing = 0;
+  // What cannot be read beside the page is said, and what was shown before is shown again.
+  const unread = () => { $("unread").textContent = text("This part of the report is in files of the folder “report” beside this page, and they cannot be read. Keep the page and the folder together, and try again."); };
+  let drawing = 0, before = null;
   async function show() {
-    const mine = ++drawing, focus = focused();
+    const mine = ++drawing;
+    try {
+      if (!await drawn(mine)) return;
+      before = structuredClone(state);
+      $("unread").textContent = "";
+    } catch (error) {
+      if (!(error instanceof decode.Unread)) throw error;
+      if (mine !== drawing) return;
+      Object.assign(state, before ?? start);
+      await drawn(++drawing).catch((again) => { if (!(again instanceof decode.Unread)) throw again; });
+      unread();
+    }
+    document.documentElement.dataset.ready = String(mine);
+  }
+
+  async function drawn(mine) {
+    const focus = focused();
     if (!shownLevels(state.table).includes(state.level)) state.level = startLevel(state.table);
     if (state.inside && state.inside.level >= state.level) state.inside = null;
     state.cell = Math.min(state.cell, content.tables[state.table].labels.length - 1);
     controls();
     const [level, numbers, shareOf] = await Promise.all([levelOf(state.level), numbersOf(state.table, state.level), compared.shares(state.table, state.level)]);
     numbers.shareOf = shareOf;
-    const rows = await rowsInside(level);
-    if (mine !== drawing) return;
-    await Promise.all([picture(level, numbers, rows), counts(level, numbers, rows), card(), compared.draw()]);
+    const place = await placeOf(level, numbers);
+    if (mine !== drawing) return false;
+    await Promise.all([picture(level, numbers, place), counts(level, numbers, place), card(), compared.draw()]);
     focus();
     await links();
-    document.documentElement.dataset.ready = String(mine);
+    return true;
   }
 
   // ---------------------------------------------------------------- the picture: a map, or ranked dots
@@ -146,7 +134,7 @@
         element("strong", { textContent: titleOf(level, row) }),
         element("span", { textContent: `${label}: ${whole.format(count(numbers, row, state.cell))} ${intervalText(numbers, row, state.cell)}`.trim() }),
         ...(part ? [element("span", { textContent: text("{share} of {all}", { share: shareText(part), all: whole.format(rowTotal(numbers, row)) }) })] : []),
-        ...(numbers.below === null ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
+        ...(!numbers.ends ? [] : [element("span", { className: kind.key, textContent: `${SYMBOLS[kind.key]} ${kind.label}` })]));
       tip.hidden = false;
       const left = Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8);
       tip.style.left = Math.max(8, left) + "px";
@@ -154,12 +142,19 @@
     };
   }
 
-  async function picture(level, numbers, rows) {
+  async function picture(level, numbers, { many, rows }) {
     const table = content.tables[state.table];
     const what = `${table.shown[state.cell]}, ${$("measure").selectedOptions[0].textContent.toLowerCase()}`;
     const stated = content.levels[state.level];
     const weak = (row) => $("fade").checked && isWeak(numbers, row);
     let view;
+    for (const type of ["svg", "png"]) $(`as-${type}`).disabled = many;
+    if (many) {
+      $("picture").replaceChildren();
+      $("picture-title").textContent = text("{what}, by {level}", { what, level: level.label });
+      $("legend").replaceChildren(element("li", { textContent: text("These are too many areas for a picture, and to be put in order. Choose an area, and then those in it.") }));
+      return;
+    }
     if (stated.map !== null) {
       const there = new Set(rows);
       const features = (await shapesOf(state.level)).filter((one) => there.has(one.row)).map((one) => ({
@@ -174,7 +169,7 @@
       const best = shown.sort((a, b) => b.rank - a.rank || a.row - b.row).slice(0, RANKED);
       const values = best.map((one) => ({ ...one, label: nameOf(level, one.row), weak: weak(one.row) }));
       view = await charts.ranked("#picture", values, { title: what, tooltip: tooltip(level, numbers) });
-      const withInterval = state.measure !== "margin" && numbers.below !== null;
+      const withInterval = state.measure !== "margin" && numbers.ends;
       const order = state.measure === "share" && withInterval ? " " + text("Ordered by the low end of the interval.") : "";
       const none = shown.length ? "" : text("Nothing that was measured determines these numbers.");
       const note = withInterval ? text("Dot: the number. Bar: its 90 % interval.") : text("Dot: the number.");
@@ -185,7 +180,7 @@
         : text("{what}, by {level}", { what, level: level.label });
     }
     $("picture").setAttribute("aria-label", text("{title}. The same numbers are in the table below.", { title: $("picture-title").textContent }));
-    $("fade").closest("label").hidden = numbers.below === null;
+    $("fade").closest("label").hidden = !numbers.ends;
     view.addEventListener("click", (_, item) => {
       const row = item && item.datum && item.datum.row;
       if (row !== undefined) choose(state.level, row);
@@ -216,7 +211,7 @@
   // ---------------------------------------------------------------- the table
   function number(numbers, row, column) {
     const cell = element("td", {}, whole.format(count(numbers, row, column)));
-    if (numbers.below !== null) {
+    if (numbers.ends) {
       const kind = kindOf(numbers, row, column);
       cell.append(" ", element("small", { textContent: intervalText(numbers, row, column) }), " ",
         element("span", { className: kind.key, textContent: SYMBOLS[kind.key], title: kind.label, role: "img", "aria-label": kind.label }));
@@ -225,19 +220,19 @@
   }
 
   let sortedRows = [];
-  async function counts(level, numbers, rows) {
+  async function counts(level, numbers, { n, many, rows }) {
     const table = content.tables[state.table];
     sortedRows = [...rows];
-    if (state.sort !== "code") {
+    if (state.sort !== "code" && !many) {
       const sign = state.sort === "most" ? -1 : 1;
       // What is not known comes last either way.
       const rank = (row) => shownOf(numbers, row)?.rank ?? sign * Infinity;
       const ranks = new Map(rows.map((row) => [row, rank(row)]));
       sortedRows.sort((a, b) => (ranks.get(a) === ranks.get(b) ? a - b : sign * (ranks.get(a) < ranks.get(b) ? -1 : 1)));
     }
-    const pages = Math.max(1, Math.ceil(sortedRows.length / ROWS));
-    state.page = Math.min(state.page, pages - 1);
-    const part = sortedRows.slice(state.page * ROWS, (state.page + 1) * ROWS);
+    const pages = Math.max(1, Math.ceil(n / ROWS));
+    const part = many ? rows : sortedRows.slice(state.page * ROWS, (state.page + 1) * ROWS);
+    $("sort").disabled = $("download").disabled = many;
     $("counts-head").replaceChildren(element("tr", {}, element("th", { scope: "col", textContent: level.label }),
       ...table.shown.map((label) => element("th", { scope: "col", textContent: label }))));
     $("counts-body").replaceChildren(...part.map((row) => {
@@ -246,7 +241,7 @@
       return element("tr", { className: chosen ? "chosen" : "" }, element("th", { scope: "row" }, button),
         ...table.labels.map((_, column) => number(numbers, row, column)));
     }));
-    const said = { table: tableTitle(table), n: whole.format(rows.length), level: level.label };
+    const said = { table: tableTitle(table), n: whole.format(n), level: level.label };
     $("counts-caption").textContent = state.inside === null
       ? text("Table {table}: {n} areas of level {level}", said)
       : text("Table {table}: {n} areas of level {level} in {area}",
@@ -278,28 +273,32 @@
       return;
     }
     const level = await levelOf(state.area.level);
+    await level.need(state.area.row, state.area.row + 1);
     const path = [];
     for (let number = 0; number < state.area.level; number++) {
       const above = await levelOf(number);
       const row = await ancestor(level, state.area.row, number);
+      await above.need(row, row + 1);
       path.push(element("button", { type: "button", className: "link", textContent: above.names[row] ? nameOf(above, row) : titleOf(above, row), key: `path-${number}`, onclick: () => choose(number, row) }), " \u203a ");
     }
     const table = content.tables[state.table];
     const parts = [element("p", { className: "path" }, ...path), element("h3", { id: "area-title", tabIndex: -1, textContent: titleOf(level, state.area.row) })];
     if (shownLevels(state.table).includes(state.area.level)) {
-      const numbers = await numbersOf(state.table, state.area.level);
+      const [numbers, rankOf] = await Promise.all([numbersOf(state.table, state.area.level), compared.ranks(state.table, state.area.level)]);
+      await numbers.need(state.area.row, state.area.row + 1);
+      const ranked = level.n > 1 && table.labels.some((_, column) => rankOf(state.area.row, column) !== null);
       const rows = table.shown.map((label, column) => {
         const place = [numbers, state.area.row, column];
         const kind = kindOf(...place);
         return element("tr", {}, element("th", { scope: "row", textContent: label }),
           element("td", { textContent: whole.format(count(...place)) }),
-          element("td", { textContent: intervalText(...place) }),
-          element("td", { className: kind.key, textContent: numbers.below === null ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
+          element("td", {}, intervalText(...place), ...(ranked ? [" ", element("small", { className: "line", textContent: text("rank {rank}", { rank: rankText(rankOf(state.area.row, column)) }) })] : [])),
+          element("td", { className: kind.key, textContent: !numbers.ends ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll", tabIndex: 0 }, element("table", {},
         element("caption", { textContent: text("Table {table}", { table: tableTitle(table) }) }),
-        element("thead", {}, element("tr", {}, element("td"), ...[text("number"), text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
-        element("tbody", {}, ...rows))));
+        element("thead", {}, element("tr", {}, element("td"), ...[text("number"), ranked ? text("90 % interval, and rank of {n}", { n: whole.format(level.n) }) : text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
+        element("tbody", {}, ...rows))), ...(ranked ? [element("p", { className: "hint", textContent: text("Rank 1 is the largest {level}; in brackets the ranks that it may have, those of all areas at once with 90 %.", { level: level.label }) })] : []));
     } else {
       parts.push(element("p", { textContent: text("This table is not in the page for this level; see “Files”.") }));
     }
@@ -339,8 +338,11 @@
   }
 
   // ---------------------------------------------------------------- controls
-  searchFor(content, numbersOfPage, { element, taken: (number, row) => {
-    if (shownLevels(state.table).includes(number) && content.levels[number].n > 1) Object.assign(state, { level: number, inside: null });
+  searchFor(content, numbersOfPage, { element, unread, taken: async (number, row) => {
+    const { n, name } = content.levels[number], stated = content.tables[state.table].levels[name];
+    // Of what is in pieces, the area is shown among those beside it.
+    const inside = stated?.rows < n ? await compared.parentOf({ level: number, row }) : null;
+    if (stated && n > 1) Object.assign(state, { level: number, inside, page: 0 });
     choose(number, row);
   } });
   $("table").addEventListener("change", () => { state.table = Number($("table").value); state.cell = 0; state.page = 0; show(); });
@@ -390,8 +392,9 @@
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(all, 150); });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", all);
   if (usable) state.level = startLevel(firstTable);
+  const start = structuredClone(state);
   const compared = comparison(content, numbersOfPage, state, { element, choose, show });
-  const address = view(content, state, levelOf);
+  const address = view(content, state, numbersOfPage);
   if (usable) await address.read(location.hash.slice(1));
   await all();
 })();

@@ -10,45 +10,94 @@ window.figures = (content) => {
 
   const once = (read) => { const kept = new Map(); return (...key) => {
     const name = key.join("/");
-    if (!kept.has(name)) kept.set(name, read(...key));
+    if (!kept.has(name)) {
+      kept.set(name, read(...key));
+      kept.get(name).catch(() => kept.delete(name));
+    }
     return kept.get(name);
   }; };
 
+  // Large levels and tables are in pieces of so many areas, which are read before they are looked at:
+  // await level.need(first, end).
+  function needing(n, rows, read) {
+    const piece = once(read);
+    return (first = 0, end = n) => {
+      const places = [];
+      for (let place = Math.floor(first / rows); place * rows < end; place++) places.push(piece(place));
+      return Promise.all(places);
+    };
+  }
+
+  // A level: areas whose parent is p are those from starts[p] to starts[p + 1].
   const levelOf = once(async (number) => {
-    const stated = content.levels[number];
-    if (stated.codes === null) return null;
-    const [codes, children, names] = await Promise.all([
-      decode.lines(stated.codes), decode.numbers(stated.children),
-      stated.names === undefined ? [] : decode.lines(stated.names),
-    ]);
-    const parents = new Int32Array(stated.n).fill(-1);
-    let at = 0;
-    children.forEach((n, parent) => { parents.fill(parent, at, at + n); at += n; });
-    if (stated.prefixed) {
-      const above = await levelOf(number - 1);
-      codes.forEach((code, i) => { codes[i] = above.codes[parents[i]] + code; });
-    }
-    const keys = names.map(folded);
-    return { number, name: stated.name, label: stated.label, n: stated.n, codes, parents, names, keys };
+    const stated = content.levels[number], { n, rows, prefixed } = stated, named = stated.names !== undefined;
+    const above = number ? await levelOf(number - 1) : null, children = await decode.numbers(stated.children);
+    const parents = new Int32Array(n).fill(-1), starts = new Int32Array(children.length + 1);
+    children.forEach((size, parent) => {
+      starts[parent + 1] = starts[parent] + size;
+      parents.fill(parent, starts[parent], starts[parent + 1]);
+    });
+    const [codes, names, keys] = [n, named ? n : 0, named ? n : 0].map((size) => new Array(size));
+    const need = needing(n, rows, async (piece) => {
+      const first = piece * rows;
+      const [found, called] = await Promise.all([decode.lines(stated.codes + piece), named ? decode.lines(stated.names + piece) : []]);
+      if (prefixed) await above.need(parents[first], parents[first + found.length - 1] + 1);
+      found.forEach((code, i) => { codes[first + i] = prefixed ? above.codes[parents[first + i]] + code : code; });
+      called.forEach((name, i) => { [names[first + i], keys[first + i]] = [name, folded(name)]; });
+    });
+    if (rows >= n) await need();
+    return { number, name: stated.name, label: stated.label, n, cut: rows < n, prefixed, codes, parents, starts, names, keys, need };
   });
 
   const numbersOf = once(async (table, level) => {
-    const where = content.tables[table].levels[content.levels[level].name];
-    const [counts, below, above] = await Promise.all([where.counts, where.below, where.above]
-      .map((chunk) => chunk === null ? null : decode.numbers(chunk)));
-    return { n: content.levels[level].n, width: content.tables[table].labels.length, counts, below, above };
+    const { n, name } = content.levels[level], { rows, ends, numbers } = content.tables[table].levels[name];
+    const pieces = [], width = content.tables[table].labels.length;
+    const need = needing(n, rows, async (piece) => { pieces[piece] = await decode.numbers(numbers + piece); });
+    if (rows >= n) await need();
+    return { n, width, rows, ends, pieces, need };
   });
+
+  // Where areas of a level can be whose code begins with what is wanted: from, to. Only what is above is read for it.
+  async function placesOf(number, wanted) {
+    const level = await levelOf(number);
+    if (!level.cut || !level.prefixed) return [[0, level.n]];
+    const above = await levelOf(number - 1), found = [];
+    for (const [first, end] of await placesOf(number - 1, wanted)) {
+      await above.need(first, end);
+      for (let row = first; row < end; row++) {
+        const code = above.codes[row].toLowerCase();
+        if (wanted.startsWith(code) || code.startsWith(wanted)) found.push([level.starts[row], level.starts[row + 1]]);
+      }
+    }
+    return found;
+  }
+  // The place of an area in its level, by its code; -1 if there is none.
+  async function rowOf(number, code) {
+    const level = await levelOf(number);
+    for (const [first, end] of await placesOf(number, code.toLowerCase())) {
+      await level.need(first, end);
+      const at = level.codes.indexOf(code, first);
+      if (at >= 0 && at < end) return at;
+    }
+    return -1;
+  }
 
   const shapesOf = once((level) => decode.shapes(content.levels[level].map));
 
-  const count = (numbers, row, column) => numbers.counts[column * numbers.n + row];
-  const stored = (numbers, row, column) => numbers.below === null ? 1 : numbers.below[column * numbers.n + row];
-  const isExact = (numbers, row, column) => stored(numbers, row, column) === 0;
+  // Of a number: 0 its count, 1 how far its interval reaches below it, 2 and above it, as explorer.py has them.
+  function stored(numbers, row, column, part) {
+    const place = Math.floor(row / numbers.rows), first = place * numbers.rows;
+    const n = Math.min(numbers.rows, numbers.n - first);
+    return numbers.pieces[place][(part * numbers.width + column) * n + row - first];
+  }
+  const count = (numbers, row, column) => stored(numbers, row, column, 0);
+  const below = (numbers, row, column) => numbers.ends ? stored(numbers, row, column, 1) : 1;
+  const isExact = (numbers, row, column) => below(numbers, row, column) === 0;
   // The ends of the 90 % interval, persons; null where it is not known or not published.
   function interval(numbers, row, column) {
-    const [value, found] = [count(numbers, row, column), stored(numbers, row, column)];
+    const [value, found] = [count(numbers, row, column), below(numbers, row, column)];
     if (found === 1) return null;
-    return found === 0 ? [value, value] : [value - (found - 2), value + numbers.above[column * numbers.n + row]];
+    return found === 0 ? [value, value] : [value - (found - 2), value + stored(numbers, row, column, 2)];
   }
   // The larger distance from a number to an end of its interval, persons.
   function margin(numbers, row, column) {
@@ -75,11 +124,13 @@ window.figures = (content) => {
     return sum;
   };
   function intervalText(numbers, row, column) {
-    if (numbers.below === null) return "";
+    if (!numbers.ends) return "";
     if (isExact(numbers, row, column)) return text("exact");
     const ends = interval(numbers, row, column);
     return ends === null ? text("(not known)") : `(${whole.format(ends[0])}\u2013${whole.format(ends[1])})`;
   }
+  const rankText = (found) => found === null ? text("(not known)") : found.low === found.high ? whole.format(found.rank)
+    : `${whole.format(found.rank)} (${whole.format(found.low)}\u2013${whole.format(found.high)})`;
   const shareText = (found) => `${tenth.format(found.value)} %` +
     (found.low === null ? "" : " " + text("({low} to {high} %)", { low: tenth.format(found.low), high: tenth.format(found.high) }));
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
@@ -92,12 +143,12 @@ window.figures = (content) => {
   function csvOf(table, level, numbers, rows) {
     const named = level.names.length > 0;
     const head = ["geocode", ...(named ? ["name"] : [])];
-    for (const label of table.labels) head.push(label, ...(numbers.below === null ? [] : [":moe90", ":low90", ":high90"].map((end) => label + end)));
+    for (const label of table.labels) head.push(label, ...(!numbers.ends ? [] : [":moe90", ":low90", ":high90"].map((end) => label + end)));
     const lines = rows.map((row) => {
       const cells = [level.codes[row], ...(named ? [cellOf(level.names[row])] : [])];
       table.labels.forEach((_, column) => {
         cells.push(String(count(numbers, row, column)));
-        if (numbers.below !== null) {
+        if (numbers.ends) {
           const ends = interval(numbers, row, column);
           cells.push(...(ends === null ? ["", "", ""] : [margin(numbers, row, column), ...ends].map(String)));
         }
@@ -108,7 +159,7 @@ window.figures = (content) => {
   }
 
   return {
-    levelOf, numbersOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
+    levelOf, numbersOf, placesOf, rowOf, shapesOf, count, interval, margin, classOf, kindOf, share,
+    rowTotal, intervalText, rankText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
   };
 };

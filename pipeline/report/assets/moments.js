@@ -2,7 +2,7 @@
 // (pipeline/reading/derived.py and shares.py); covariances are put together from the factors of moments.py.
 "use strict";
 window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => {
-  const QUANTILE = 1.6448536269514722, CERTAIN = 1, UNKNOWN = 2;
+  const QUANTILE = 1.6448536269514722, CERTAIN = 1, UNKNOWN = 2, MOST_RANKED = 1000000;
   const floats = async (chunk) => chunk === null ? null : Float64Array.from(await decode.lines(chunk), Number);
 
   const kept = new Map();
@@ -109,9 +109,8 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     while (now.length > 1 || areas.length > 1) {
       const [number, row] = now[0];
       if (number === 0 || now.some(([level]) => level !== number)) return now;
-      const { parents } = await levelOf(number);
-      const children = parents.reduce((n, parent) => n + (parent === parents[row]), 0);
-      if (children !== now.length || now.some(([, other]) => parents[other] !== parents[row])) return now;
+      const { parents, starts } = await levelOf(number);
+      if (starts[parents[row] + 1] - starts[parents[row]] !== now.length || now.some(([, other]) => parents[other] !== parents[row])) return now;
       now = [[number - 1, parents[row]]];
     }
     return now;
@@ -122,6 +121,7 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     const values = new Float64Array(k);
     for (const [level, row] of areas) {
       const numbers = await numbersOf(table, level);
+      await numbers.need(row, row + 1);
       for (let j = 0; j < k; j++) values[j] += count(numbers, row, j);
     }
     return { values, total: values.reduce((sum, value) => sum + value, 0) };
@@ -134,7 +134,8 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     const stated = content.tables[table].levels;
     if (joined.length === 1 && stated[content.levels[joined[0][0]].name] !== undefined) {
       const numbers = await numbersOf(table, joined[0][0]);
-      const ends = numbers.below === null ? null : interval(numbers, joined[0][1], j);
+      await numbers.need(joined[0][1], joined[0][1] + 1);
+      const ends = !numbers.ends ? null : interval(numbers, joined[0][1], j);
       return { value, ends, exact: isExact(numbers, joined[0][1], j) };
     }
     const variance = (await momentsOf(table, await each(areas, 1)))?.xx[j] ?? NaN;
@@ -144,18 +145,46 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
   }
 
   const percent = (ends) => ends && ends.map((end) => Math.min(100, Math.max(0, 100 * end)));
+  // For the areas of a level: the variances of an area's numbers, as `told` has them; areas of a class share theirs.
+  function alike(factors, level) {
+    const kept = new Map();
+    return (row) => {
+      const of = factors.classes[row];
+      if (!kept.has(of)) kept.set(of, told(ofPair(factors, row, factors, row, level), factors.k, (j) => factors.known[of * (factors.k + 1) + j]));
+      return kept.get(of);
+    };
+  }
   // For the areas of a level: the interval of a number's share of its area, in %; null where it is not known.
   async function shares(table, level) {
     const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
     if (factors === null) return () => null;
-    const kept = new Map();
+    const found = alike(factors, level);
     return (row, column) => {
-      const of = factors.classes[row];
-      if (!kept.has(of)) kept.set(of, told(ofPair(factors, row, factors, row, level), factors.k, (j) => factors.known[of * (factors.k + 1) + j]));
-      const { xx, xt, tt } = kept.get(of);
+      const { xx, xt, tt } = found(row);
       let total = 0;
       for (let j = 0; j < factors.k; j++) total += count(numbers, row, j);
       return percent(ratioInterval(count(numbers, row, column), total, xx[column], tt, xt[column]));
+    };
+  }
+  // For the areas of a level: the rank of a number, 1 for the largest, and the ranks that it may have, those of all areas
+  // at once with 90 % (pipeline/reading/ranks.py); null where it is not known, or too much would have to be read for it.
+  async function ranks(table, level) {
+    const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
+    if (factors === null || numbers.n * numbers.width > MOST_RANKED) return () => null;
+    await numbers.need();
+    const found = alike(factors, level);
+    const reach = (row, column) => { const { xx } = found(row); return Number.isNaN(xx[column]) ? Infinity : factors.atOnce * Math.sqrt(xx[column]); };
+    return (row, column) => {
+      const own = count(numbers, row, column), wide = reach(row, column);
+      if (wide === Infinity) return null;
+      let [rank, low, high] = [1, 1, numbers.n];
+      for (let other = 0; other < numbers.n; other++) {
+        const value = count(numbers, other, column), side = reach(other, column);
+        if (value > own) rank += 1;
+        if (value - side > own + wide) low += 1;
+        if (value + side < own - wide) high -= 1;
+      }
+      return { rank, low, high };
     };
   }
   // The share of a number in all of its areas, in %.
@@ -205,5 +234,5 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     return { difference, shares: said(gap, [low, high]), ratio };
   }
 
-  return { number, share, shares, compare, pathOf };
+  return { number, share, shares, ranks, compare, pathOf };
 };

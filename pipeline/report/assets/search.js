@@ -1,21 +1,28 @@
 // Search for an area by its name or code: a list that opens while one types.
 "use strict";
-window.searchFor = (content, { levelOf, titleOf, folded, whole }, { element, taken }) => {
+window.searchFor = (content, { levelOf, placesOf, titleOf, folded, whole }, { element, taken, unread }) => {
   const FOUND = 12;
   const $ = (id) => document.getElementById(id);
   const search = $("search"), list = $("found");
+  const hint = (words) => element("li", { className: "hint", role: "option", "aria-disabled": "true", textContent: words });
+  const cut = content.levels.filter((level) => level.rows < level.n).map((level) => level.label);
   let found = [], active = -1, searching = 0;
-  // Areas whose code or name is what is typed, begins with it, or has it within; upper levels first.
+  // Areas whose code or name is what is typed, begins with it, or has it within; upper levels first. Of a level that is
+  // in pieces only those are looked at that begin with it, where the codes above say where they are.
   async function matching(wanted) {
     const mine = [];
     const tests = [(one) => one === wanted, (one) => one.startsWith(wanted), (one) => one.includes(wanted)];
     for (const test of tests) {
       for (let number = 0; number < content.levels.length && mine.length < FOUND; number++) {
         const level = await levelOf(number);
-        if (level === null) break;
-        for (let row = 0; row < level.n && mine.length < FOUND; row++) {
-          if (!test(level.codes[row].toLowerCase()) && !test(level.keys[row] || "")) continue;
-          if (!mine.some((one) => one.number === number && one.row === row)) mine.push({ number, row, text: titleOf(level, row) });
+        if (level.cut && (!level.prefixed || test === tests[2])) continue;
+        for (const [first, end] of await placesOf(number, wanted)) {
+          if (mine.length >= FOUND) break;
+          await level.need(first, end);
+          for (let row = first; row < end && mine.length < FOUND; row++) {
+            if (!test(level.codes[row].toLowerCase()) && !test(level.keys[row] || "")) continue;
+            if (!mine.some((one) => one.number === number && one.row === row)) mine.push({ number, row, text: titleOf(level, row) });
+          }
         }
       }
     }
@@ -24,13 +31,20 @@ window.searchFor = (content, { levelOf, titleOf, folded, whole }, { element, tak
   async function find() {
     const turn = ++searching;
     const wanted = folded(search.value.trim());
-    const mine = wanted ? await matching(wanted) : [];
+    let mine = [];
+    try {
+      mine = wanted ? await matching(wanted) : [];
+    } catch (error) {
+      if (!(error instanceof decode.Unread)) throw error;
+      unread();
+    }
     if (turn !== searching) return;
     found = mine;
     active = -1;
     list.replaceChildren(...found.map((one, i) => element("li", { id: `found-${i}`, role: "option", "aria-selected": "false", textContent: one.text, onmousedown: (event) => { event.preventDefault(); take(i); } })));
     const open = wanted !== "";
-    if (open && !found.length) list.replaceChildren(element("li", { className: "hint", role: "option", "aria-disabled": "true", textContent: text("No such area in this page.") }));
+    if (open && !found.length) list.replaceChildren(hint(text("No such area in this page.")));
+    if (open && found.length < FOUND) list.append(...cut.map((label) => hint(text("Areas of level {level} are found by how their codes begin.", { level: label }))));
     list.hidden = !open;
     search.setAttribute("aria-expanded", String(open));
     $("found-count").textContent = open ? text("{n} areas found", { n: whole.format(found.length) }) : "";

@@ -1,20 +1,21 @@
 // What is shown, as the fragment of the page's address: a view can be linked, kept, embedded, and gone back to.
 "use strict";
-window.view = (content, state, levelOf) => {
+window.view = (content, state, { levelOf, rowOf }) => {
   const EMBEDDED = ["chart", "table", "area", "compare"];
   const SORTS = ["code", "most", "least"], MEASURES = ["count", "share", "margin"];
   const start = { ...state };
   const keyOf = (table) => (table.universe ? `${table.universe}/${table.name}` : table.name);
   const safe = (words) => encodeURIComponent(words).replaceAll("%2F", "/").replaceAll("%3A", ":");
 
-  async function codeOf({ level, row }) {
-    return `${safe(content.levels[level].name)}:${safe((await levelOf(level)).codes[row])}`;
+  async function codeOf({ level: number, row }) {
+    const level = await levelOf(number);
+    await level.need(row, row + 1);
+    return `${safe(level.name)}:${safe(level.codes[row])}`;
   }
   async function areaOf(code) {
     const [name, ...rest] = code.split(":").map(decodeURIComponent);
     const number = content.levels.findIndex((level) => level.name === name);
-    const level = number < 0 ? null : await levelOf(number);
-    const row = level === null ? -1 : level.codes.indexOf(rest.join(":"));
+    const row = number < 0 ? -1 : await rowOf(number, rest.join(":"));
     return row < 0 ? null : { level: number, row };
   }
 

@@ -18,6 +18,7 @@ from releases.mutant import AUDIT, CHECKER, COURTS, INSTALLED, SECOND, VERIFY, M
 from releases.mutants import PLANTED
 from releases.patients import write_patients
 from releases.small import run
+from releases.wages import write_wages
 
 from flows.audits.second_opinion import second_findings
 from flows.audits.units import unit_findings
@@ -66,18 +67,33 @@ def joined(joined_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(joined_spec, tmp_path_factory.mktemp("sound joined"))
 
 
-def charged(folder: Path, *, joined: bool = False) -> Path:
+@pytest.fixture(scope="module")
+def amounts_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A town with the wages of its persons, with a public test key."""
+    return write_wages(tmp_path_factory.mktemp("amount mutants"))
+
+
+@pytest.fixture(scope="module")
+def amounts(amounts_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound release of it."""
+    return run(amounts_spec, tmp_path_factory.mktemp("sound amounts"))
+
+
+def charged(folder: Path, kind: str = "") -> Path:
     """A run with a key of its own, charged to a ledger beside it, of which the state before is kept."""
     ledger = folder / "ledger.db"
     with Ledger.open(str(ledger), create=True) as opened:
         opened.open_dataset(
             "nobody", population="made up", framework="zcdp", budget=Fraction(9), neighbours="change-one",
-            exact=["county:total", "zeros"] if joined else (),
+            exact=["county:total", "zeros"] if kind == "joined" else (),
         )  # fmt: skip
     shutil.copy(ledger, folder / "ledger-before.db")
     (folder / "in").mkdir()
     key, dataset = 'key = "insecure-test:1"', 'dataset = "nobody"'
-    if joined:
+    if kind == "amounts":
+        companion = 'privacy = { rho = "2" }'
+        spec = write_wages(folder / "in", (key, dataset), (companion, f'privacy = {{ rho = "2", {dataset} }}'))
+    elif kind == "joined":
         spec = write_patients(folder / "in", (key, dataset))
         spec.write_text(spec.read_text("utf-8").replace("privacy = { ", f"privacy = {{ {dataset}, "), "utf-8")
     else:
@@ -126,7 +142,7 @@ def judged(mutant: Mutant, spec: Path, shared: Path, folder: Path) -> set[str]:
         return set() if all(installed()) else {INSTALLED}
     with_ledger = mutant.on.endswith("ledger")
     if with_ledger:
-        root = charged(folder, joined=mutant.on.startswith("joined"))
+        root = charged(folder, mutant.on.removesuffix("ledger").strip())
     elif mutant.edit is not None:
         root = Path(shutil.copytree(shared, folder / shared.name))
     else:
@@ -139,7 +155,8 @@ def judged(mutant: Mutant, spec: Path, shared: Path, folder: Path) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_each_fault_is_caught(mutant: Mutant, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    names = ("joined_spec", "joined") if mutant.on.startswith("joined") else ("spec", "shared")
+    kind = next((kind for kind in ("joined", "amounts") if mutant.on.startswith(kind)), "")
+    names = (f"{kind}_spec", kind) if kind else ("spec", "shared")
     spec, shared = map(request.getfixturevalue, names)
     sampler_for.cache_clear()
     with pytest.MonkeyPatch.context() as patch:

@@ -93,6 +93,8 @@ def test_json_against_the_measured_problem(tmp_path: Path, bypass: str) -> None:
                 marginal = marginal_of(queries[row["query"]])
                 errors = MEAN_ABSOLUTE * np.sqrt(variances[number].of_answers(basis, marginal))
                 assert row["per_number"] == pytest.approx(errors.mean(), rel=1e-6, abs=1e-5)
+                squares = (errors / MEAN_ABSOLUTE) ** 2
+                assert row["rmse"] == pytest.approx(squares.mean() ** 0.5, rel=1e-6, abs=1e-5)
                 assert row["per_geounit"] == pytest.approx(errors.sum(axis=1).mean(), rel=1e-6, abs=1e-5)
                 checked += 1
         assert checked >= 6
@@ -171,6 +173,11 @@ def test_picture(town: Path, tmp_path: Path, suffix: str) -> None:
         (["--rho", "1"], "--rho needs what the budget is to be divided for"),
         (["--weights", "tract: total = 1"], "--weights needs --rho"),
         (["--target", "tract: total <= 1", "--weights", "tract: total = 1"], "one of the two is allowed"),
+        (["--worst-group", "tract: sex", "--rho", "1"], "--worst-group needs --rho"),
+        (
+            ["--target", "tract: total <= 1", "--worst-group", "tract: sex"],
+            "--target and --worst-group; one of the two",
+        ),
         (["--target", "tract: total <= 1", "--rho", "a lot"], "--rho: found 'a lot'"),
         (["--target", "tract: total <= 1", "--rho", "0"], "it must be above 0"),
         (["--target", "tract: total <= 1", "--universe", "cars"], "no companion 'cars'; the companions are 'units'"),

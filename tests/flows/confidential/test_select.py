@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -131,6 +132,20 @@ def recorded(job: Job) -> dict[str, str]:
     fingerprints = recorded_input(job.run)
     assert fingerprints is not None
     return fingerprints
+
+
+def test_the_package_says_what_is_in_the_list_of_every_row(job: Job) -> None:
+    """By the version beside it, each number has a label; what is described is what the file has."""
+    resources = json.loads(job.run.package.read_text("utf-8"))["resources"]
+    (described,) = [one for one in resources if one["path"] == job.run.name_of(file_of(job))]
+    fields = described["schema"]["fields"]
+    assert [field["name"] for field in fields] == pq.read_schema(file_of(job)).names
+    stored = pd.read_parquet(file_of(job))
+    assert set(stored["version"]) <= set(fields[1]["constraints"]["enum"])
+    assert {len(stored[stored["version"] == name]) > 0 for name in ("total", "race * sex")} == {True}
+    for version, values in zip(stored["version"], stored["value"], strict=True):
+        assert len(fields[2]["answers"][version]) == len(values)
+    assert [answer["name"] for answer in fields[2]["answers"]["some"]] == ["ab", "cd"]
 
 
 def choose_again(job: Job) -> None:

@@ -18,10 +18,11 @@ from flows.plan.division import (
     own_shares,
 )
 from flows.plan.expectation import Expectation
-from flows.plan.targets import parse_targets, parse_weights
+from flows.plan.targets import Aim, parse_targets, parse_weights
 from pipeline.errors import InputError
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
+from pipeline.model.query import Query
 from pipeline.spec.release_spec import load_spec
 
 LITTLE = """
@@ -91,6 +92,34 @@ def test_no_random_division_is_better(tmp_path: Path, estimator: str, goal: str)
         value = objective.value(objective.terms(kept / kept.sum())[0])
         assert value > found.value * (1 - 1e-9)
         assert value > found.bound
+
+
+def test_errors_of_single_answers_are_divided_for_as_cvxpy_does(tmp_path: Path) -> None:
+    """Of two groups of unlike size, in a query with a recode and in one with none."""
+    expectation = little(tmp_path)
+    schema = expectation.universe.schema
+    by_age = Query.parse("age * sex", schema, where="test")
+    aims = (
+        Aim("tract", by_age, 2.0, each=True, answer=0),
+        Aim("tract", by_age, 40.0, each=True, answer=5),
+        Aim("block", Query.parse("grown", schema, where="test"), 9.0, each=True, answer=1),
+    )
+    objective = Objective(expectation, aims, "largest")
+    ours, theirs = descend(objective), divide_with_cvxpy(objective)
+    assert ours.value == pytest.approx(theirs.value, rel=2e-3)
+    # The sum over the answers is the error of the query.
+    planned = expectation.planned()
+    errors = expectation.errors(planned, "tract", by_age)
+    assert sum(map(errors.of_answer, range(by_age.size))) == pytest.approx(errors.per_geounit)
+    # And its gradient that of differences: a share moved a little.
+    shares = own_shares(expectation)
+    values, gradients = objective.terms(shares)
+    for place in range(len(shares)):
+        step = np.zeros(len(shares))
+        step[place] = 1e-5
+        after, before = objective.terms(shares + step)[0], objective.terms(shares - step)[0]
+        assert (after - before) / 2e-5 == pytest.approx(gradients[:, place], rel=1e-3, abs=1e-6)
+    assert (values > 0).all()
 
 
 def test_a_division_for_one_number_spends_on_it(tmp_path: Path) -> None:

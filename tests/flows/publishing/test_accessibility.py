@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,13 +127,27 @@ def test_on_a_telephone_the_card_comes_into_view_and_is_said(browser: Any, town:
 def test_the_other_pages_break_no_rule_and_follow_the_readers_colours(
     browser: Any, town: Path, town_spec: Path, tmp_path: Path
 ) -> None:
-    """Comparison, audit, plan, and the restricted page: on a telephone in light, on a desk in dark."""
+    """Comparison, audit, plan, fitness, and the restricted pages: on a telephone in light, on a desk in dark."""
     release = open_release(town)
     write_page(tmp_path / "compare.html", compare(release, release))
     audit, _ = write_audit(Audit("Audit", (Finding("a", "b", "c", True, 0.5, 1e-6, "d"),), {"x": "y"}), tmp_path)
     planned = CliRunner().invoke(app, ["plan", str(town_spec), "--chart", str(tmp_path / "plan.html")])
     assert planned.exit_code == 0, planned.output
-    pages = (tmp_path / "compare.html", audit, tmp_path / "plan.html", RunDirectory(town).accuracy_page)
+    judged = CliRunner().invoke(
+        app, ["fitness", str(town), "--threshold", "60", "--html", str(tmp_path / "fitness.html")]
+    )
+    assert judged.exit_code == 0, judged.output
+    shutil.copytree(town, tmp_path / "town")
+    restricted = CliRunner().invoke(app, ["fitness", str(tmp_path / "town"), "--truth", "--compare", "--quiet"])
+    assert restricted.exit_code == 0, restricted.output
+    pages = (
+        tmp_path / "compare.html",
+        audit,
+        tmp_path / "plan.html",
+        tmp_path / "fitness.html",
+        RunDirectory(tmp_path / "town").fitness_page,
+        RunDirectory(town).accuracy_page,
+    )
     for file in pages:
         colours = set()
         for dark, width in ((False, _WIDTHS[0]), (True, _WIDTHS[2])):

@@ -29,6 +29,17 @@ _COMPARED = """async (asked) => {
   const { compare } = moments(content, figures(content));
   return Promise.all(asked.map((one) => compare(...one)));
 }"""
+#: [table, level] -> of each area, of each number, what the page says of its rank.
+_RANKS = """async (asked) => {
+  const content = JSON.parse(document.getElementById("content").textContent);
+  const { ranks } = moments(content, figures(content));
+  const found = [];
+  for (const [table, level] of asked) {
+    const rankOf = await ranks(table, level), n = content.levels[level].n, k = content.tables[table].labels.length;
+    found.push(Array.from({ length: n }, (_, row) => Array.from({ length: k }, (_, j) => rankOf(row, j))));
+  }
+  return found;
+}"""
 Area = tuple[int, int]
 
 
@@ -117,6 +128,27 @@ def test_comparisons_are_the_readers(browser: Any, release: Release) -> None:
         assert bool(found["difference"]["differs"]) == row["differs"]
         verdicts.add((found["difference"]["differs"], bool(found["shares"] and found["shares"]["differs"])))
     assert len(verdicts) >= 3
+
+
+def test_ranks_are_the_readers(browser: Any, release: Release) -> None:
+    asked, expected = [], []
+    for number, table in enumerate(release.universe.tables):
+        for level in table.levels:
+            asked.append((number, release.levels.index(level)))
+            expected.append(release.query(table.query.name).ranks_at(level))
+    seen = set()
+    for found, ranks in zip(asked_of(release, _RANKS, asked, browser), expected, strict=True):
+        labels = [label for label in ranks.columns if not str(label).endswith(("low90", "high90"))]
+        for row, of_area in enumerate(found):
+            for label, of_number in zip(labels, of_area, strict=True):
+                stated = [int(ranks[name].iloc[row]) for name in (label, f"{label}:low90", f"{label}:high90")]
+                if of_number is None:
+                    assert stated[1:] == [1, len(found)]
+                    continue
+                assert [of_number[key] for key in ("rank", "low", "high")] == stated
+                seen.add(tuple(stated))
+    assert len(seen) > 60
+    assert sum(high - low < 4 for _, low, high in seen) > 5
 
 
 def alike(folder: Path, seed: int) -> Release:

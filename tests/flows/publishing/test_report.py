@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from releases.small import public_bytes, run, write_town
+from releases.small import QUICK, public_bytes, run, write_town
 
 import pipeline.report.explorer
-import pipeline.report.moments
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.errors import InputError, SpecError
@@ -62,9 +61,10 @@ def test_the_page_holds_every_count_and_margin_that_the_files_hold(town: Path) -
     for table in content["tables"]:
         for level, where in table["levels"].items():
             stored = pd.read_parquet(directory.universe(table["universe"]).table(table["name"], level))
-            counts = numbers_of(page, where["counts"]).reshape(-1, sizes[level]).T
+            assert where["rows"] == sizes[level]
+            stacked = numbers_of(page, where["numbers"]).reshape(3, -1, sizes[level])
+            counts, below, above = (part.T for part in stacked)
             assert np.array_equal(counts, stored[table["labels"]])
-            below, above = (numbers_of(page, where[side]).reshape(-1, sizes[level]).T for side in ("below", "above"))
             lows, highs = (
                 stored[[f"{label}:{end}90" for label in table["labels"]]].to_numpy() for end in ("low", "high")
             )
@@ -118,19 +118,14 @@ def test_without_margins_the_page_says_so(tmp_path: Path) -> None:
     spec = write_town(tmp_path / "in", ("[publish]\nreplicates = 3", "[publish]\nmargins = false"))
     page = RunDirectory(run(spec, tmp_path / "out")).report.read_text("utf-8")
     assert "made without margins of error" in page
-    assert all(
-        where["below"] is where["above"] is None
-        for table in content_of(page)["tables"]
-        for where in table["levels"].values()
-    )
+    assert not any(where["ends"] for table in content_of(page)["tables"] for where in table["levels"].values())
 
 
-def test_tables_that_do_not_fit_are_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline.report.explorer, "LARGEST", 900)
-    monkeypatch.setattr(pipeline.report.moments, "LARGEST", 0)  # what sums need has a limit of its own
-    page = RunDirectory(run(write_town(tmp_path / "in"), tmp_path / "out")).report.read_text("utf-8")
-    assert sum(map(len, re.findall(r'id="chunk-\d+">([^<]*)<', page))) <= 900
+def test_a_table_that_is_too_large_for_files_too_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline.report.explorer, "_MOST_BESIDE", 200)
+    page = RunDirectory(run(write_town(tmp_path / "in", *QUICK), tmp_path / "out")).report.read_text("utf-8")
     assert "tables/detail/block.parquet" in page.split("are too large for this page")[1]
+    assert "tables/detail/tract.parquet" not in page.split("are too large for this page")[1]
 
 
 def squares(folder: Path) -> None:

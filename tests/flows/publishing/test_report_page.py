@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from releases.browser import Opened, chromium, opened
 
+from pipeline.reading.release import open_release
 from pipeline.release.layout import RunDirectory
 
 
@@ -65,7 +66,9 @@ def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:
     stored = pd.read_parquet(RunDirectory(town).main.table("total", "tract")).set_index("geocode").loc["B02"]
     cells = shown.page.locator("#area tbody td").all_text_contents()
     assert cells[0] == f"{int(stored['total'].item()):,}"
-    assert cells[1] == f"({stored['total:low90']:,.0f}\N{EN DASH}{stored['total:high90']:,.0f})"
+    interval = f"({stored['total:low90']:,.0f}\N{EN DASH}{stored['total:high90']:,.0f})"
+    assert open_release(town).query("total").ranks_at("tract").loc["B02"].tolist() == [5, 5, 5]
+    assert cells[1] == f"{interval} rank 5"
     shown.wait("click", "text=Show each block in it")
     assert "in tract B02" in shown.page.locator("#counts-caption").text_content()
     blocks = pd.read_parquet(RunDirectory(town).main.table("total", "block"))["geocode"]
@@ -132,6 +135,22 @@ def test_it_fits_a_telephone_and_a_sheet_of_paper(browser: Any, town: Path) -> N
     assert not found.page.locator("#download").is_visible()
     assert found.page.locator("#counts").is_visible()
     assert found.page.pdf()[:5] == b"%PDF-"
+
+
+def test_pictures_of_a_dark_page_are_printed_in_light_colours(browser: Any, town: Path) -> None:
+    """And are as they were when it is back on the screen; nothing of the dark picture is left on paper."""
+    colours = (
+        "[...document.querySelectorAll('#picture [fill], #picture [stroke]')].map(one => one.getAttribute('fill'))"
+    )
+    painted = f"JSON.stringify([...new Set({colours})].filter(one => one && one.startsWith('#')).sort())"
+    light, dark = (opened(browser, RunDirectory(town).report, dark=look) for look in (False, True))
+    on_screen = dark.page.evaluate(painted)
+    assert on_screen != light.page.evaluate(painted)
+    dark.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert dark.page.evaluate(painted) == light.page.evaluate(painted)
+    dark.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert dark.page.evaluate(painted) == on_screen
+    assert light.complaints == dark.complaints == []
 
 
 def test_the_restricted_twin_opens(browser: Any, town: Path) -> None:

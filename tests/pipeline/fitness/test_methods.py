@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -181,3 +182,27 @@ def test_noise_apart_has_the_scale_that_its_budget_buys(truth: list[sp.csr_array
     assert errors.var() == pytest.approx(8, rel=0.06)
     assert abs(errors.mean()) < 0.15
     assert found[true == 0].mean() > 0.5  # negative numbers are lifted to 0
+
+
+@pytest.mark.parametrize("framework", ["zcdp", "pure"])
+def test_opendp_has_the_same_budget_by_its_own_account(truth: list[sp.csr_array], framework: str) -> None:
+    """OpenDP's privacy maps of all tables add up to the release's budget, and its errors have the scale of ours."""
+    pytest.importorskip("opendp")
+    from pipeline.fitness.methods.opendp import mechanism, opendp_noise
+
+    spec = SPEC.replace('rho = "1/2"', 'framework = "pure"\nepsilon = "1/2"') if framework == "pure" else SPEC
+    universe = parse_spec(spec).universes()[0]
+    apart = Apart(universe, truth, 1)
+    # One changed record moves two numbers of a table by one.
+    one = mechanism(apart, BLOCKS).map(2 if framework == "pure" else math.sqrt(2))
+    assert 4 * one == pytest.approx(0.5, rel=1e-6)
+    assert 4 * one > 0.95 * 0.5
+    many = sp.csr_array(np.full((3000, 6), 100))
+    way = opendp_noise(universe, [many, many, many])
+    assert way is not None
+    table = table_of(universe, "age")
+    found = way.answers(table, 2, slice(0, 3000))
+    assert (way.answers(table, 2, slice(10, 20)) == found[10:20]).all()
+    ours = Apart(universe, [many, many, many], 1).answers(table, 2, slice(0, 3000))
+    assert (found - 200).var() == pytest.approx((ours - 200).var(), rel=0.12)
+    assert (way.answers(table, 1, slice(0, 3000)) >= 0).all()

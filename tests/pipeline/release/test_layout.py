@@ -81,6 +81,7 @@ def test_public_files_are_in_the_order_of_a_run_and_know_their_level() -> None:
         (RUN.main.estimates("block"), "block"),
         (RUN.main.microdata, "block"),
         (RUN.report, ""),
+        (RUN.report_file(12), ""),
         (RUN.manifest, ""),
     ]
     assert [RUN.level_of(path, levels) for path, _ in files] == [level for _, level in files]

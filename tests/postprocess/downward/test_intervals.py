@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.downward.intervals import Intervals, Ranges, _inverted, _narrowest
+from postprocess.downward.intervals import Intervals, Ranges, _central, _inverted, _narrowest
 from postprocess.downward.simulated_margins import (
     ENOUGH,
     SIMULATED_COVERAGE,
@@ -104,6 +104,40 @@ def test_the_narrowest_range_by_brute_force() -> None:
         spans = [(j - i, i) for i in range(25) for j in range(i + 1, 26) if row[i:j].sum() >= needed]
         assert high - low == min(spans)[0]
         assert row[low:high].sum() >= needed
+
+
+def test_the_central_range_by_brute_force() -> None:
+    """As many errors as may be are left out on either side, half of the rest each."""
+    rng = np.random.default_rng(14)
+    rows = rng.integers(0, 30, (200, 25)) * (rng.random((200, 25)) < 0.6)
+    rows[:, 7] += 1
+    first, after = _central(rows)
+    for row, low, high in zip(rows, first, after, strict=True):
+        most = 0.5 * (1.0 - SIMULATED_COVERAGE) * row.sum()
+        assert row[:low].sum() <= most < row[: low + 1].sum()
+        assert row[high:].sum() <= most < row[high - 1 :].sum()
+
+
+def test_large_counts_that_grow_where_small_ones_vanish() -> None:
+    """Releases above the truth by a standard error on average: intervals reach further down than up, and hold it."""
+    rng = np.random.default_rng(15)
+    truth = rng.integers(100, 900, (N, CELLS))
+
+    def raised(counts: np.ndarray, seed: int) -> np.ndarray:
+        return np.rint(counts + np.random.default_rng(seed).normal(6.0, 6.0, counts.shape)).astype(np.int64)
+
+    published = raised(truth, 16)
+    counts = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
+    for run in range(3):
+        again = sp.csr_array(raised(published, 17 + run))
+        counts.add(count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again))
+    low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
+    assert coverage(low, high, truth, truth)[100] == pytest.approx(SIMULATED_COVERAGE, abs=0.01)
+    assert (published - low).mean() == pytest.approx(6.0 + 1.75 * 6.0, abs=0.6)
+    assert (high - published).mean() == pytest.approx(1.75 * 6.0 - 6.0, abs=0.6)
+    # Power: as wide and about the release, they miss it.
+    half = 0.5 * (high - low)
+    assert coverage(published - half, published + half, truth, truth)[100] < 0.85
 
 
 def test_inversion_by_brute_force() -> None:

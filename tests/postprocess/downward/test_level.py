@@ -125,5 +125,5 @@ def test_a_wrong_batched_solution_stops_the_run(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(solve, "solve_batched", wrong)
     problem, _ = random_problem(12, n_levels=5, roots=5, shape=(3, 2), mean=20.0)
-    with pytest.raises(SolverError, match=r"level\d \w+ \(its level\d children\): the batched solver and cvxpy"):
+    with pytest.raises(SolverError, match=r"level\d [\w.]+ \(its level\d children\): the batched solver and cvxpy"):
         release(problem)

@@ -79,6 +79,17 @@ def test_a_country_is_simulated_in_part_and_never_more_than_allowed() -> None:
     assert rates_of(spine, [0.0, 0.0, 0.4, 0.1, 0.05], work, 1).runs == 1
 
 
+def test_the_sample_below_few_geounits_is_in_more_than_one_run() -> None:
+    """One nation and five states: were their children visited 0.6 times, all of it would be in one run."""
+    spine = country(5, 40, 10, 20)
+    filled = [np.full(len(level), k) for level, k in zip(spine.levels[:-1], (1500, 900, 400, 80), strict=True)]
+    rates = rates_of(spine, [0.0, 0.0, 0.6, 0.6, 0.6], work_of(spine, 2016, filled), 20)
+    assert rates.visits[2] == samples.SPREAD
+    assert rates.visits[3] == pytest.approx(0.6)
+    runs = visited(spine, rates, 3)[rates.cut or 0].sum(axis=1)
+    assert np.sort(runs)[-2:].tolist() == pytest.approx([runs.sum() / 2] * 2, rel=0.1)
+
+
 def test_needs_are_those_of_the_rarest_notable_size(monkeypatch: pytest.MonkeyPatch) -> None:
     marginal = Marginal("q", (np.array([0, 1]),))
     counts = sp.csr_array(np.array([[0, 1]] * 800 + [[0, 2]] * 600 + [[500, 3]] * 20))

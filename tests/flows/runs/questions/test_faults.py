@@ -14,14 +14,17 @@ import pytest
 from releases.asked import ask, checked, ledger_of, truth, write_workers
 
 import flows.confidential.questions as confidential
+import pipeline.questions.quantiles as quantiles
 import pipeline.questions.sensitivity as sensitivity
 from flows.confidential.questions import noise_of
 from flows.runs.questions.checking import verify_answer
 from pipeline.errors import SpinewiseError
 from pipeline.model.schema import AmountAttribute
-from pipeline.questions.manifest import read_answer
+from pipeline.privacy.noise.exponential import Exponential
+from pipeline.questions.manifest import RankStated, read_answer
 from pipeline.release.layout import RunDirectory
 
+QUANTILE = "median wages by tract, sex, age, shift"
 KEYS = ["tract", "sex", "age", "shift"]
 QUESTION = "mean wages by tract, sex, age, shift"
 
@@ -63,6 +66,71 @@ def findings(spec: Path, rho: str = "1") -> set[str]:
 
 def test_a_sound_answer_has_none(spec: Path) -> None:
     assert findings(spec) == set()
+
+
+def test_a_sound_quantile_has_none(spec: Path) -> None:
+    assert quantile_findings(spec) == set()
+
+
+def quantile_findings(spec: Path, rho: str = "1/4") -> set[str]:
+    """What an audit finds of medians: each is as far off by rank as its mechanism makes it, and costs what it should.
+
+    The losses are computed apart from the program, from the wages as text; the expected losses by summation.
+    """
+    try:
+        root = ask(spec, QUANTILE, rho)
+    except SpinewiseError:
+        return {"refused"}
+    found = {"verify"} if verify_answer(RunDirectory(root)) else set()
+    part = read_answer(RunDirectory(root)).parts[0]
+    assert isinstance(part, RankStated)
+    epsilon = float(Fraction(part.scale)) * part.times
+    measured = pd.read_csv(root / "public" / "measurements.csv", dtype={"tract": str})
+    units = {key: group.to_numpy() for key, group in truth(spec).groupby(KEYS)["units"]}
+    excess, variance = 0.0, 0.0
+    for row in measured.itertuples(index=False):
+        values = units.get(tuple(row[:4]), np.zeros(0))
+        steps = np.arange(601)
+        below, upto = (values[:, None] < steps).sum(axis=0), (values[:, None] <= steps).sum(axis=0)
+        few = np.minimum(upto - below, part.ties)
+        lacking, spare = 2 * below - len(values) + few, len(values) - 2 * upto + few
+        lacking[0], spare[-1] = 0, 0
+        loss = np.maximum(np.maximum(lacking, spare), 0)
+        chance = np.exp(-epsilon * loss / 2)
+        chance /= chance.sum()
+        mean = float(chance @ loss)
+        excess += float(loss[int(row[4])]) - mean
+        variance += float(chance @ loss**2) - mean**2
+    if abs(excess) > 4 * np.sqrt(variance):
+        found.add("choice")
+    # By the definition of zCDP: within a group one loss rises by 2 and another falls by 2, a range of 4 epsilon / 2.
+    if (2 * epsilon) ** 2 / 8 > float(Fraction(rho) * Fraction(7, 8)) * 1.0001:
+        found.add("cost")
+    return found
+
+
+def test_a_quantile_without_noise(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Exponential, "draw", lambda _, __, losses, ___=0: losses.argmin(axis=1))
+    assert quantile_findings(spec) == {"choice"}
+
+
+def test_a_quantile_of_amounts_that_are_not_clipped(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wages above the grid have no value there: they are counted as low ones, or the question stops."""
+
+    def unclipped(self: AmountAttribute, amount: Fraction) -> int:
+        return int((amount - self.low) / self.unit + Fraction(1, 2)) % len(self.values)
+
+    monkeypatch.setattr(AmountAttribute, "number_of", unclipped)
+    root = ask(spec, "quantile 9/10 wages", "1")
+    answer = pd.read_csv(root / "public" / "answer.csv").iloc[0]
+    true = 100 * truth(spec)["units"].quantile(0.9, interpolation="lower")
+    assert not answer["quantile:low90"] <= true <= answer["quantile:high90"]
+
+
+def test_a_quantile_charged_for_one_of_two_groups(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reach of a record that comes or goes, taken for one that changes its amount within its group."""
+    monkeypatch.setattr(quantiles, "rank_reach", lambda *_: (70, 70))
+    assert quantile_findings(spec) == {"cost"}
 
 
 def test_noise_that_is_missing(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:

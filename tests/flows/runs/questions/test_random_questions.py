@@ -11,7 +11,7 @@ from releases.asked import ask, key_at, ledger_of, spent, write_workers
 
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.ledger.ledger import Ledger
-from pipeline.questions.manifest import read_answer
+from pipeline.questions.manifest import PartStated, RankStated, read_answer
 from pipeline.questions.sensitivity import reach
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
@@ -19,12 +19,16 @@ from pipeline.spec.release_spec import load_spec
 NAMES = ["county", "tract", "age", "sex", "wages", "shift", "race", "pay", '"two words"', "by", "0"]
 SIGNS = ["=", "!=", "<", "<=", ">", ">=", "in", "is"]
 VALUES = ["65", "65+", "0-17", "f", "m", "day", "x", '"18-64"', "20000", "-1", "1/3", "''", "999999999999999999999"]
+STATISTICS = ["count", "count", "count", "count", "sum", "mean", "median", "mode", "most common", "most"]
+STATISTICS += [f"quantile {fraction}" for fraction in ("1/4", "0.9", "2", "1/2", "x")]
 RHOS = ["1/100", "1/20", "1/1000000", "3", "0", "-1", "x", "1e-9", "1/3"]
 
 
 def random_question(rng: random.Random) -> str:
-    words = [rng.choice(["count", "count", "count", "sum", "mean", "median"])]
-    if words[0] != "count" or rng.random() < 0.03:
+    words = [rng.choice(STATISTICS)]
+    if words[0].startswith("most"):
+        words.append(rng.choice(["shift", "sex", "age", "wages", "2 age", "0 sex", "9 shift", "race"]))
+    elif words[0] != "count" or rng.random() < 0.03:
         words.append(rng.choice(["wages", "wages", "wages", "age", "pay"]))
     if rng.random() < 0.7:
         words.append(
@@ -37,6 +41,8 @@ def random_question(rng: random.Random) -> str:
             for _ in range(rng.randint(1, 2))
         ]
         words.append("where " + " and ".join(conditions))
+    if rng.random() < 0.08:
+        words.append("having count " + rng.choice([">= 5", ">= 0", "> 3", ">=", ">= 99999999999999"]))
     text = " ".join(words)
     if rng.random() < 0.05:
         at = rng.randrange(len(text))
@@ -44,14 +50,26 @@ def random_question(rng: random.Random) -> str:
     return text
 
 
-def tried(folder: Path, n: int, seed: int) -> tuple[int, int]:
+def cost_of(part: PartStated | RankStated) -> Fraction:
+    """By what a changed record does at most, and the definition of zCDP."""
+    scale = Fraction(part.scale)
+    if isinstance(part, PartStated):
+        return Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * scale)
+    q = Fraction(part.quantile)
+    squared = max(q.denominator**2, 2 * max(q.numerator, q.denominator - q.numerator) ** 2)
+    least = (part.times * scale) ** 2 * squared / 8
+    assert least <= Fraction(part.budget) < least * Fraction(1001, 1000)
+    return Fraction(part.budget)
+
+
+def tried(folder: Path, n: int, seed: int, budget: str = "2") -> tuple[int, int]:
     """How many of `n` random questions were answered and refused, the ledger being compared after each answer."""
     rng, cost, answers = random.Random(seed), Fraction(0), 0
     spec = load_spec(write_workers(folder, n=30))
     key = key_at(folder / "key")
     drawn: set[str] = set()
     told: list[tuple[str, int, str]] = []
-    with ledger_of(folder, budget="2") as place:
+    with ledger_of(folder, budget=budget) as place:
         for _ in range(n):
             text, rho = random_question(rng), rng.choice(RHOS[:2] if rng.random() < 0.8 else RHOS)
             try:
@@ -64,10 +82,7 @@ def tried(folder: Path, n: int, seed: int) -> tuple[int, int]:
             if manifest.fingerprint not in drawn:
                 drawn.add(manifest.fingerprint)
                 # By the definition of zCDP, from what is drawn and not from what was asked for.
-                cost += sum(
-                    Fraction(2 * reach(part.part, "change-one") ** 2) / (2 * Fraction(part.scale))
-                    for part in manifest.parts
-                )
+                cost += sum(cost_of(part) for part in manifest.parts)
         assert spent(place) >= cost
         assert spent(place) == cost
         with Ledger.open(str(place), state=folder / "state") as ledger:
@@ -78,12 +93,12 @@ def tried(folder: Path, n: int, seed: int) -> tuple[int, int]:
 
 def test_each_is_answered_or_refused_by_a_sentence(tmp_path: Path) -> None:
     answers, refused = tried(tmp_path, 120, 1)
-    assert answers >= 15
+    assert answers >= 12
     assert refused >= 50
 
 
 @pytest.mark.slow
 def test_many_more(tmp_path: Path) -> None:
     answers, refused = tried(tmp_path, 600, 2)
-    assert answers >= 75
+    assert answers >= 60
     assert refused >= 300

@@ -1,0 +1,199 @@
+"""Amounts on the spine: errors of sums beside OpenDP's, and how often the intervals of sums and means hold the truth.
+
+    python benchmarks/bench_amounts.py [--keys 12] [--json PATH] [--write FOLDER]
+
+Employee income of 58,654 persons (the Austrian EU-SILC 2006 as a synthetic population) by region, sex, age band and
+activity, by `examples/wages.toml`: clipped to 0 to 60,000, in units of 500, with rho = 1 for the counts and 1 for the
+sums. The spine below the region is made up by a public rule: the SHA-256 of "district HOUSEHOLD", its first 8 bytes as
+a number, gives one of 6 districts by its remainder, and one of 8 sectors in the district by the next one.
+
+OpenDP has the same clip, the same neighbours (one record is another), and for each table of each level the same part of
+the same rho: sums of clipped whole euros (the sensitivity is that of `make_sum` on bounded data) with the noise of
+`make_gaussian`, whose scale is found by its own privacy map. Its numbers are then cut at 0. Errors are those of both
+from the sums of clipped amounts. Each key is another release; ratios are of means over keys.
+
+--write only writes the records and the list of areas that the example names. Needs ../shared/data beside the project;
+without it says so and ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import math
+import tempfile
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from flows.execution.progress import Silent
+from flows.runs.request import Request, check_stated
+from flows.runs.run import run_release
+from pipeline.model.universe import Universe
+from pipeline.release.joined.means import read_means
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "wages.toml"
+POPULATION = EXAMPLE.parents[2] / "shared" / "data" / "eusilc_population.parquet"
+OPENDP_DRAWS = 5
+HIGH, PREFIXES = 60_000, {"country": 2, "region": 3, "district": 4, "sector": 5}
+BANDS = ((15, "0-15"), (29, "16-29"), (44, "30-44"), (59, "45-59"), (200, "60+"))
+ACTIVITY = {"1": "full time", "2": "part time"}
+
+
+def write_inputs(folder: Path) -> None:
+    """The records and the list of sectors, made from the population by the public rule."""
+    table = pq.read_table(POPULATION)
+    regions = sorted(set(table.column("region").to_pylist()))
+    number = {region: str(place + 1) for place, region in enumerate(regions)}
+
+    def sector(region: str, household: int) -> str:
+        drawn = int.from_bytes(hashlib.sha256(f"district {household}".encode()).digest()[:8], "big")
+        return f"AT{number[region]}{drawn % 6}{drawn // 6 % 8}"
+
+    columns = {
+        "sector": map(sector, table.column("region").to_pylist(), table.column("household").to_pylist()),
+        "sex": table.column("sex").to_pylist(),
+        "age_band": (next(b for last, b in BANDS if age <= last) for age in table.column("age").to_pylist()),
+        "activity": (ACTIVITY.get(str(one), "other") for one in table.column("activity").to_pylist()),
+        "employee_income": table.column("employee_income").to_pylist(),
+    }
+    pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), folder / "wages_persons.parquet")
+    areas = [f"AT{r + 1}{d}{s}" for r in range(len(regions)) for d in range(6) for s in range(8)]
+    pa_csv.write_csv(pa.table({"sector": areas}), folder / "wages_sectors.csv")
+
+
+def truths(folder: Path, universe: Universe) -> dict[tuple[str, str], tuple[NDArray[np.float64], NDArray[np.int64]]]:
+    """(table, level) -> true sums of clipped amounts, not rounded, and true counts; `(n_geounits, size)` by geocode."""
+    records = pq.read_table(folder / "wages_persons.parquet")
+    codes = np.array(records.column("sector").to_pylist())
+    clipped = np.clip(records.column("employee_income").to_numpy(), 0, HIGH)
+    areas = np.array(pa_csv.read_csv(folder / "wages_sectors.csv").column("sector").to_pylist())
+    found = {}
+    for table in universe.tables:
+        terms = [universe.schema.attribute(term) for term in table.query.terms]
+        group = np.zeros(len(codes), dtype=np.int64)
+        for attribute in terms:
+            place = {value: i for i, value in enumerate(attribute.values)}
+            values = [place[value] for value in records.column(attribute.name).to_pylist()]
+            group = group * len(attribute.values) + np.array(values)
+        for level, length in PREFIXES.items():
+            units = sorted({code[:length] for code in areas.tolist()})
+            row = np.searchsorted(units, [code[:length] for code in codes.tolist()])
+            at, shape = row * table.query.size + group, (len(units), table.query.size)
+            sums = np.bincount(at, clipped, minlength=math.prod(shape)).reshape(shape)
+            found[table.name, level] = sums, np.bincount(at, minlength=math.prod(shape)).reshape(shape)
+    return found
+
+
+def opendp_scale(rho: Fraction) -> float:
+    """The scale at which OpenDP's Gaussian noise on a vector of sums, two of which move by HIGH, costs rho."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    distance = math.sqrt(2) * HIGH
+    return float(dp.binary_search_param(lambda scale: dp.m.make_gaussian(*space, scale), distance, float(rho)))
+
+
+def opendp_sums(true: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    """Noisy sums in whole euros, cut at 0."""
+    import opendp.prelude as dp
+
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+    noisy = dp.m.make_gaussian(*space, scale)(np.rint(true).astype(int).ravel().tolist())
+    return np.maximum(np.array(noisy, dtype=np.float64), 0).reshape(true.shape)
+
+
+def releases(folder: Path, keys: int) -> Iterator[tuple[ReleaseSpec, RunDirectory]]:
+    """The example released with each of so many keys."""
+    text = EXAMPLE.read_text("utf-8")
+    for key in range(1, keys + 1):
+        spec = parse_spec(text.replace('"insecure-test:1"', f'"insecure-test:{key}"'), "spec", folder)
+        checked = check_stated(Request(EXAMPLE, folder / str(key), None, 1, i_know=True), spec)
+        yield spec, RunDirectory(run_release(checked, Silent()))
+
+
+def inside(low: NDArray[np.float64], high: NDArray[np.float64], true: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Which truths their intervals hold."""
+    return np.asarray((low <= true) & (true <= high))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--keys", type=int, default=12)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--write", type=Path)
+    options = parser.parse_args()
+    if not POPULATION.is_file():
+        print("bench_amounts: ../shared/data is not beside the project; nothing is measured")
+        return
+    if options.write is not None:
+        options.write.mkdir(parents=True, exist_ok=True)
+        write_inputs(options.write)
+        return
+    with tempfile.TemporaryDirectory() as name:
+        rows = measured(Path(name), options.keys)
+    print(
+        f"{'table':12} {'level':9} {'error':>10} {'OpenDP':>10} {'ratio':>6} "
+        f"{'sums in':>8} {'means in':>8} {'margin':>9}"
+    )
+    for row in rows:
+        print(
+            f"{row['table']:12} {row['level']:9} {row['error']:10,.0f} {row['opendp']:10,.0f} {row['ratio']:6.2f} "
+            f"{row['sums_inside']:8.1%} {row['means_inside']:8.1%} {row['mean_margin']:9,.0f}"
+        )
+    if options.json is not None:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def measured(folder: Path, keys: int) -> list[dict[str, float | str]]:
+    """For each table and level: mean absolute errors, and the shares of intervals that hold the truth."""
+    write_inputs(folder)
+    errors: dict[tuple[str, str], list[list[float]]] = {}
+    for spec, run in releases(folder, keys):
+        universe = spec.universes()[1]
+        true = truths(folder, universe)
+        for (table, level), (sums, counts) in true.items():
+            strategy = universe.strategy.level(level)
+            query = next(t.query for t in universe.tables if t.name == table)
+            share = next(m.share for m in strategy.queries if m.query.terms == query.terms) * strategy.share
+            scale = opendp_scale(universe.budget * share)
+            others = [np.abs(opendp_sums(sums, scale) - sums).mean() for _ in range(OPENDP_DRAWS)]
+            means = read_means(run.means(universe.name, table, level))
+            lows, highs, assured = means.sums.lows, means.sums.highs, means.means
+            assert lows is not None
+            assert highs is not None
+            assert assured is not None
+            assert assured.lows is not None
+            assert assured.highs is not None
+            some = (counts > 0) & ~np.isnan(assured.values)
+            truth = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+            errors.setdefault((table, level), []).append([
+                float(np.abs(means.sums.values - sums).mean()),
+                float(np.mean(others)),
+                float(inside(lows, highs, sums).mean()),
+                float(inside(assured.lows, assured.highs, truth)[some].mean()),
+                float(np.median((assured.highs - assured.lows)[some]) / 2),
+            ])  # fmt: skip
+    rows: list[dict[str, float | str]] = []
+    for table, level in itertools.product(dict.fromkeys(t for t, _ in errors), PREFIXES):
+        own, other_error, sums_in, means_in, margin = np.mean(errors[table, level], axis=0).tolist()
+        rows.append({
+            "table": table, "level": level, "error": own, "opendp": other_error, "ratio": own / other_error,
+            "sums_inside": sums_in, "means_inside": means_in, "mean_margin": margin,
+        })  # fmt: skip
+    return rows
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
+
+    python benchmarks/bench_local.py
+
+A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
+for each mechanism. Writes bench/local.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pandas as pd
+from measured_run import PROJECT
+
+from flows.confidential.custody import KeySource
+from flows.execution.progress import Silent
+from flows.plan.release_plan import plan_release
+from flows.runs.request import Request, check_request
+from flows.runs.run import run_release
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import load_spec
+from tests.releases.survey import Survey, write_survey
+
+#: Mechanism, number of answers, epsilon.
+CASES: Final = (
+    ("randomised_response", 2, "1"),
+    ("direct_encoding", 12, "2"),
+    ("unary_encoding", 12, "1"),
+)
+BLOCKS: Final = {"block": 1, "tract": 40, "county": 120}
+
+
+def measured(survey: Survey, run: RunDirectory) -> dict[str, dict[str, float]]:
+    """Of each level: share of true counts within their interval, and mean squared errors."""
+    (universe,) = load_spec(survey.spec).universes()
+    collected = universe.collected
+    assert collected is not None
+    numbers = survey.truth.sum(axis=1)
+    totals = np.stack(pd.read_parquet(run.main.measurement("block", "answer")).value.to_list())
+    debiased = collected.debiased(totals, numbers)
+    found = {}
+    for level, blocks in BLOCKS.items():
+        table = pd.read_parquet(run.main.table("answer", level))
+        names = [f"a{number}" for number in range(collected.n_cells)]
+        truth, alone = (x.reshape(-1, blocks, len(names)).sum(axis=1) for x in (survey.truth, debiased))
+        low, high, released = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90", ""))
+        reports = numbers.reshape(-1, blocks).sum(axis=1)
+        some = reports > 0
+        found[level] = {
+            "covered": float(((low <= truth) & (truth <= high))[some].mean()),
+            "released": float(((released - truth) ** 2)[some].mean()),
+            "alone": float(((alone - truth) ** 2)[some].mean()),
+            "theory": float(collected.noise_per_report) / len(names) * float(reports[some].mean()),
+        }
+    return found
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--surveys", type=int, default=6, help="of each mechanism")
+    surveys = parser.parse_args().surveys
+    print(f"{'mechanism':22} {'level':7} covered  error of the release / alone / in theory / central model")
+    results = []
+    for mechanism, n_values, epsilon in CASES:
+        sums: dict[str, list[dict[str, float]]] = defaultdict(list)
+        central: dict[str, float] = {}
+        for seed in range(1, surveys + 1):
+            with tempfile.TemporaryDirectory() as folder:
+                survey = write_survey(Path(folder), mechanism, n_values, epsilon, blocks_of_tract=40, seed=seed)
+                request = Request(spec=survey.spec, out=Path(folder) / "out", data=None, workers=1, key=KeySource())
+                run = RunDirectory(run_release(check_request(request), Silent()))
+                for level, one in measured(survey, run).items():
+                    sums[level].append(one)
+                central = {row.level: row.central for row in plan_release(survey.spec, None, 1).local}
+        for level, all_of_them in sums.items():
+            mean = {name: float(np.mean([one[name] for one in all_of_them])) for name in all_of_them[0]}
+            row = {name: value if name == "covered" else value**0.5 for name, value in mean.items()}
+            results.append(
+                {"mechanism": mechanism, "epsilon": epsilon, "level": level, "central": central[level], **row}
+            )
+            errors = " / ".join(f"{row[name]:7.2f}" for name in ("released", "alone", "theory"))
+            print(f"{mechanism:22} {level:7} {row['covered']:6.1%}   {errors} / {central[level]:7.2f}")
+    out = PROJECT / "bench" / "local.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()

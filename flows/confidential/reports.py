@@ -1,0 +1,96 @@
+"""The confidential stages of a release from reports: they are counted, and their totals published without more noise.
+
+The reports were randomised by their senders, so that the totals of any group of them may be published. They are
+confidential input all the same: which report came from where is nobody's business, and the file may hold more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.execution.job import Job
+from geography.codes import counted
+from pipeline.collect.collected import Collected
+from pipeline.errors import RecordsError
+from pipeline.model.allocation import allocations
+from pipeline.model.universe import Universe
+from pipeline.privacy.keys import MasterKey
+from pipeline.records.reports import CountedReports, count_reports
+from pipeline.release.measurements import (
+    MeasurementHeader,
+    MeasurementWriter,
+    exact_header,
+    header_of,
+    read_measurement,
+)
+from pipeline.storage.files import write_json
+
+
+def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Collected) -> tuple[str, list[str]]:
+    """Count the reports of each leaf, and keep what is counted in restricted/.
+
+    Returns:
+        The keyed fingerprint of what is counted, and a sentence on reports that are not used.
+
+    Raises:
+        RecordsError: the file cannot be read, or has reports that cannot be used and the spec does not say to count
+            them; the message may show what is in the file, and names no respondent.
+    """
+    records = universe.require_input()
+    found = count_reports(records, collected.mechanism, job.spine)
+    if records.bad_reports != "count":
+        found.log.raise_if_any()
+    if not found.reports.any():
+        raise RecordsError(f"{records.file}: no report can be used; at least one is needed")
+    digest = hashlib.sha256(b"spinewise reports 1\0")
+    for part in (found.totals, found.reports, np.array(list(found.unused.values()))):
+        digest.update(np.array([*part.shape], dtype="<i8").tobytes())
+        digest.update(np.ascontiguousarray(part, dtype="<i8").tobytes())
+    _keep(job, universe, found)
+    unused = sum(found.unused.values())
+    remarks = [f"{universe.key('input')}: {counted(unused, 'report')} cannot be used"] if unused else []
+    return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
+
+
+def measure_reports(job: Job, universe: Universe, collected: Collected, level: str) -> None:
+    """Publish the totals of the reports of each leaf, how many there are, and how many were not used."""
+    folder, leaves = job.folder(universe), job.spine.levels[-1]
+    totals, reports = (read_measurement(folder.counted_reports(name)).values for name in ("totals", "numbers"))
+    allocation = allocations(universe, job.spine, reports[:, 0])[-1]
+    (measured,) = allocation.strategy.queries
+    (invariant,) = (query for name, query in universe.invariants if name == level)
+    header = header_of(universe, allocation, measured)
+    with MeasurementWriter.open(folder.measurement(level, measured.query.name), job.run.staging, header) as writer:
+        writer.write(leaves.geocodes, totals, allocation.kinds)
+    header = exact_header(level, invariant)
+    with MeasurementWriter.open(folder.invariant(level, invariant.name), job.run.staging, header) as writer:
+        writer.write(leaves.geocodes, reports)
+    unused = json.loads(folder.counted_reports("unused").read_bytes())
+    used = int(reports.sum())
+    write_json(
+        job.run.reports,
+        {"mechanism": collected.mechanism.name, "used": used, "not used": unused},
+        job.run.staging,
+    )
+    job.progress.advance(len(leaves))
+
+
+def _keep(job: Job, universe: Universe, found: CountedReports) -> None:
+    folder = job.folder(universe)
+    for name, values in (("totals", found.totals), ("numbers", found.reports[:, None])):
+        _write(job, folder.counted_reports(name), values)
+    write_json(folder.counted_reports("unused"), found.unused, job.run.staging, private=True)
+    job.progress.advance(job.n_geounits)
+
+
+def _write(job: Job, target: Path, values: NDArray[np.int64]) -> None:
+    leaves = job.spine.levels[-1]
+    header = MeasurementHeader(leaves.name, target.stem, values.shape[1], "exact", Fraction(0), 0.0)
+    with MeasurementWriter.open(target, job.run.staging, header, private=True) as writer:
+        writer.write(leaves.geocodes, values)

@@ -1,0 +1,1 @@
+"""Estimation from randomised reports: numbers of them, debiased counts, and simulated reports."""

@@ -1,0 +1,50 @@
+"""Whether an answer cost what its manifest states, by the manifest alone."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from pipeline.errors import InputError
+from pipeline.questions.manifest import AnswerManifest
+from pipeline.questions.sensitivity import reach
+
+__all__ = ["cost_problems"]
+
+
+def cost_problems(manifest: AnswerManifest) -> list[str]:
+    """Whether each part's noise costs what is stated, all together the budget, and the ledger was charged for that."""
+    if manifest.is_chosen:
+        return [*_choice_problems(manifest), *_charge_problems(manifest)]
+    problems, total = [], Fraction(0)
+    if (stated := tuple(part.part for part in manifest.noisy)) != (needed := manifest.needed_parts()):
+        problems.append(f"its parts are {stated}, and a {manifest.statistic} of its amount has {needed}")
+    for part in manifest.noisy:
+        cost = part.cost(manifest.neighbours, manifest.records_per_person)
+        total += cost
+        if part.reach != reach(part.part, manifest.neighbours):
+            problems.append(
+                f"{part.name}: a record moves it by {reach(part.part, manifest.neighbours)}, not {part.reach}"
+            )
+        if cost != Fraction(part.budget):
+            problems.append(f"{part.name}: its noise costs {cost}, stated is {part.budget}")
+    if total != Fraction(manifest.budget):
+        problems.append(f"its noise costs {total}, and its budget is {manifest.budget}")
+    return [*problems, *_charge_problems(manifest)]
+
+
+def _choice_problems(manifest: AnswerManifest) -> list[str]:
+    """Whether its choices are made with what its budget buys."""
+    try:
+        needed = manifest.needed_ranks()
+    except InputError as error:
+        return [str(error)]
+    if manifest.parts != needed:
+        return [f"its choices are not those that {manifest.budget} buys for a {manifest.statistic} of its amount"]
+    return []
+
+
+def _charge_problems(manifest: AnswerManifest) -> list[str]:
+    charged = [receipt.cost for receipt in manifest.receipts if receipt.dataset == manifest.dataset]
+    if charged == [str(manifest.cost)]:
+        return []
+    return [f"it costs {manifest.cost}, and charged to {manifest.dataset!r} was {charged or 'nothing'}"]

@@ -1,0 +1,107 @@
+"""How answers were randomised before they were sent, and what that says of counts made from the reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.collect.choices import Choice
+from pipeline.collect.mechanism import ListedMechanism
+
+#: How measurement files name what was collected by any mechanism.
+REPORTS: Literal["reports"] = "reports"
+
+
+@dataclass(frozen=True)
+class ReportNoise:
+    """The noise on the debiased counts of so many reports.
+
+    Attributes:
+        scale: the variance, exact; see `Collected.unit_variance`.
+    """
+
+    scale: Fraction
+    mechanism: ClassVar[Literal["reports"]] = REPORTS
+
+    @property
+    def variance(self) -> float:
+        """Of each count, persons squared."""
+        return float(self.scale)
+
+
+@dataclass(frozen=True, eq=False)
+class Collected:
+    """Reports that were randomised by a mechanism whose values are the cells of the schema.
+
+    Attributes:
+        mechanism: that every respondent used.
+        respondents: how many are expected in a leaf, where the spec says so; for plans alone.
+    """
+
+    mechanism: ListedMechanism
+    respondents: int | None = None
+
+    @property
+    def n_cells(self) -> int:
+        """Values that a respondent may have."""
+        return self.mechanism.n_outputs
+
+    @cached_property
+    def _probabilities(self) -> tuple[Fraction, Fraction]:
+        """That an output is 1 for its own value, and for another."""
+        rows = self.mechanism.probabilities()
+        return rows[0][0], rows[0][1]
+
+    @property
+    def exclusive(self) -> bool:
+        """Whether exactly one output of a report is 1, so that debiased counts add up to the number of reports."""
+        return isinstance(self.mechanism, Choice)
+
+    @cached_property
+    def noise_per_report(self) -> Fraction:
+        """The sum of the variances of the debiased counts, for one report; see `unit_variance`."""
+        p, q = self._probabilities
+        return (self.n_cells * q * (1 - q) + (p - q) * (1 - p - q)) / (p - q) ** 2
+
+    @cached_property
+    def unit_variance(self) -> Fraction:
+        """The variance per report that stands for the covariance of the debiased counts, exact.
+
+        Given the true counts x of n reports, those of an output with probabilities p and q have the variance
+        (n q (1 - q) + x (p - q)(1 - p - q)) / (p - q)^2. Summed over the cells it depends on n alone. Estimation has
+        the number of reports as an invariant; on the counts that add up to it, the covariance is taken to be
+        s (I - J / k) with this sum: exactly right for two values and p + q = 1, and right on average over cells else.
+        """
+        # Counts that add up by themselves have all of it there; independent ones have a part of it in their sum.
+        return self.noise_per_report / (self.n_cells - 1 if self.exclusive else self.n_cells)
+
+    def noise(self, reports: int) -> ReportNoise:
+        """The noise on the counts of so many reports; where there are none, that of one, on zeros."""
+        return ReportNoise(max(reports, 1) * self.unit_variance)
+
+    def debiased(self, totals: NDArray[np.int64], reports: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Unbiased counts `(n, n_cells)` from totals `(n, n_cells)` and numbers of reports `(n,)`.
+
+        Number by number, so that no computer has another last digit.
+        """
+        p, q = self._probabilities
+        found: NDArray[np.float64] = (totals - reports[:, None] * float(q)) / float(p - q)
+        return found
+
+    def totals_of(self, counts: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
+        """Totals `(n, n_cells)` of reports that respondents with the values `counts` `(n, n_cells)` might have sent."""
+        out = np.zeros(counts.shape, dtype=np.int64)
+        if self.exclusive:
+            for value, row in enumerate(self.mechanism.probabilities()):
+                shares = np.array([float(one) for one in row])
+                out += generator.multinomial(counts[:, value], shares / shares.sum())
+            return out
+        p, q = self._probabilities
+        out += generator.binomial(counts, float(p))
+        out += generator.binomial(counts.sum(axis=1, keepdims=True) - counts, float(q))
+        return out

@@ -1,0 +1,118 @@
+"""What a charge adds to the ledger: its costs, what it discloses exactly, and its key; each is refused first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from pipeline.errors import BudgetRefusedError, InputError
+from pipeline.privacy.ledger.details import details_text
+from pipeline.privacy.ledger.disclosures import undeclared
+from pipeline.privacy.ledger.events import (
+    DatasetState,
+    Event,
+    LedgerError,
+    cost_of,
+    exact_event,
+    exact_text,
+    key_uses,
+    same_groups,
+)
+from pipeline.privacy.ledger.key_uses import conflicting
+from pipeline.privacy.ledger.refusals import OverspentError, UndeclaredError, amount_text
+
+if TYPE_CHECKING:
+    from pipeline.privacy.ledger.charges import Charge
+    from pipeline.privacy.ledger.store import Writing
+
+__all__ = ["charge_run", "disclose", "ledger_event", "use_key"]
+
+
+def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str) -> None:
+    """Record what the run costs, unless it was charged for the same before; `place` is the ledger's, for messages.
+
+    Raises:
+        OverspentError: the dataset, or what is set aside in it for the run's purpose, has not enough left.
+        BudgetRefusedError: it is closed.
+        InputError: its neighbours are others, or a mechanism has no cost in its unit.
+        LedgerError: the run was charged for something else before.
+    """
+    if charge.neighbours != state.neighbours:
+        raise InputError(
+            f"ledger: the dataset {state.name!r} is for neighbours {state.neighbours!r}, the run for "
+            f"{charge.neighbours!r}; they must be the same"
+        )
+    if recorded := state.runs.get(charge.run.text):
+        if not same_groups(recorded, charge.groups):
+            raise LedgerError(
+                f"ledger {place}: this run was charged to {state.name!r} before, for other measurements than "
+                "these; the same fingerprint cannot stand for both"
+            )
+        return
+    costs = [(group, cost_of(group, state.framework, state.neighbours)) for group in charge.groups]
+    cost_of_run = sum((cost for _, cost in costs), Fraction(0))
+    if state.closed:
+        raise BudgetRefusedError(
+            f"ledger: the dataset {state.name!r} is closed: asked for {state.unit} = "
+            f"{amount_text(cost_of_run, up=True)}, refused; nothing was charged or drawn"
+        )
+    purpose = state.purpose_of(charge.release)
+    if cost_of_run > state.left_for(purpose):
+        total = state.total_for(purpose)
+        spent = total - state.left_for(purpose)
+        raise OverspentError(state.named(purpose), state.unit, total, spent, cost_of_run)
+    for group, cost in costs:
+        event = writing.add(
+            ledger_event(
+                "charge",
+                state.name,
+                neighbours=charge.neighbours,
+                run=charge.run.text,
+                release=charge.release,
+                level=group.level,
+                query=group.query,
+                mechanism=group.mechanism,
+                scale=exact_text(group.scale),
+                count=group.count,
+                cost=exact_text(cost),
+                details=details_text({"purpose": purpose}) if purpose else "",
+            )
+        )
+        state.runs.setdefault(charge.run.text, []).append(event)
+    state.spend(purpose, cost_of_run)
+
+
+def disclose(writing: Writing, state: DatasetState, charge: Charge) -> None:
+    """Record what the run discloses exactly. BudgetRefusedError where that is not allowed."""
+    recorded = [event.exact() for event in state.exact.get(charge.run.text, ())]
+    asked = [exact for exact in sorted(charge.exact) if exact not in recorded]
+    if refused := undeclared(state.allowed, state.disclosed, asked):
+        raise UndeclaredError(state, refused)
+    if asked and state.closed:
+        raise UndeclaredError(state, asked)
+    for exact in asked:
+        event = writing.add(
+            ledger_event("exact", state.name, run=charge.run.text, release=charge.release, **exact_event(exact))
+        )
+        state.exact.setdefault(charge.run.text, []).append(event)
+
+
+def use_key(writing: Writing, datasets: dict[str, DatasetState], state: DatasetState, charge: Charge) -> None:
+    """Record the key of the run. InputError where it was used over other records."""
+    run = charge.run.text
+    if charge.key is None or run in state.keys:
+        return
+    if other := conflicting(state.name, charge.key, key_uses(datasets)):
+        raise InputError(
+            f"ledger: the key of this run was used over other records before, of the dataset {other!r}; two releases "
+            "with one key show where their records are the same: let the run draw its own key, or give another one; "
+            "nothing was charged or drawn"
+        )
+    writing.add(ledger_event("key", state.name, run=run, release=charge.release, details=charge.key.details()))
+    state.keys[run] = charge.key
+
+
+def ledger_event(kind: str, dataset: str, **rest: object) -> Event:
+    """An event as it is now, to be sealed; `rest` are its fields."""
+    return Event(0, kind, datetime.now(UTC).isoformat(timespec="seconds"), dataset, **rest)  # type: ignore[arg-type]

@@ -1,0 +1,207 @@
+"""Quantiles of an amount on its public grid, by the exponential mechanism: losses, how far a record moves them, cost.
+
+The number asked for is a quantile of the amounts in each group: the least step of the grid with at least q n of the n
+records at or below it. Of a candidate v with L records below it and M at or below it, the loss for a shift of t
+records is
+
+    max(L + q c - (q n + t), (q n + t) - M + (1 - q) c, 0),   c the lesser of M - L and `ties`,
+
+so that a step with few records stands for their middle, and one with many for all of the ranks that it has, but `ties`
+at either side. The first term is left out for the lowest candidate and the second for the highest, so that some
+candidate always has a loss of at most `ties`. With q = a / b losses are whole numbers in units of 1 / b of a record. A
+record more or less moves them by at most max(a, b - a); one that changes its amount within its group, by at most b; one
+that changes its group, those of two groups by at most max(a, b - a). A loss moved up by c and another down by c cost as
+if c were moved (`Exponential`), so that R with m R >= the sum over the groups (pure) or m R^2 >= the sum of the squares
+(zcdp) is what a charge states. R is a whole number, and the root of 2 is none: where one is needed, all losses are
+taken 70 times (99 / 70 is the root of 2 to 5 digits).
+
+An interval cannot be had from one such choice, since what lies between two ranks is what the records know. Its ends
+are two more choices, t records to the lower and to the upper side, among blocks of steps. A block on the wrong side of
+the true number has a loss of t at least, and there are at most k - 1 of them, so each end, for which `ties` is 0, is
+wrong with a probability of at most (k - 1) exp(-e t / 2), whatever the records; t is chosen to make this 5 %. With
+fewer blocks t is less, and the end of a block is further away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError
+from pipeline.privacy.accounting.select import affordable_epsilon
+from pipeline.privacy.budget import MOVED, Framework, Neighbours
+from pipeline.privacy.noise.exponential import Exponential
+
+__all__ = ["Rank", "Ranked", "cost_of_rank", "losses", "rank_reach", "ranked", "ranks_of"]
+
+#: Of the budget, for the number itself and for each end of its interval. With sqrt(8 / 7) = 1.07 times the error that
+#: all of the budget would buy under zcdp.
+_SHARES: Final = {"quantile": Fraction(7, 8), "low": Fraction(1, 16), "high": Fraction(1, 16)}
+#: Among which an end is chosen, at most.
+_BLOCKS: Final = 40
+#: Times which losses are taken where a root of 2 is needed.
+_FINER: Final = 70
+#: With which an end is on the wrong side, and with which the number is further off than is told.
+_WRONG_END: Final = 0.05
+_FAR: Final = 0.1
+#: Times the deviation of the rank that is chosen, up to which records of one step are told apart.
+_TIES: Final = 3
+#: Losses that are computed: beyond them a candidate is never chosen, and numbers stay within 64 bits.
+_LARGEST_LOSS: Final = 2**60
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Numbers that are chosen together, one for each group of each place, from the same candidates.
+
+    Attributes:
+        name: "quantile" or an end of its interval, "low" or "high".
+        quantile: the fraction q, above 0 and below 1.
+        candidates: how many blocks of the grid there are to choose from.
+        width: steps of a block; the last may have fewer.
+    """
+
+    name: str
+    quantile: Fraction
+    candidates: int
+    width: int = 1
+
+    def blocks(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Records by block, `(n_groups, n_candidates)`, of records by step, `(n_groups, n_steps)`."""
+        return np.add.reduceat(histogram, np.arange(0, histogram.shape[1], self.width), axis=1)
+
+    def step(self, block: NDArray[np.int64], n_steps: int) -> NDArray[np.int64]:
+        """The step that stands for a block: its first, or for an upper end its last."""
+        if self.name != "high":
+            return block * self.width
+        return np.minimum((block + 1) * self.width, n_steps) - 1
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A choice with its mechanism.
+
+    Attributes:
+        part: what is chosen.
+        reach: see `rank_reach`; of losses times `times`.
+        budget: that it costs, rho or epsilon, exact.
+        scale: epsilon of the exponential mechanism, for losses that move by one.
+        shift: in 1 / b records, below 0 for a lower end.
+        times: that losses are taken.
+        ties: records of one step of which the middle is taken; see the head of this file.
+    """
+
+    part: Rank
+    reach: int
+    budget: Fraction
+    scale: Fraction
+    shift: int
+    times: int
+    ties: int = 0
+    mechanism: Literal["exponential"] = "exponential"
+
+    def __str__(self) -> str:
+        return f"exponential mechanism, epsilon = {self.scale}"
+
+    @property
+    def within(self) -> int:
+        """Records between the number chosen and the true one, at most, with a probability of 90 %."""
+        steps = _rank_needed(self.part.candidates, self.scale * self.times, _FAR)
+        return math.ceil(Fraction(steps, self.part.quantile.denominator)) + self.ties
+
+    @property
+    def away(self) -> int:
+        """Records by which an end is shifted."""
+        return math.ceil(Fraction(abs(self.shift), self.part.quantile.denominator))
+
+
+def ranks_of(quantile: Fraction, steps: int) -> tuple[Rank, ...]:
+    """What is chosen for a quantile of an amount with so many steps: the number among them, its ends among blocks."""
+    width = -(-steps // _BLOCKS)
+    ends = (Rank(name, quantile, -(-steps // width), width) for name in ("low", "high"))
+    return (Rank("quantile", quantile, steps), *ends)
+
+
+def rank_reach(quantile: Fraction, framework: Framework, neighbours: Neighbours) -> tuple[int, int]:
+    """R of the losses, and how many times they are taken; see the head of this file.
+
+    >>> rank_reach(Fraction(1, 2), "zcdp", "change-one"), rank_reach(Fraction(1, 4), "pure", "add-remove")
+    ((99, 70), (3, 1))
+    """
+    one, whole = max(quantile.numerator, quantile.denominator - quantile.numerator), quantile.denominator
+    if framework == "pure" or neighbours == "add-remove" or 2 * one**2 >= whole**2:
+        return one, 1
+    within = (_FINER * whole) ** 2
+    root = math.isqrt(within // 2)
+    while MOVED[neighbours] * root**2 < within:
+        root += 1
+    return root, _FINER
+
+
+def ranked(
+    parts: Sequence[Rank], framework: Framework, neighbours: Neighbours, budget: Fraction, records: int
+) -> tuple[Ranked, ...]:
+    """The mechanism of each choice; together they cost the budget, or a little less, since a root is no fraction.
+
+    Args:
+        parts: see `ranks_of`.
+        framework, neighbours, budget, records: as for `sensitivity.measured`.
+
+    Raises:
+        InputError: the budget is not above 0, or too little to choose with.
+    """
+    if budget <= 0:
+        raise InputError(f"budget: found {budget}; it must be above 0")
+    found = []
+    for part in parts:
+        reach, times = rank_reach(part.quantile, framework, neighbours)
+        try:
+            epsilon = affordable_epsilon(framework, budget * _SHARES[part.name], neighbours)
+        except InputError:
+            raise InputError(f"budget: found {budget}, which is too little to choose a quantile with") from None
+        scale = epsilon / (reach * records)
+        away = 0 if part.name == "quantile" else _rank_needed(part.candidates, scale * times, _WRONG_END)
+        if away * times > _LARGEST_LOSS // 2:
+            raise InputError(f"budget: found {budget}, which is too little to choose a quantile with")
+        cost = cost_of_rank(scale, reach, records, framework, neighbours)
+        ties = math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator)) if part.name == "quantile" else 0
+        found.append(Ranked(part, reach, cost, scale, -away if part.name == "low" else away, times, ties))
+    return tuple(found)
+
+
+def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework, neighbours: Neighbours) -> Fraction:
+    """What a choice costs: m (e R k)^2 / 8 of rho, or m e R k of epsilon."""
+    used, moved = Exponential(scale * reach * records), MOVED[neighbours]
+    return used.rho(moved) if framework == "zcdp" else used.epsilon(moved)
+
+
+def losses(histogram: NDArray[np.int64], one: Ranked) -> NDArray[np.int64]:
+    """Of each candidate in each group, `(n_groups, n_candidates)`, for the records by block, of the same shape.
+
+    Raises:
+        ValueError: more records than losses can be computed of; their number is not shown.
+    """
+    q = one.part.quantile
+    upto = np.cumsum(histogram, axis=1)
+    below = upto - histogram
+    if upto.size and int(upto[:, -1].max()) * q.denominator + abs(one.shift) > _LARGEST_LOSS // one.times:
+        raise ValueError("quantile: too many records in a group")
+    target = upto[:, -1:] * q.numerator + one.shift
+    few = np.minimum(histogram, one.ties)
+    lacking = q.denominator * below - target + q.numerator * few
+    lacking[:, :1] = 0
+    spare = target - q.denominator * upto + (q.denominator - q.numerator) * few
+    spare[:, -1:] = 0
+    found: NDArray[np.int64] = np.maximum(np.maximum(lacking, spare), 0) * one.times
+    return found
+
+
+def _rank_needed(candidates: int, epsilon: Fraction, wrong: float) -> int:
+    """The least whole loss t with (k - 1) exp(-epsilon t / 2) <= `wrong`."""
+    return math.ceil(2 * math.log((candidates - 1) / wrong) / float(epsilon) + 1e-9)

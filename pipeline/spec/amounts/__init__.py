@@ -1,0 +1,1 @@
+"""What a spec says of amounts: companions whose records count more than one."""

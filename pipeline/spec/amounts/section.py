@@ -1,0 +1,64 @@
+"""The keys of a companion whose records count an amount each, in whole units, between public ends."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from pipeline.errors import SpecError
+from pipeline.model.exact import parse_exact
+from pipeline.model.schema import AmountAttribute
+from pipeline.spec.fields import Misfit, Section
+
+
+class AmountKeys(Section):
+    """What makes a companion one of amounts; none of these keys for one that counts."""
+
+    amount: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the column of the release's own records with an amount, such as income: the companion holds the "
+        "sums of it, not counts; with `between` and `unit`",
+    )
+    between: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = Field(
+        default=None,
+        description='of `amount`: the public ends to which each is clipped, as exact text, such as ["0", "60000"]; '
+        "from 0 on",
+    )
+    unit: str | None = Field(
+        default=None,
+        description="of `amount`: what each is rounded to (halves up), as exact text; both ends are multiples of it",
+    )
+    missing: str | None = Field(
+        default=None, description="of `amount`: that of a record without one, as exact text; default: refused"
+    )
+
+    @model_validator(mode="after")
+    def _together(self) -> AmountKeys:
+        if self.amount is None:
+            if extra := next((key for key in ("between", "unit", "missing") if getattr(self, key) is not None), None):
+                raise Misfit((extra, "only for a companion of an amount; name its column: amount"))
+            return self
+        for key in ("between", "unit"):
+            if getattr(self, key) is None:
+                raise Misfit((key, "missing; an amount needs public ends and a unit: between and unit"))
+        try:
+            found = self.grid()
+        except (ValueError, SpecError) as error:
+            raise Misfit(("between", str(error))) from None
+        if found.low < 0:
+            raise Misfit(
+                (
+                    "between",
+                    f"found the lower end {found.low}; released sums are never below 0, so the ends start from 0: "
+                    "leave out what is below (it counts as 0), or state losses as an amount of their own",
+                )
+            )
+        return self
+
+    def grid(self) -> AmountAttribute:
+        """The amount with its grid, named as its column; ValueError or SpecError where ends and unit do not fit."""
+        low, high = (parse_exact(text) for text in self.between or ())
+        missing = None if self.missing is None else parse_exact(self.missing)
+        return AmountAttribute.of(self.amount or "amount", low, high, parse_exact(self.unit or ""), missing)

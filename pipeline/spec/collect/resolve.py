@@ -1,0 +1,143 @@
+"""From the section [collect] to the mechanism it means; whatever does not go with it is noted with its key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Sized
+from fractions import Fraction
+from typing import Protocol
+
+from pipeline.collect.collected import Collected
+from pipeline.collect.mechanism import ListedMechanism
+from pipeline.collect.parameters import PARAMETERS, mechanism_of
+from pipeline.errors import InputError
+from pipeline.model.schema import Schema
+from pipeline.model.strategy import Strategy
+from pipeline.spec.collect.section import CollectSection
+from pipeline.spec.privacy_section import PrivacySection
+from pipeline.spec.problems import Problems, unknown
+from pipeline.spec.sections import GeographySection, PostprocessSection, UniverseSections
+
+#: Mechanisms whose values are listed.
+_LISTED = ("randomised_response", "direct_encoding", "unary_encoding")
+_ALONE = "not with [collect]: "
+
+
+def resolve_collected(
+    section: CollectSection | None,
+    sections: UniverseSections,
+    privacy: PrivacySection,
+    schema: Schema,
+    problems: Problems,
+    *,
+    companion: bool,
+) -> Collected | None:
+    """The mechanism of a release's reports; None without reports, or where problems were noted.
+
+    Args:
+        section: the spec's [collect], of the release's own universe.
+        sections: of the universe.
+        privacy: of the release.
+        schema: its cells are the mechanism's values.
+        problems: of the universe.
+        companion: whether it is a companion's.
+    """
+    local = privacy.framework == "local"
+    if local and companion:
+        return None  # which is noted for the whole spec
+    if (section is not None) != local:
+        if local:
+            problems.add("collect", 'missing; with privacy.framework = "local", say how answers were randomised')
+        else:
+            problems.add(
+                "privacy.framework",
+                f'found "{privacy.framework}"; with [collect] it is "local": the reports are protected already',
+            )
+    if (sections.input is not None and sections.input.form == "reports") != local and sections.input is not None:
+        needed = '"reports"' if local else '"microdata", "long" or "wide"'
+        problems.add(
+            "input.form", f'found "{sections.input.form}"; with framework "{privacy.framework}" it is {needed}'
+        )
+    if section is None or not local:
+        return None
+    _note_others(sections, problems)
+    return _collected(section, schema, problems.at("collect"))
+
+
+def _collected(section: CollectSection, schema: Schema, problems: Problems) -> Collected | None:
+    if section.mechanism not in _LISTED:
+        problems.add("mechanism", unknown("mechanism with a list of values", section.mechanism, _LISTED))
+        return None
+    parameters = dict(section.parameters)
+    if "values" in PARAMETERS[section.mechanism]:
+        parameters.setdefault("values", str(schema.n_cells))
+    try:
+        mechanism = mechanism_of(section.mechanism, parameters)
+    except InputError as error:
+        problems.lines.append(problems.full_key(f"parameters.{error}"))
+        return None
+    assert isinstance(mechanism, ListedMechanism)
+    if mechanism.n_outputs != schema.n_cells:
+        problems.add(
+            "mechanism",
+            f"found {section.mechanism}, for {mechanism.n_outputs} values; the schema has {schema.n_cells} cells",
+        )
+        return None
+    return Collected(mechanism, section.respondents)
+
+
+def _note_others(sections: UniverseSections, problems: Problems) -> None:
+    """Whatever needs true counts."""
+    for key, why in (
+        ("bounds", "nothing is known of the true answers by which a bound could be checked"),
+        ("select", "a private choice is made by true counts"),
+        ("structural_zeros", "a respondent whose answer is impossible would be found in no cell"),
+    ):
+        if getattr(sections, key):
+            problems.add(key, f"{_ALONE}{why}")
+    if sections.records_per_person != 1:
+        problems.add("records_per_person", f"{_ALONE}the promise is about each report")
+
+
+class _Whole(Protocol):
+    """What of a release has no meaning with reports."""
+
+    @property
+    def companions(self) -> Sized: ...
+    @property
+    def join(self) -> Sized: ...
+    @property
+    def household_tables(self) -> Sized: ...
+    @property
+    def geography(self) -> GeographySection: ...
+    @property
+    def postprocess(self) -> PostprocessSection: ...
+
+
+def note_apart(spec: _Whole, problems: Problems) -> None:
+    """Note what of a release of reports stands outside its own universe, and needs true counts."""
+    for key in ("companions", "join", "household_tables"):
+        if len(getattr(spec, key)):
+            problems.add(key, f"{_ALONE}a release from reports has one histogram")
+    if spec.geography.bypass:
+        problems.add("geography.bypass", f"{_ALONE}only leaves have reports")
+    if spec.postprocess.estimator != "full":
+        problems.add(
+            "postprocess.estimator", f'{_ALONE}levels above the leaves have no reports of their own; use "full"'
+        )
+
+
+def check_measured(strategy: Strategy, sections: UniverseSections, schema: Schema, problems: Problems) -> None:
+    """Note where the strategy or the invariants are not those of reports: see `section.with_measured`."""
+    *above, leaves = strategy.levels
+    names = " * ".join(schema.names)
+    stated = [(measured.query.name, measured.share) for measured in leaves.queries]
+    if any(level.queries for level in above) or stated != [(names, Fraction(1))]:
+        problems.add("strategy", f"{_ALONE}the reports of the leaves are what is measured; leave it out")
+    if _stated(sections) != [(leaves.level, ("total",))]:
+        problems.add(
+            "invariants", f"{_ALONE}the number of reports of each leaf is what is exact, and nothing else; leave it out"
+        )
+
+
+def _stated(sections: UniverseSections) -> Sequence[tuple[str, tuple[str, ...]]]:
+    return [(level, tuple(queries)) for level, queries in sections.invariants.items()]

@@ -1,0 +1,66 @@
+"""Records in other forms, asked by the spec's own rules: a row a cell, and values by their numbers."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from releases.asked import ask, ledger_of, write_workers
+
+from pipeline.errors import RefusedError
+
+LONG = ('form = "microdata"', 'form = "long"\ncount = "n"')
+
+
+def write_long(folder: Path, *, twice: bool = False, add: bool = False, shift: bool = False) -> Path:
+    """The workers counted by area, age and sex; `shift`: and by a column beyond the schema."""
+    form = (LONG[0], LONG[1] + ('\nrepeated = "add"' if add else ""))
+    spec = write_workers(folder, form)
+    people = pd.read_csv(folder / "workers.csv", dtype={"area": str})
+    keys = ["area", "age", "sex", *(["shift"] if shift else [])]
+    cells = people.groupby(keys).agg(n=("pay", "size"), pay=("pay", "first")).reset_index()
+    if not shift:
+        cells["shift"] = "day"
+    if twice:
+        cells = pd.concat([cells, cells.iloc[:1]])
+    cells.to_csv(folder / "workers.csv", index=False)
+    return spec
+
+
+@pytest.mark.parametrize("question", ["count by sex", "count by shift", "median wages"])
+def test_a_cell_that_stands_twice_is_refused_as_in_a_run(tmp_path: Path, question: str) -> None:
+    with ledger_of_made(tmp_path / "once"):
+        ask(write_long(tmp_path / "once"), question)
+    for name in ("twice", "shift"):
+        with ledger_of_made(tmp_path / name), pytest.raises(RefusedError) as error:
+            ask(write_long(tmp_path / name, twice=name == "twice", shift=name == "shift"), question)
+        assert "a cell that an earlier row has" in error.value.details.read_text("utf-8")
+
+
+def test_rows_are_added_up_where_the_spec_says_so(tmp_path: Path) -> None:
+    with ledger_of_made(tmp_path, budget="9"):
+        root = ask(write_long(tmp_path, add=True, shift=True), "count by shift", "5")
+    answer = pd.read_csv(root / "public" / "answer.csv").set_index("shift")["count"]
+    assert abs(answer.sum() - 400) <= 6
+
+
+def test_columns_beyond_the_schema_have_their_values_though_others_are_coded(tmp_path: Path) -> None:
+    spec = write_workers(tmp_path, ('form = "microdata"', 'form = "microdata"\ncoded = true'))
+    people = pd.read_csv(tmp_path / "workers.csv", dtype={"area": str})
+    people["age"] = people["age"].map({"0-17": 0, "18-64": 1, "65+": 2})
+    people["sex"] = people["sex"].map({"f": 0, "m": 1})
+    people.to_csv(tmp_path / "workers.csv", index=False)
+    with ledger_of_made(tmp_path, budget="9"):
+        root = ask(spec, "count by sex, shift", "5")
+    answer = pd.read_csv(root / "public" / "answer.csv")
+    true = people.assign(sex=people["sex"].map({0: "f", 1: "m"})).groupby(["sex", "shift"]).size().reset_index(name="n")
+    both = answer.merge(true)
+    assert len(both) == 4
+    assert ((both["count"] - both["n"]).abs() <= 4).all()
+
+
+def ledger_of_made(folder: Path, budget: str = "1") -> AbstractContextManager[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    return ledger_of(folder, budget=budget)

@@ -1,0 +1,99 @@
+"""Reports that cannot be used are found, with row and reason, and never used; the message names no respondent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from geography.build import spine_from_prefixes
+from geography.spine import Spine
+from pipeline.collect.mechanism import ListedMechanism
+from pipeline.collect.parameters import mechanism_of
+from pipeline.errors import RecordsError
+from pipeline.model.record_source import RecordSource
+from pipeline.records.reports import count_reports
+
+ROWS = [
+    ("A1", "03", "id-ann"),
+    ("A1", "11", "id-ben"),
+    ("A2", "3", "id-cem"),  # wrong length
+    ("A2", "0x", "id-dot"),  # wrong character
+    ("A2", "12", "id-eve"),  # not one of twelve
+    ("Z9", "03", "id-fay"),  # nowhere
+    ("A2", "00", "id-ann"),  # again
+    ("A1", "00", ""),  # nobody
+    ("A2", "07", "id-cem"),  # the first of hers that can be used
+    ("", "07", "id-gus"),
+]
+
+
+@pytest.fixture
+def spine() -> Spine:
+    """Three blocks of a county."""
+    return spine_from_prefixes(np.array(["A1", "A2", "A3"]), {"county": 1, "block": 2})
+
+
+@pytest.fixture
+def twelve() -> ListedMechanism:
+    """One of twelve values."""
+    mechanism = mechanism_of("direct_encoding", {"values": "12", "epsilon": "1"})
+    assert isinstance(mechanism, ListedMechanism)
+    return mechanism
+
+
+def written(path: Path) -> RecordSource:
+    pd.DataFrame(ROWS, columns=["block", "report", "who"]).to_csv(path, index=False)
+    return RecordSource(path, "reports", "block", report="report", respondent="who", bad_reports="refuse")
+
+
+def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
+    found = count_reports(written(tmp_path / "r.csv"), twelve, spine)
+    expected = np.zeros((3, 12), dtype=np.int64)
+    expected[0, 3] = expected[0, 11] = expected[1, 7] = 1
+    assert np.array_equal(found.totals, expected)
+    assert found.reports.tolist() == [2, 1, 0]
+    assert found.unused == {
+        "geocode that is not a leaf": 2,
+        "wrong length": 1,
+        "wrong character": 1,
+        "not a report of the mechanism": 1,
+        "missing respondent": 1,
+        "second report of a respondent": 1,
+    }
+    assert found.reports.sum() + sum(found.unused.values()) == len(ROWS)
+
+
+def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(
+    tmp_path: Path, spine: Spine, twelve: ListedMechanism
+) -> None:
+    with pytest.raises(RecordsError) as refused:
+        count_reports(written(tmp_path / "r.csv"), twelve, spine).log.raise_if_any()
+    message = str(refused.value)
+    for part in (
+        "column 'report': a report of the wrong length in 1 row (row 3; line 4): found '3'; a report of",
+        "a respondent of whom an earlier report is used in 1 row (row 7; line 8); one report of each respondent is",
+        "a missing respondent in 1 row (row 8; line 9)",
+        "a geocode that is not a leaf of the spine in 1 row (row 6; line 7): found 'Z9'",
+    ):
+        assert part in message
+    assert not any(who in message for *_, who in ROWS if who)
+
+
+def test_chunks_do_not_matter(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
+    source = written(tmp_path / "r.csv")
+    pd.read_csv(tmp_path / "r.csv", dtype=str, keep_default_na=False).to_parquet(tmp_path / "r.parquet")
+    source = replace(source, file=tmp_path / "r.parquet")
+    whole, parts = (count_reports(source, twelve, spine, chunk_rows=rows) for rows in (1000, 3))
+    assert np.array_equal(whole.totals, parts.totals)
+    assert whole.unused == parts.unused
+
+
+def test_without_respondents_every_good_report_counts(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
+    source = replace(written(tmp_path / "r.csv"), respondent=None)
+    found = count_reports(source, twelve, spine)
+    assert found.reports.tolist() == [3, 2, 0]
+    assert found.unused["second report of a respondent"] == found.unused["missing respondent"] == 0

@@ -1,0 +1,95 @@
+"""Companions of amounts: what a spec can state, and the sentence for what it cannot."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from releases.wages import write_wages
+
+from pipeline.errors import RecordsError, SpecError
+from pipeline.inputs.geography import read_spine
+from pipeline.records.tabulate import tabulate
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+_UNIT = 'unit = "10"\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('between = ["0", "500"]\n', "", "companions.wages.between: missing"),
+        (_UNIT, "", "companions.wages.unit: missing"),
+        ('amount = "wage"\n', "", "companions.wages.between: only for a companion of an amount"),
+        ('["0", "500"]', '["-500", "500"]', "released sums are never below 0"),
+        ('["0", "500"]', '["0", "505"]', "both whole multiples of a unit"),
+        ('["0", "500"]', '["500", "0"]', "the lower end must be below"),
+        ('["0", "500"]', '["0", "x"]', "companions.wages.between"),
+        (_UNIT, _UNIT + 'invariants = { county = ["total"] }\n', "sums of an amount are never published exactly"),
+        (_UNIT, _UNIT + "structural_zeros = [ { sex = \"f\" } ]\n", "companions.wages.structural_zeros: not for"),
+        (_UNIT, _UNIT + 'input = { file = "p.csv", form = "microdata", geocode = "b" }\n', "records are the release"),
+        (_UNIT, _UNIT + "records_per_person = 2\n", "the records are the same"),
+        ('"microdata", geocode', '"long", geocode', 'only for records of the form "microdata"'),
+        ('geocode = "block" }\npub', 'geocode = "block", decimal = "," }\npub', "the decimal mark ','"),
+        ('{ rho = "2" }', '{ rho = "2", unit = "p", at_most = 3 }', "units with several records"),
+        ('{ sex = ["f", "m"], job = ["none", "part", "full"] }\nstrategy.q', '{ sex = ["m", "f"] }\nstrategy.q',
+         "has other values of it"),
+        ('{ sex = ["f", "m"], job = ["none", "part", "full"] }\nstrategy.q', '{ age = ["m", "f"] }\nstrategy.q',
+         "has no such attribute"),
+        ('sex = ["f", "m"], job = ["none", "part", "full"] }\nstrategy.q',
+         'job = ["none", "part", "full"], sex = ["f", "m"] }\nstrategy.q', "in another order"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_with_its_key(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    path = write_wages(tmp_path, (old, new))
+    with pytest.raises(SpecError) as refused:
+        load_spec(path)
+    assert sentence in str(refused.value)
+
+
+def test_a_spec_with_an_amount_resolves_to_the_same_from_its_public_form(tmp_path: Path) -> None:
+    spec = load_spec(write_wages(tmp_path))
+    again = ReleaseSpec.from_public_dict(spec.public_dict())
+    own, wages = spec.universes()
+    assert wages.amount is not None
+    assert (wages.amount.first, wages.amount.last, wages.reach, own.reach) == (0, 50, 50, 1)
+    assert wages.unit_budget == Fraction(2) / 50**2
+    assert [one.privacy_fingerprint() for one in again.universes()] == [
+        own.privacy_fingerprint(),
+        wages.privacy_fingerprint(),
+    ]
+    assert again.universes()[1].amount == wages.amount
+
+
+def test_the_noise_of_another_clip_or_unit_is_other_noise(tmp_path: Path) -> None:
+    prints = {load_spec(write_wages(tmp_path, *changes)).universes()[1].privacy_fingerprint() for changes in (
+        [], [('"500"', '"600"')], [(_UNIT, 'unit = "5"\n')], [('["0"', '["100"')],
+    )}  # fmt: skip
+    assert len(prints) == 4
+
+
+@pytest.mark.parametrize("amount", ["many", "1,5", "0x10", "inf", "nan", "1e9999", "--3", ""])
+def test_what_is_no_amount_is_refused_by_row_and_column_without_the_value(tmp_path: Path, amount: str) -> None:
+    universe = load_spec(path := write_wages(tmp_path, ('missing = "0"\n', ""))).universes()[1]
+    secret = amount or "nothing"
+    (tmp_path / "persons.csv").write_text(
+        f'block,sex,job,wage\nA00,f,full,12.5\nA00,m,full,"{amount}"\n', encoding="utf-8"
+    )
+    with pytest.raises(RecordsError) as refused:
+        tabulate(universe.require_input(), universe.schema, read_spine(load_spec(path).geography))
+    text = str(refused.value)
+    assert "'wage'" in text
+    assert "row 2" in text
+    assert f"'{secret}'" not in text
+    assert f'"{secret}"' not in text
+
+
+def test_amounts_are_read_exactly(tmp_path: Path) -> None:
+    """As decimals: 4.999... rounds down however many nines there are, and halves go up."""
+    spec = load_spec(write_wages(tmp_path))
+    universe = spec.universes()[1]
+    rows = {"4." + "9" * 30: 0, "5": 1, "5e0": 1, "-7": 0, "499.9": 50, "1e12": 50, "": 0, "14.99999999999999999999": 1}
+    for amount, units in rows.items():
+        (tmp_path / "persons.csv").write_text(f"block,sex,job,wage\nA00,f,full,{amount}\n", encoding="utf-8")
+        assert tabulate(universe.require_input(), universe.schema, read_spine(spec.geography)).sum() == units, amount

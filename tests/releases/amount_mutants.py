@@ -1,0 +1,30 @@
+"""Faults planted in what is done with amounts: the clip, and how far one record moves a sum."""
+
+from __future__ import annotations
+
+import pipeline.privacy.ledger.charge
+from pipeline.model.schema import AmountAttribute
+from pipeline.model.universe import Universe
+from releases.mutant import Mutant, Patch, attribute, mutant
+
+
+def _unclipped(patch: Patch) -> None:
+    """Every amount counts as much as it is."""
+    patch.setattr(AmountAttribute, "number_of", lambda self, amount: round((amount - self.low) / self.unit))
+
+
+def _uncounted_units(patch: Patch) -> None:
+    """The noise of sums is that of counts: a record moves them by one."""
+    patch.setattr(Universe, "reach", property(lambda self: 1))  # noqa: ARG005
+
+
+AMOUNTS: tuple[Mutant, ...] = (
+    mutant("amounts are not clipped before they are summed", "s", on="amounts", plant=_unclipped),
+    mutant("the noise of sums is that of counts, whatever one record adds", "s", on="amounts", plant=_uncounted_units),
+    mutant(
+        "the ledger is not told how far one record moves a sum",
+        "sa",
+        on="amounts ledger",
+        plant=attribute(pipeline.privacy.ledger.charge, "by_up_to", lambda _: ""),
+    ),
+)

@@ -1,0 +1,65 @@
+"""A small town with the wages of its persons: an amount on the spine, clipped and in units of 10.
+
+One block has a single person, who earns far more than the clip.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+SPEC = """
+name = "wages"
+privacy = { rho = "2", key = "insecure-test:1" }
+geography = { file = "blocks.csv", column = "block", levels = { county = 1, tract = 2, block = 3 } }
+schema.attributes = { sex = ["f", "m"], job = ["none", "part", "full"] }
+input = { file = "persons.csv", form = "microdata", geocode = "block" }
+publish = { replicates = 4, microdata = false }
+
+[strategy]
+queries = { total = "1/4", sex = "1/4", detailed = "1/2" }
+levels = { county = "1/4", tract = "1/4", block = "1/2" }
+
+[companions.wages]
+amount = "wage"
+between = ["0", "500"]
+unit = "10"
+missing = "0"
+privacy = { rho = "2" }
+schema.attributes = { sex = ["f", "m"], job = ["none", "part", "full"] }
+strategy.queries = { total = "1/4", sex = "1/4", detailed = "1/2" }
+strategy.levels = { county = "1/4", tract = "1/4", block = "1/2" }
+"""
+
+
+def write_wages(folder: Path, *changes: tuple[str, str]) -> Path:
+    """Write the files and the spec; `changes` are texts of the spec and what stands in their place."""
+    rng = np.random.default_rng(19)
+    blocks = [f"A{tract}{block}" for tract in range(3) for block in range(4)]
+    (folder / "blocks.csv").write_text("block\n" + "\n".join([*blocks, "A30", "A31"]) + "\n", encoding="utf-8")
+    lines = ["block,sex,job,wage"]
+    for number in range(600):
+        job = ("none", "part", "full")[int(rng.integers(3))]
+        wage = "" if job == "none" else f"{rng.gamma(2.0, 60.0 if job == 'part' else 120.0):.2f}"
+        lines.append(f"{blocks[int(rng.integers(len(blocks)))]},{'fm'[number % 2]},{job},{wage}")
+    lines += ["A30,m,full,9000.00", "A31,f,part,104.999", "A31,f,full,105"]
+    (folder / "persons.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    text = SPEC
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / "wages.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def true_units(folder: Path) -> dict[tuple[str, str, str], int]:
+    """Units by block, sex and job, by hand in whole thousandths: clipped to 500, rounded to tens with halves up."""
+    sums: dict[tuple[str, str, str], int] = {}
+    for line in (folder / "persons.csv").read_text("utf-8").splitlines()[1:]:
+        block, sex, job, wage = line.split(",")
+        whole, _, part = (wage or "0").partition(".")
+        thousandths = min(int(whole) * 1000 + int(part.ljust(3, "0")), 500_000)
+        sums[block, sex, job] = sums.get((block, sex, job), 0) + (thousandths + 5000) // 10_000
+    return sums
