@@ -22,6 +22,7 @@ from flows.audits.units import unit_findings
 from flows.execution.workers import Workers
 from pipeline.audit.divergence import claimed_delta
 from pipeline.audit.findings import ALPHA, Audit, Finding, certain
+from pipeline.audit.randomisers import randomiser_findings
 from pipeline.audit.samplers import FULL, QUICK, sampler_findings
 from pipeline.audit.streams import stream_findings
 from pipeline.privacy.keys import MasterKey
@@ -55,6 +56,7 @@ def audit_installed(
     """
     extent, (measured, released) = (QUICK, _RUNS[1]) if quick else (FULL, _RUNS[0])
     findings = collected(stream_findings(seed), report) + collected(sampler_findings(extent, seed), report)
+    findings += collected(randomiser_findings(seed), report)
     findings += collected(second_findings(quick=quick, seed=seed), report)
     findings += collected(more, report)
     findings += collected(unit_findings(seed), report)

@@ -20,7 +20,8 @@ class Finding:
     """One thing that was tested.
 
     Attributes:
-        group: "samplers", "streams", "pipeline", "release"; "independent", of the second program; "attack".
+        group: "samplers", "streams", "randomisers", "pipeline", "release"; "independent", of the second program;
+            "attack".
         check: what was tested.
         subject: of what, such as a distribution.
         passed: whether it is as it should be, and the test was shown able to fail.

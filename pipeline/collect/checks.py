@@ -55,7 +55,7 @@ def check_values(values: npt.ArrayLike, n_values: int) -> npt.NDArray[np.int64]:
         InputError: one is none of the mechanism.
     """
     given = np.asarray(values)
-    if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+    if given.ndim != 1 or (given.size and given.dtype.kind not in "iub"):
         raise InputError("values: a list of whole numbers is needed")
     given = given.astype(np.int64)
     if given.size and not (given.min() >= 0 and given.max() < n_values):

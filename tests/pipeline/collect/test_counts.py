@@ -108,3 +108,10 @@ def test_variances_of_rare_values_are_the_published_ones(epsilon: Fraction) -> N
     assert direct == pytest.approx((10 + power) / (power - 1) ** 2, rel=1e-9)
     assert unary == pytest.approx(4 * power / (power - 1) ** 2, rel=1e-9)
     assert (unary < direct) == (3 * power + 2 < 12)
+
+
+def test_yes_and_no_are_values() -> None:
+    response = RandomisedResponse(Fraction(3, 4))
+    answers = np.arange(50) % 3 == 0
+    same = response.randomise(answers.astype(np.int64), KeyedBytes(KEY))
+    assert np.array_equal(response.randomise(answers, KeyedBytes(KEY)), same)
