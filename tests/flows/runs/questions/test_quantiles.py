@@ -15,6 +15,7 @@ from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.explaining import explain_question
+from pipeline.auditor.ledger import chain_problems, priced, read_ledger
 from pipeline.errors import BudgetRefusedError, InputError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.questions.manifest import RankStated, read_answer
@@ -171,3 +172,16 @@ def test_a_night_of_questions_leaves_the_release_its_budget(tmp_path: Path) -> N
         explained = explain_question(checked(spec, "count by county", "1/10"))
         assert (explained.left, explained.affordable) == ("1/20", False)
         assert spent(place) == Fraction(1, 5)
+
+
+def test_the_auditor_computes_the_cost_of_a_choice_again(spec: Path, tmp_path: Path) -> None:
+    """And finds a charge for half of the epsilon that is drawn with."""
+    for text in ("median wages by county", "quantile 1/4 wages"):
+        ask(spec, text)
+    ledger, events = read_ledger(str(tmp_path / "ledger.sqlite"))
+    assert [event["mechanism"] for event in events if event["kind"] == "charge"] == ["exponential"] * 6
+    assert chain_problems(ledger, events) == []
+    charge = next(event for event in events if event["kind"] == "charge")
+    assert priced(charge, "zcdp") == Fraction(charge["cost"])
+    halved = charge | {"scale": str(Fraction(charge["scale"]) / 2)}
+    assert priced(halved, "zcdp") == Fraction(charge["cost"]) / 4
