@@ -1,6 +1,6 @@
 """Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
 
-    python benchmarks/bench_local.py
+    PYTHONPATH=tests python benchmarks/bench_local.py
 
 A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
 for each mechanism. Writes bench/local.json.
@@ -18,6 +18,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 from measured_run import PROJECT
+from releases.survey import Survey, write_survey
 
 from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
@@ -26,7 +27,6 @@ from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
-from tests.releases.survey import Survey, write_survey
 
 #: Mechanism, number of answers, epsilon.
 CASES: Final = (
