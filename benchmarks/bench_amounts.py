@@ -90,8 +90,10 @@ def truths(folder: Path, universe: Universe) -> dict[tuple[str, str], tuple[NDAr
             units = sorted({code[:length] for code in areas.tolist()})
             row = np.searchsorted(units, [code[:length] for code in codes.tolist()])
             at, shape = row * table.query.size + group, (len(units), table.query.size)
-            sums = np.bincount(at, clipped, minlength=math.prod(shape)).reshape(shape)
-            found[table.name, level] = sums, np.bincount(at, minlength=math.prod(shape)).reshape(shape)
+            sums = np.zeros(math.prod(shape))
+            np.add.at(sums, at, clipped)
+            counts = np.bincount(at, minlength=math.prod(shape)).astype(np.int64)
+            found[table.name, level] = sums.reshape(shape), counts.reshape(shape)
     return found
 
 

@@ -30,12 +30,12 @@ def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
     return inputs
 
 
-def kept_inputs(run: RunDirectory, universes: Sequence[Universe]) -> Mapping[str, RecordSource]:
+def kept_inputs(run: RunDirectory, universes: Sequence[Universe] = ()) -> Mapping[str, RecordSource]:
     """What `inputs_to_keep` made and the run kept, by universe.
 
     Args:
         run: the release.
-        universes: of its public spec, which has the amounts.
+        universes: of its public spec, which has the amounts; none of them where there are no amounts.
 
     Raises:
         InputError: nothing was kept.

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pipeline.model.query import Query
-from pipeline.model.universe import Table, Universe
+
+if TYPE_CHECKING:
+    from pipeline.model.universe import Table, Universe
 
 __all__ = ["counted_cells", "counted_in"]
 

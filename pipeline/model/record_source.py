@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pipeline.model.memory_table import Source
-from pipeline.model.schema import AmountAttribute
 from pipeline.model.text_format import TextFormat
+
+if TYPE_CHECKING:
+    from pipeline.model.schema import AmountAttribute
 
 Form = Literal["microdata", "long", "wide", "reports"]
 #: What becomes of reports that cannot be used.

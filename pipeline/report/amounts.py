@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pipeline.model.universe import Table, Universe
 from pipeline.release.joined.averages import Averages
 from pipeline.release.joined.means import Means, read_means
-from pipeline.report.households import MOST_LISTED
 from pipeline.report.sources import ReportSources
 
+#: Areas of one level that are listed one by one.
+_MOST_LISTED = 60
 #: Answers of the table that is shown, at most.
 _MOST_ANSWERS = 6
 
@@ -75,13 +76,13 @@ def _view(sources: ReportSources, universe: Universe) -> AmountView:
     few = [table for table in universe.tables if table.query.size <= _MOST_ANSWERS]
     table = min(few, key=lambda one: one.query.size, default=None)
     levels = () if table is None else tuple(_levels(sources, universe, table))
-    ends = (str(end) for end in (amount.low, amount.high, amount.unit))
-    return AmountView(universe.name, amount.name, *ends, levels)
+    low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
+    return AmountView(universe.name, amount.name, low, high, unit, levels)
 
 
 def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:
     for level in sources.spine.levels:
-        if level.name in table.levels and len(level) <= MOST_LISTED:
+        if level.name in table.levels and len(level) <= _MOST_LISTED:
             means = read_means(sources.run.means(universe.name, table.name, level.name), len(level))
             yield LevelAmounts(level.name, table.name, tuple(_rows(means)))
 

@@ -78,20 +78,15 @@ def means_of(companion: str, amount: AmountAttribute, sums: ReleasedTable, count
     means = None
     if counts is not None:
         flat = average_sizes(_flat(sums), _flat(counts), amount.first, amount.last)
-        means = _scaled(
-            *(
-                None if each is None else each.reshape(sums.counts.shape)
-                for each in (flat.values, flat.lows, flat.highs)
-            ),
-            amount.unit,
-        )
+        ends = (None if end is None else end.reshape(sums.counts.shape) for end in (flat.lows, flat.highs))
+        means = _scaled(Averages(flat.values.reshape(sums.counts.shape), *ends), amount.unit)
     return Means(
         companion=companion,
         table=sums.name,
         level=sums.level,
         geocodes=sums.geocodes,
         labels=sums.labels,
-        sums=_scaled(sums.counts.astype(np.float64), sums.lows, sums.highs, amount.unit),
+        sums=_scaled(Averages(sums.counts.astype(np.float64), sums.lows, sums.highs), amount.unit),
         counts=None if counts is None else counts.counts,
         means=means,
     )
@@ -103,12 +98,10 @@ def _flat(table: ReleasedTable) -> Counted:
     return Counted(table.counts.ravel(), *ends)
 
 
-def _scaled(values: Floats | None, lows: Floats | None, highs: Floats | None, unit: Fraction) -> Averages:
+def _scaled(of: Averages, unit: Fraction) -> Averages:
     """Units in what the amount is in: multiplied, then divided, which is exact where the product is a float's."""
-    assert values is not None
-    scaled = [None if each is None else each * unit.numerator / unit.denominator for each in (values, lows, highs)]
-    assert scaled[0] is not None
-    return Averages(scaled[0], scaled[1], scaled[2])
+    low, high = (None if end is None else end * unit.numerator / unit.denominator for end in (of.lows, of.highs))
+    return Averages(of.values * unit.numerator / unit.denominator, low, high)
 
 
 def _schema(labels: Sequence[str], *, counted: bool, with_margins: bool) -> pa.Schema:

@@ -182,10 +182,10 @@ def test_a_quick_audit_of_the_installation_notices_a_sensitivity_of_1(name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_joined", [False, True])
-def test_what_is_sound_passes_everywhere(is_joined: bool, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["", "joined", "amounts"])
+def test_what_is_sound_passes_everywhere(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """With a test key and no ledger, and with a secret key and one: nobody finds anything."""
-    assert courts_of(request.getfixturevalue("joined" if is_joined else "shared"), None) == set()
-    assert courts_of(charged(tmp_path, joined=is_joined), tmp_path / "ledger.db") == set()
+    assert courts_of(request.getfixturevalue(kind or "shared"), None) == set()
+    assert courts_of(charged(tmp_path, kind), tmp_path / "ledger.db") == set()
     assert os.environ.get("SPINEWISE_LEDGER") is None
-    assert is_joined or all(installed())
+    assert kind or all(installed())
