@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from pipeline.errors import InputError
+from pipeline.model.area_names import folded
 
 #: The two forms of a list: by areas of one's own, and as `[geography.regroup]` has places and reservations.
 _OWN, _OFF_SPINE = ("area", "geocode"), ("kind", "code", "geocode")
@@ -39,6 +41,31 @@ def areas_of_file(file: Path) -> dict[str, list[str]]:
     keys = frame["area"] if form is _OWN else _off_spine(file, frame)
     parts = frame["geocode"].groupby(keys.to_numpy(), sort=False)
     return {str(name): [str(code) for code in part] for name, part in parts}
+
+
+def picked(areas: Mapping[str, list[str]], wanted: Sequence[str], file: Path) -> dict[str, list[str]]:
+    """Those of a file's areas that are called so: by all that they are called, by name, or by kind and code.
+
+    Case and blanks do not count.
+
+    Raises:
+        InputError: none is called so, or several are.
+    """
+    found = {}
+    for text in wanted:
+        same = [name for name in areas if folded(text) in {folded(part) for part in (name, *_parts(name))}]
+        if len(same) != 1:
+            close = difflib.get_close_matches(text, [part for name in areas for part in (name, *_parts(name))], n=1)
+            hint = f": {', '.join(same[:5])}" if same else f"; did you mean {close[0]!r}?" if close else ""
+            raise InputError(f"--area: {len(same) or 'none'} of the areas of {file} are called {text!r}{hint}")
+        found[same[0]] = areas[same[0]]
+    return found
+
+
+def _parts(name: str) -> tuple[str, ...]:
+    """ "Providence (place 4459000)" -> "Providence", "place 4459000"."""
+    own, bracket, code = name.removesuffix(")").partition(" (")
+    return (own, code) if bracket and name.endswith(")") else ()
 
 
 def _off_spine(file: Path, frame: pd.DataFrame) -> pd.Series[str]:

@@ -42,7 +42,8 @@ def query(
         list[str] | None,
         typer.Option(
             metavar="NAME=AREAS",
-            help="An area, or one of your own: geocodes or names, separated by commas; repeatable.",
+            help="An area, or one of your own: geocodes or names, separated by commas; with --areas, one of these; "
+            "repeatable.",
         ),
     ] = None,
     areas: Annotated[
@@ -210,9 +211,9 @@ def _areas(opened: Release, area: Sequence[str], file: Path | None) -> dict[str,
     from pipeline.errors import InputError
 
     if file is not None:
-        from pipeline.reading.area_files import areas_of_file
+        from pipeline.reading.area_files import areas_of_file, picked
 
-        return areas_of_file(file)
+        return picked(areas_of_file(file), area, file) if area else areas_of_file(file)
     named: dict[str, list[str]] = {}
     for number, text in enumerate(area):
         name, equals, codes = text.partition("=")

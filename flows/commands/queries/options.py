@@ -46,7 +46,8 @@ def check(options: QueryOptions) -> None:
     from pipeline.errors import InputError
 
     question, table = options.question, options.table
-    given = (("--at", options.at), ("--area", options.area), ("--areas", options.areas))
+    # --area picks from --areas
+    given = (("--at", options.at), ("--area", options.area and not options.areas), ("--areas", options.areas))
     places = [name for name, value in given if value]
     if options.csv and options.json:
         raise InputError("found --csv and --json; one of the two is allowed")

@@ -149,6 +149,15 @@ def test_areas_off_the_spine_are_called_by_their_names(town: Path, tmp_path: Pat
         pd.testing.assert_frame_equal(
             pd.read_csv(io.StringIO(found), index_col="area"), expected, check_index_type=False
         )
+    for called in ("old mill", "place 059", "Old Mill (place 059)"):
+        found = invoke(town, "sex", "--areas", tmp_path / "off.csv", "--area", called, "--csv")
+        one = pd.read_csv(io.StringIO(found), index_col="area")
+        pd.testing.assert_frame_equal(one, expected.iloc[:1], check_index_type=False)
+    with pytest.raises(SpinewiseError, match=r"none of the areas of .* are called 'Old Mil'; did you mean 'Old Mill'"):
+        invoke(town, "sex", "--areas", tmp_path / "off.csv", "--area", "Old Mil")
+    frame.assign(code=["058", "059", "7"]).to_csv(tmp_path / "two.csv", index=False)
+    with pytest.raises(SpinewiseError, match=r"2 of the areas .*: Old Mill \(place 058\), Old Mill \(place 059\)"):
+        invoke(town, "sex", "--areas", tmp_path / "two.csv", "--area", "Old Mill")
     frame.assign(name=["Old Mill", "New Mill", ""]).to_csv(tmp_path / "off.csv", index=False)
     with pytest.raises(SpinewiseError, match="area 'place 059' has two names: 'Old Mill' and 'New Mill'; one is allo"):
         invoke(town, "sex", "--areas", tmp_path / "off.csv")
