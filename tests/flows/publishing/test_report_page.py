@@ -67,7 +67,7 @@ def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:
     cells = shown.page.locator("#area tbody td").all_text_contents()
     assert cells[0] == f"{int(stored['total'].item()):,}"
     interval = f"({stored['total:low90']:,.0f}\N{EN DASH}{stored['total:high90']:,.0f})"
-    assert open_release(town).query("total").ranks_at("tract").loc["B02"].tolist() == [5, 5, 5]
+    assert open_release(town).query("total").ranks_at("tract").loc[["B02"]].to_numpy().tolist() == [[5, 5, 5]]
     assert cells[1] == f"{interval} rank 5"
     shown.wait("click", "text=Show each block in it")
     assert "in tract B02" in shown.page.locator("#counts-caption").text_content()

@@ -13,7 +13,6 @@ from releases.small import public_bytes, run
 from releases.survey import Survey, write_survey
 
 from flows.audits.finished import audit_release
-from flows.commands.plan import PlanOptions
 from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
 from flows.plan.local import LocalRow
@@ -153,7 +152,6 @@ def test_the_plan_compares_with_true_records(survey: Survey) -> None:
         assert row.local == pytest.approx(expected, rel=0.01)
     assert by_level["county"].local > 4 * by_level["county"].central
     assert by_level["county"].needed == by_level["block"].needed > by_level["block"].needed_centrally
-    assert PlanOptions(None, None, None, 0.0, "", None, None, None, "descent").divides is False
 
 
 def test_a_plan_needs_the_number_of_respondents(survey: Survey, tmp_path: Path) -> None:
