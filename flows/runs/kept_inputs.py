@@ -14,6 +14,9 @@ from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.input_section import InputSpec
 
+#: What the public spec says of how records are read, and the columns of questions, which no release has.
+_ELSEWHERE = ("amount", "further")
+
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
     """How the records are read, as JSON for restricted/: universe -> its section [input]; no file where none was.
@@ -24,7 +27,9 @@ def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:
     for universe in universes:
         source = universe.require_input()
         stated = {
-            field.name: getattr(source, field.name) for field in fields(source) if field.name not in ("file", "amount")
+            field.name: getattr(source, field.name)
+            for field in fields(source)
+            if field.name not in ("file", *_ELSEWHERE)
         }
         inputs[universe.name] = stated | {"file": str(source.file.resolve()) if isinstance(source.file, Path) else None}
     return inputs
