@@ -42,10 +42,11 @@ def beyond_limits(universes: Sequence[Compared]) -> tuple[str, ...]:
         )
     zcdp = main.framework == "zcdp"
     name, largest = ("rho", LARGEST_RHO) if zcdp else ("epsilon", LARGEST_EPSILON)
+    key = "collect.parameters" if main.framework == "local" else f"privacy.{name}"
     spent = sum((one.budget for one in universes), Fraction(0))
     if spent > largest:
         together = " over all universes" if len(universes) > 1 else ""
-        found.append(f"privacy.{name}: found {_text(spent)}{together}; at most {_text(largest)} is usual")
+        found.append(f"{key}: found {_text(spent)}{together}; at most {_text(largest)} is usual")
     for one in universes:
         if reason := vacuous(one):
             prefix = f"companions.{one.name}." if one.name else ""

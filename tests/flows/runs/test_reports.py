@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from releases.again import computed_again
 from releases.small import public_bytes, run
 from releases.survey import Survey, write_survey
 
 from flows.audits.finished import audit_release
 from flows.confidential.custody import KeySource
+from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.execution.progress import Silent
 from flows.plan.local import LocalRow
 from flows.plan.release_plan import plan_release
+from flows.publishing.steps import perform_public_steps
 from flows.runs.record_sources import universes_to_rerun
 from flows.runs.rerun import repeated_apart, rerun_release
 from flows.runs.verify import verify_release
@@ -121,6 +125,14 @@ def test_workers_and_a_second_run_give_the_same_bytes(survey: Survey, released: 
     assert {name: data for name, data in before.items() if name not in without} == {
         name: data for name, data in after.items() if name not in without
     }
+
+
+def test_a_spine_in_parts_gives_the_same_bytes(released: RunDirectory, tmp_path: Path) -> None:
+    with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
+        assert isinstance(estimation_of(job, job.universes[0]), SubtreeEstimation)
+        perform_public_steps(replace(job, status="official"))
+    expected = public_bytes(released.root)
+    assert public_bytes(tmp_path / "survey") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
 
 
 def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_path: Path) -> None:

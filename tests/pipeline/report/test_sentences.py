@@ -62,6 +62,20 @@ strategy.levels = {{ county = "1/4", tract = "1/4", block = "1/2" }}
 invariants = {{}}
 input = {{ file = "h.csv", form = "microdata", geocode = "block" }}
 """
+SURVEY = """
+name = "survey"
+[privacy]
+framework = "local"
+[collect]
+mechanism = "direct_encoding"
+parameters = {{ epsilon = "12", memoised = "{memoised}" }}
+[geography]
+file = "blocks.csv"
+column = "block"
+levels = {{ county = 1, block = 5 }}
+[schema.attributes]
+age = ["young", "old", "older"]
+"""
 KEPT = (
     "",
     'block = ["total"]',
@@ -109,6 +123,18 @@ def test_every_sentence_is_recognised(framework: str, neighbours: str, monkeypat
             assert outside_of_signs(shown) - DATA == set(), words
             seen.add(words.split(" epsilon = ")[0])
     assert len(seen) > 6
+
+
+@pytest.mark.parametrize("memoised", ["yes", "no"])
+def test_every_sentence_about_reports_is_recognised(memoised: str) -> None:
+    texts = marked_texts()
+    (survey,) = parse_spec(SURVEY.format(memoised=memoised)).universes()
+    account = privacy_statements(survey)
+    stated = privacy_statement(survey)
+    found = [stated.words, stated.conversion, account.record.words, *(one.words for one in account.groups)]
+    for words in (*found, *beyond_limits([survey])):
+        assert outside_of_signs(sentence(texts, words)) - DATA == set(), words
+    assert len(account.groups) == (0 if memoised == "yes" else 4)
 
 
 def test_whole_texts_of_other_rooms_are_in_the_catalogue() -> None:
