@@ -16,8 +16,11 @@ import pytest
 from releases.mutant import resealed, rewritten
 from releases.small import run
 from releases.wages import true_units, write_wages
+from typer.testing import CliRunner
 
+from flows.cli import app
 from flows.execution.progress import Silent
+from flows.plan.release_plan import plan_release
 from flows.runs.verify import verify_release
 from pipeline.auditor.program import audit
 from pipeline.checker.release import examine
@@ -101,6 +104,29 @@ def test_noise_scale_is_that_of_a_record_that_moves_two_sums_by_the_upper_end(re
         assert Fraction(entry["scale"]) == Fraction(2 * 50**2) / (2 * share), "D = 2 high^2, in units"
     joint = manifest["joint"]
     assert [Fraction(joint["budget"]), joint["losses"]] == [4, None]
+
+
+def test_a_plan_foretells_sums_and_means_in_what_the_amount_is_in(spec: Path) -> None:
+    plan = plan_release(spec, None, 1)
+    rows = {(row.level, row.query): row for row in plan.universes[1].rows}
+    counts = {(row.level, row.query): row for row in plan.universes[0].rows}
+    assert len(plan.amounts) == 9
+    for row in plan.amounts:
+        margin, counted = rows[row.level, row.query].margin90, counts[row.level, row.query].margin90
+        assert margin is not None
+        assert counted is not None
+        assert row.sum_margin == pytest.approx(10 * margin)
+        assert row.mean_margins[100] == pytest.approx(np.hypot(10 * margin, 250 * counted) / 100)
+    assert json.loads(json.dumps(plan.data()))["amounts"][0]["companion"] == "wages"
+
+
+def test_query_prints_sums_and_means(release: Path) -> None:
+    asked = ["query", str(release), "--companion", "wages", "--table", "total", "--at", "tract", "--means", "--csv"]
+    lines = CliRunner().invoke(app, asked).output.splitlines()
+    assert lines[0].startswith("geocode,total:sum,")
+    assert len(lines) == 1 + 4
+    refused = CliRunner().invoke(app, [*asked[:2], "--means"])
+    assert "it requires --table and --at" in str(refused.exception)
 
 
 def test_the_release_is_verified_checked_and_audited_by_programs_of_their_own(release: Path) -> None:
