@@ -1,4 +1,4 @@
-"""Whether what the records count of an amount is within its public ends: the noise is made for no more than that."""
+"""Whether the sums of an amount are what so many records can have within its public ends; one record is not seen."""
 
 from __future__ import annotations
 

@@ -177,6 +177,10 @@ class Form:
 
 def read_form(spec: Mapping[str, Any]) -> Form:
     """The spec as a manifest has it; FormError where it cannot be understood."""
+    if spec.get("privacy", {}).get("framework") == "local":
+        raise FormError(
+            "public/manifest.json: made from reports that their senders randomised; no noise was added here"
+        )
     try:
         stated = spec["geography"]["levels"]
         levels = tuple(level if isinstance(level, str) else level[0] for level in stated)

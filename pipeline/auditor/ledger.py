@@ -78,6 +78,8 @@ def chain_problems(ledger: str, events: Sequence[Mapping[str, Any]]) -> list[str
             opened[event["dataset"]] = event
         if event["kind"] == "purpose":
             problems += _aside(event, opened, aside)
+            if spent[event["dataset"]]:
+                problems.append(f"event {number}: sets aside of {event['dataset']!r} after charges to it")
         if event["kind"] == "charge":
             one = opened.get(event["dataset"])
             if one is None:

@@ -23,7 +23,7 @@ def epsilon_of(ratio: Fraction) -> Decimal:
     if ratio == 1:
         return Decimal(0)
     exact = _WORKING.subtract(_WORKING.ln(Decimal(ratio.numerator)), _WORKING.ln(Decimal(ratio.denominator)))
-    places = (exact + _SLACK).quantize(_PLACES, rounding=ROUND_CEILING, context=_WORKING)
+    places = _WORKING.add(exact, _SLACK).quantize(_PLACES, rounding=ROUND_CEILING, context=_WORKING)
     return Decimal(f"{places:f}".rstrip("0").rstrip("."))
 
 

@@ -84,9 +84,13 @@ def entry(release: PublishedRelease) -> dict[str, _Value]:
 
 
 def _description(release: PublishedRelease) -> str:
-    counted = [release.spec.labels(one.name).records or one.name or "people" for one in release.universes]
+    named = [release.spec.labels(one.name).records or one.name or "people" for one in release.universes]
+    counted = [
+        f"{'Counts' if one.amount is None else 'Sums'} of {name}"
+        for one, name in zip(release.universes, named, strict=True)
+    ]
     levels = ", ".join(f"{level.name} ({len(level):,})" for level in release.spine.levels)
-    return "\n\n".join([f"Counts of {' and of '.join(counted)} by area: {levels}.", *release.spec.about.notes])
+    return "\n\n".join([f"{' and '.join(counted)} by area: {levels}.", *release.spec.about.notes])
 
 
 def _exact(release: PublishedRelease) -> str:

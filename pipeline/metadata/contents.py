@@ -204,9 +204,12 @@ class Contents:
             labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
             for allocated in universe.strategy.levels:
                 level = allocated.level
-                noisy = [(folder.measurement(level, one.query.name), one.query, "noisy") for one in allocated.queries]
+                kind, what_varies = "noisy answers", "Variance of the noise on each"
+                if universe.collected is not None:
+                    kind, what_varies = "totals of randomised reports", "Variance of each count that is made from them"
+                noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in allocated.queries]
                 exact = [
-                    (folder.invariant(level, query.name), query, "exact")
+                    (folder.invariant(level, query.name), query, "exact answers")
                     for name, query in universe.invariants
                     if name == level
                 ]
@@ -216,14 +219,14 @@ class Contents:
                         "measurement",
                         source,
                         *(universe.name, query.name, level),
-                        f"{query.name}: {what} answers as they were published, by {levels.level(level)}",
+                        f"{query.name}: {what} as they were published, by {levels.level(level)}",
                         (
                             geocode_column(levels, level),
                             *(
                                 Column(name, "integer", title)
                                 for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
                             ),
-                            Column(variance_column(query.answer_labels()), "number", "Variance of the noise on each"),
+                            Column(variance_column(query.answer_labels()), "number", what_varies),
                         ),
                         axes=axes_of(query, labels, universe.name),
                     )
@@ -292,6 +295,8 @@ class Contents:
             for column in _with_interval(name, "integer", title, self._spec.publish.margins)
         ]
         what = f" of {labels.records or universe.name}" if labels.records or universe.name else ""
+        if universe.amount is not None:
+            what += f" in units of {universe.amount.unit}"
         return DataFile(
             f"{_prefix(universe)}{table.name}/{level}",
             "table",

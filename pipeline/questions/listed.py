@@ -28,10 +28,11 @@ def most_common(
         noise: on each.
         number: of values; of those with equal noisy counts, that which stands first.
     """
-    half = half_width(noise)
     for group, members in groupby(zip(keys, counts, strict=True), key=lambda pair: pair[0][:-1]):
         found = list(members)
-        ends = rank_ends([count for _, count in found], half_width(noise, SHARE ** (1 / len(found))))
+        # Those that are listed were picked by their noise: all counts of the group have to be held at once.
+        half = half_width(noise, SHARE ** (1 / len(found)))
+        ends = rank_ends([count for _, count in found], half)
         order = sorted(range(len(found)), key=lambda i: (-found[i][1], i))[:number]
         for rank, i in enumerate(order, 1):
             (*_, value), count = found[i]

@@ -51,8 +51,8 @@ RANK_NOTE: Final = (
 )
 MOST_COMMON_NOTE: Final = (
     "The values are ordered by noisy counts, which are unbiased one by one; those of values that come first because of "
-    "their noise are too large. Each interval of a count covers the true one with a probability of 90 %, and all "
-    "intervals of ranks in a group hold together with that probability."
+    "their noise are too large. All intervals of counts and of ranks in a group hold together with a probability of "
+    "90 %."
 )
 
 

@@ -150,7 +150,8 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
         )
     words += (
         " Not protected: that somebody took part, and in which area. The number of reports of each area is published "
-        "exactly."
+        "exactly, and how many could not be used, by reason. One report of a person is meant: where it is not kept who "
+        "sent which, nothing keeps several out, and their epsilons add up."
     )
     return PrivacyStatement(
         universe=universe.name,

@@ -112,18 +112,19 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
 
 @dataclass(frozen=True)
 class CollectedView:
-    """How many reports a release is made from."""
+    """How many reports a release is made from, and how many times as likely an answer can make one as another does."""
 
     used: int
     unused: int
+    ratio: str
 
 
 def _collected(sources: ReportSources) -> CollectedView | None:
     """The reports that a release is made from; None where it is made from records."""
-    if sources.universes[0].collected is None:
+    if (collected := sources.universes[0].collected) is None:
         return None
     found = json.loads(sources.run.reports.read_bytes())
-    return CollectedView(found["used"], sum(found["not used"].values()))
+    return CollectedView(found["used"], sum(found["not used"].values()), decimal_text(collected.mechanism.ratio))
 
 
 def _what(universe: Universe, what: str, texts: Texts) -> str:

@@ -140,7 +140,7 @@ class UniverseResolver:
         """The records with their units; what does not fit is noted."""
         section, own, release = self.sections.input, self.context.own_privacy, self.context.own
         if isinstance(self.sections, CompanionSection) and self.sections.amount is not None and release is not None:
-            return amount_records(self.sections, release, self.context.privacy.unit, self.problems)
+            return amount_records(self.sections, release, self.context.privacy, self.problems)
         if own.unit is not None and self.sections.records_per_person not in (1, own.at_most):
             self.problems.add(
                 "records_per_person",

@@ -58,7 +58,7 @@ _REACH: Final = re.compile(r" \(each by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ 
 #: What a budget can be set aside for by this name: answers to questions, which are charged under names that begin so.
 QUESTIONS: Final = "questions"
 ANSWER: Final = "answer "
-_PURPOSE: Final = re.compile(r"\w[\w.-]{0,99}")
+_PURPOSE: Final = re.compile(r"[^\W_][\w-]{0,99}")
 
 
 @dataclass

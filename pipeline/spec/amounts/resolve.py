@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, Schema
+from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import CompanionSection, UniverseSections
 
@@ -24,14 +25,14 @@ def amount_of(sections: UniverseSections) -> AmountAttribute | None:
 
 
 def amount_records(
-    sections: CompanionSection, own: UniverseSections, unit: str | None, problems: Problems
+    sections: CompanionSection, own: UniverseSections, privacy: PrivacySection, problems: Problems
 ) -> RecordSource | None:
     """The release's own records, read with the amount; what does not fit an amount is noted.
 
     Args:
         sections: of the companion.
         own: of the release itself.
-        unit: the column of units that have several of the release's own records; None where there are none.
+        privacy: of the release itself.
         problems: of the companion's part of the spec.
     """
     for key, why in _NOT_OF_AMOUNTS.items():
@@ -39,7 +40,13 @@ def amount_records(
             problems.add(key, f"not for a companion of an amount: {why}; leave it out")
     if sections.input is not None:
         problems.add("input", "not for a companion of an amount: its records are the release's own; leave it out")
-    if sections.privacy.unit is not None or unit is not None:
+    if sections.privacy.dataset != privacy.dataset:
+        found, release = (repr(one or "none") for one in (sections.privacy.dataset, privacy.dataset))
+        problems.add(
+            "privacy.dataset",
+            f"found {found}, and {release} of the release itself; the records are the same, so one ledger counts both",
+        )
+    if sections.privacy.unit is not None or privacy.unit is not None:
         where = "privacy.unit" if sections.privacy.unit is not None else "amount"
         problems.add(where, "amounts of units with several records (privacy.unit) cannot be released yet")
     if sections.records_per_person != own.records_per_person:

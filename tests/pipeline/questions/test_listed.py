@@ -49,6 +49,18 @@ def test_all_intervals_of_ranks_hold_together_in_nine_of_ten() -> None:
     assert together(single // 2) < 0.9
 
 
+def test_counts_that_were_picked_are_held() -> None:
+    """Of twenty equal counts the largest noisy one is too large; intervals of one count each would miss it."""
+    keys = [(str(value),) for value in range(20)]
+    held = []
+    for seed in range(250):
+        ((*_, count, low, high),) = most_common(keys, (500 + noise(20, seed)).tolist(), NOISE, 1)
+        held.append((int(low) <= 500 <= int(high), abs(int(count) - 500) <= half_width(NOISE)))
+    joint, single = np.mean(held, axis=0)
+    assert joint >= 0.9
+    assert single < 0.5
+
+
 def test_groups_are_listed_as_often_as_is_said() -> None:
     half = half_width(NOISE)
     for true, least, most in ((100 + half, 0.93, 1.0), (100 - half - 1, 0.0, 0.07)):

@@ -33,6 +33,7 @@ _UNIT = 'unit = "10"\n'
         ('"microdata", geocode', '"long", geocode', 'only for records of the form "microdata"'),
         ('geocode = "block" }\npub', 'geocode = "block", decimal = "," }\npub', "the decimal mark ','"),
         ('{ rho = "2" }', '{ rho = "2", unit = "p", at_most = 3 }', "units with several records"),
+        ('{ rho = "2" }', '{ rho = "2", dataset = "other" }', "privacy.dataset: found 'other', and 'none'"),
         ('{ sex = ["f", "m"], job = ["none", "part", "full"] }\nstrategy.q', '{ sex = ["m", "f"] }\nstrategy.q',
          "has other values of it"),
         ('{ sex = ["f", "m"], job = ["none", "part", "full"] }\nstrategy.q', '{ age = ["m", "f"] }\nstrategy.q',
