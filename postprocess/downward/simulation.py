@@ -18,7 +18,14 @@ from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive, wide_enough
 from postprocess.downward.level import downward_level
 from postprocess.downward.passes import Pass
-from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, answers_of, count_errors
+from postprocess.downward.simulated_margins import (
+    CHUNK_NUMBERS,
+    ErrorCounts,
+    OwnErrors,
+    PublishedTable,
+    answers_of,
+    count_errors,
+)
 from postprocess.downward.summaries import drawn_terms, measured_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
@@ -82,6 +89,7 @@ class Simulated:
         nothing: of each table, no errors yet.
         key: 128 bits that follow from the public seed and the run, for what is measured among other universes.
         reported: draws reports in place of noise, where counts are made from reports.
+        own: of large counts, where standard errors depend on the counts themselves.
     """
 
     replicate: int
@@ -95,6 +103,7 @@ class Simulated:
     nothing: tuple[ErrorCounts, ...]
     key: int = 0
     reported: DrawReports | None = None
+    own: OwnErrors | None = None
 
 
 def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
@@ -142,7 +151,7 @@ class _Errors:
             variances = replace(variances, classes=variances.classes[rows])
         for i, table in enumerate(self._run.tables):
             if table.level == level:
-                seen = count_errors(table, self._run.basis, variances, released, simulated)
+                seen = count_errors(table, self._run.basis, variances, released, simulated, self._run.own)
                 seen.add(self.counts[i])
                 self.counts[i] = seen
 
