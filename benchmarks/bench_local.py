@@ -1,9 +1,10 @@
 """Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
 
-    PYTHONPATH=tests python benchmarks/bench_local.py
+    PYTHONPATH=tests python benchmarks/bench_local.py [--part state]
 
 A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
-for each mechanism. Writes bench/local.json.
+for each mechanism. With `--part state`, the million people of the example state answer, in 25,000 blocks. Writes
+bench/local.json or bench/local_state.json.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import argparse
 import json
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from local_state import measured_state
 from measured_run import PROJECT
 from releases.survey import Survey, write_survey
 
@@ -63,12 +66,28 @@ def measured(survey: Survey, run: RunDirectory) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--surveys", type=int, default=6, help="of each mechanism")
-    surveys = parser.parse_args().surveys
+    parser.add_argument("--part", choices=("small", "state"), default="small", help="which survey")
+    parser.add_argument("--surveys", type=int, help="of each mechanism; 6 small ones by default, or 3 of the state")
+    given = parser.parse_args()
+    if given.part == "state":
+        kept("local_state", measured_state(CASES, given.surveys or 3))
+    else:
+        kept("local", small(given.surveys or 6))
+
+
+def kept(name: str, rows: Sequence[object]) -> None:
+    """Write the rows of a table."""
+    out = PROJECT / "bench" / f"{name}.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1))
+
+
+def small(surveys: int) -> list[dict[str, str | float]]:
+    """Print the table of small surveys, and return its rows."""
     print(f"{'mechanism':22} {'level':7} covered  error of the release / alone / in theory / central model")
-    results = []
+    results: list[dict[str, str | float]] = []
     for mechanism, n_values, epsilon in CASES:
         sums: dict[str, list[dict[str, float]]] = defaultdict(list)
         central: dict[str, float] = {}
@@ -88,9 +107,7 @@ def main() -> None:
             )
             errors = " / ".join(f"{row[name]:7.2f}" for name in ("released", "alone", "theory"))
             print(f"{mechanism:22} {level:7} {row['covered']:6.1%}   {errors} / {central[level]:7.2f}")
-    out = PROJECT / "bench" / "local.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(results, indent=1))
+    return results
 
 
 if __name__ == "__main__":

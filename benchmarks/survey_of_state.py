@@ -80,7 +80,9 @@ class StateSurvey:
         numbers = self.truth[blocks, values]
         sent = mechanism.randomise(np.repeat(values, numbers), KeyedBytes(b"a survey of the state %8d" % seed))
         codes = self.spine.leaf_level.geocodes[np.repeat(blocks, numbers)]
-        pq.write_table(pa.table({"block": codes.tolist(), "report": mechanism.encode(sent)}), folder / "reports.parquet")
+        pq.write_table(
+            pa.table({"block": codes.tolist(), "report": mechanism.encode(sent)}), folder / "reports.parquet"
+        )
         pq.write_table(self.spine.to_table(), folder / "blocks.parquet")
         answers = ", ".join(f'"a{number}"' for number in range(n_values))
         spec = folder / "state.toml"

@@ -225,9 +225,9 @@ class Margins:
             return None
         if (table.name, level) not in self._intervals:
             published = PublishedTable(table.name, level, marginal_of(table.query))
-            own = self._own()
+            by_count = self._own()
             errors = self.errors[table.name, level]
-            intervals = Intervals(published, errors, from_release=own is not None, own=own)
+            intervals = Intervals(published, errors, from_release=by_count is not None, own=by_count)
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
         variances, own = self.variances.of_rows(level, rows)

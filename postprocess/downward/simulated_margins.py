@@ -206,7 +206,7 @@ def count_errors(
         simulated: `(n, n_cells)` released anew.
         own: of large counts, where standard errors depend on the counts themselves.
     """
-    totals = np.asarray(simulated.sum(axis=1)).ravel() if own is not None else np.empty(0)
+    totals: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
     counts = ErrorCounts.empty(table, basis, variances)
     by_class = standard_errors(table, basis, variances)
     uncertain = by_class >= EXACT_STANDARD

@@ -26,7 +26,7 @@ from postprocess.downward.simulated_margins import (
     answers_of,
     count_errors,
 )
-from postprocess.downward.summaries import drawn_terms, measured_terms, with_terms
+from postprocess.downward.summaries import drawn_terms, measured_terms, reported_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import Measured, Problem
@@ -112,9 +112,8 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
     estimates = [_estimated(group, run, draw) for group in run.groups[:1]] if len(run.groups) == 1 else []
     at_cut = None
     if run.summary is not None:
-        summary, counts = run.summary, run.upper.released[-1]
-        generator = np.random.Generator(np.random.Philox(key=summary.key))
-        terms = drawn_terms(run.basis, summary.at_cut, summary.factors, counts, generator)
+        summary = run.summary
+        terms = _terms_at_cut(run, summary)
         for number, group in enumerate(run.groups):
             problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
             terms[group.rows[0]] = measured_terms(problem, run.basis, of_group[0])
@@ -126,6 +125,17 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
         problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
         _solved_down(group, problem, of_group, run, counts[group.rows[0]], errors)
     return errors.counts
+
+
+def _terms_at_cut(run: Simulated, summary: Summary) -> FloatArray:
+    """The linear terms of all subtrees below the cut, drawn at once."""
+    counts, reported = run.upper.released[-1], run.reported
+    if reported is None:
+        generator = np.random.Generator(np.random.Philox(key=summary.key))
+        return drawn_terms(run.basis, summary.at_cut, summary.factors, counts, generator)
+    # Negative, so that no leaf has the same numbers.
+    own = -1 - run.replicate
+    return reported_terms(run.basis, summary.at_cut, counts, lambda first, answers: reported(own, first, answers))
 
 
 def _estimated(group: Stretch, run: Simulated, draw: DrawNoise) -> tuple[Problem, list[LevelEstimate]]:
