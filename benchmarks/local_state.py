@@ -1,4 +1,4 @@
-"""The survey of the example state: coverage and errors of whole runs, and of many surveys from debiased totals alone."""
+"""The survey of the example state: coverage and errors of whole runs, and of many surveys by debiased totals alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from postprocess.linear.half_widths import half_widths
 _NUMBERS: Final = 50_000
 _AT_ONCE: Final = 500
 
-#: Of a level: the largest squared errors' means, and shares of what is covered.
+#: Of a level: means of squared errors, and shares of what is covered.
 Measures = dict[str, float]
 
 
@@ -116,6 +116,6 @@ def measured_state(cases: tuple[tuple[str, int, str], ...], runs: int) -> list[d
             areas = int((summed(survey.spine, number, survey.truth).sum(axis=1) > 0).sum())
             rows.append({"mechanism": mechanism, "epsilon": epsilon, "level": level.name, "areas": areas, **row})
             errors = " / ".join(f"{row[name]:8.2f}" for name in ("released", "alone", "theory"))
-            print(f"{mechanism:20} {level.name:11} {areas:6} {row['covered']:6.1%}  {errors}   "
-                  f"{row['to theory']:6.3f} {row['covered in many']:6.1%} {row['surveys']:8.0f}", flush=True)  # fmt: skip
+            of_many = f"{row['to theory']:6.3f} {row['covered in many']:6.1%} {row['surveys']:8.0f}"
+            print(f"{mechanism:20} {level.name:11} {areas:6} {row['covered']:6.1%}  {errors}   {of_many}", flush=True)
     return rows
