@@ -1,9 +1,10 @@
 """Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
 
-    PYTHONPATH=tests python benchmarks/bench_local.py
+    PYTHONPATH=tests python benchmarks/bench_local.py [--part state]
 
 A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
-for each mechanism. Writes bench/local.json.
+for each mechanism. With `--part state`, the million people of the example state answer, in 25,000 blocks. Writes
+bench/local.json or bench/local_state.json.
 """
 
 from __future__ import annotations
@@ -12,19 +13,23 @@ import argparse
 import json
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 import pandas as pd
+from local_state import measured_state, of_totals
 from measured_run import PROJECT
 from releases.survey import Survey, write_survey
+from survey_of_state import StateSurvey
 
 from flows.confidential.custody import KeySource
 from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
+from geography.build import spine_from_prefixes
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
@@ -62,14 +67,41 @@ def measured(survey: Survey, run: RunDirectory) -> dict[str, dict[str, float]]:
     return found
 
 
+def as_state(survey: Survey, epsilon: str) -> StateSurvey:
+    """A small survey in the form of the one of the state."""
+    spec = load_spec(survey.spec)
+    (universe,) = spec.universes()
+    assert universe.collected is not None
+    spine = spine_from_prefixes(survey.blocks, {"county": 1, "tract": 3, "block": 5})
+    return StateSurvey(spine, universe.collected, epsilon, survey.truth)
+
+
 def main() -> None:
-    """Print the table."""
+    """Print the table that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--surveys", type=int, default=6, help="of each mechanism")
-    surveys = parser.parse_args().surveys
-    print(f"{'mechanism':22} {'level':7} covered  error of the release / alone / in theory / central model")
-    results = []
+    parser.add_argument("--part", choices=("small", "state"), default="small", help="which survey")
+    parser.add_argument("--surveys", type=int, help="of each mechanism; 6 small ones by default, or 5 of the state")
+    given = parser.parse_args()
+    if given.part == "state":
+        kept("local_state", measured_state(CASES, given.surveys or 5))
+    else:
+        kept("local", small(given.surveys or 6))
+
+
+def kept(name: str, rows: Sequence[object]) -> None:
+    """Write the rows of a table."""
+    out = PROJECT / "bench" / f"{name}.json"
+    out.parent.mkdir(exist_ok=True)
+    out.write_text(json.dumps(rows, indent=1))
+
+
+def small(surveys: int) -> list[dict[str, str | float]]:
+    """Print the table of small surveys, and return its rows."""
+    print(f"{'mechanism':22} {'level':7} covered  error of the release / alone / in theory / central model  "
+          "in many surveys: alone / theory, covered")  # fmt: skip
+    results: list[dict[str, str | float]] = []
     for mechanism, n_values, epsilon in CASES:
+        many: dict[str, dict[str, float]] = {}
         sums: dict[str, list[dict[str, float]]] = defaultdict(list)
         central: dict[str, float] = {}
         for seed in range(1, surveys + 1):
@@ -79,18 +111,18 @@ def main() -> None:
                 run = RunDirectory(run_release(check_request(request), Silent()))
                 for level, one in measured(survey, run).items():
                     sums[level].append(one)
+                many = many or of_totals(as_state(survey, epsilon), seed=2)
                 central = {row.level: row.central for row in plan_release(survey.spec, None, 1).local}
         for level, all_of_them in sums.items():
             mean = {name: float(np.mean([one[name] for one in all_of_them])) for name in all_of_them[0]}
             row = {name: value if name == "covered" else value**0.5 for name, value in mean.items()}
-            results.append(
-                {"mechanism": mechanism, "epsilon": epsilon, "level": level, "central": central[level], **row}
-            )
+            of_many = many[level]
+            named: dict[str, str | float] = {"mechanism": mechanism, "epsilon": epsilon, "level": level}
+            results.append(named | {"central": central[level]} | of_many | row)
             errors = " / ".join(f"{row[name]:7.2f}" for name in ("released", "alone", "theory"))
-            print(f"{mechanism:22} {level:7} {row['covered']:6.1%}   {errors} / {central[level]:7.2f}")
-    out = PROJECT / "bench" / "local.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(results, indent=1))
+            print(f"{mechanism:22} {level:7} {row['covered']:6.1%}   {errors} / {central[level]:7.2f}  "
+                  f"{of_many['to theory']:6.3f} {of_many['covered in many']:6.1%}")  # fmt: skip
+    return results
 
 
 if __name__ == "__main__":

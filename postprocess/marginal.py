@@ -50,6 +50,11 @@ class Marginal:
             index = (index[:, None] * size + group[None, :]).ravel()
         return index
 
+    @cached_property
+    def n_cells_of(self) -> NDArray[np.int64]:
+        """How many cells each answer sums, `(size,)`."""
+        return np.bincount(self.cell_answer, minlength=self.size)
+
     def answer(self, histograms: NDArray[Any]) -> NDArray[Any]:
         """Answers `(n, size)` of the dense histograms `(n, n_cells)`, in their own dtype."""
         out = np.zeros((histograms.shape[0], self.size), dtype=histograms.dtype)

@@ -31,7 +31,7 @@ from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
+from postprocess.downward.simulated_margins import ErrorCounts, OwnErrors, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
 
 if TYPE_CHECKING:
@@ -161,8 +161,8 @@ class Margins:
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
         sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._stand_ins())
         rates = sampled.rates()
-        reported = self._reported()
-        tasks = [Simulation(replace(run, reported=reported), noise) for run in sampled.tasks(rates)]
+        reported, own = self._reported(), self._own()
+        tasks = [Simulation(replace(run, reported=reported, own=own), noise) for run in sampled.tasks(rates)]
         self.errors.clear()  # those of an earlier attempt that failed
         runs = run_kept(
             job.workers, job.batches, self._step, run_simulation, tasks,
@@ -209,6 +209,11 @@ class Margins:
             return None
         return SimulatedReports(universe.collected, self.estimation.stated.seed, universe.name)
 
+    def _own(self) -> OwnErrors | None:
+        """How errors depend on the counts themselves, where these are made from reports."""
+        collected = self.estimation.universe.collected
+        return None if collected is None else collected.own_errors
+
     def of(
         self, table: Table, level: int, counts: NDArray[np.int64], rows: slice
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
@@ -220,8 +225,9 @@ class Margins:
             return None
         if (table.name, level) not in self._intervals:
             published = PublishedTable(table.name, level, marginal_of(table.query))
-            reported = self.estimation.universe.collected is not None
-            intervals = Intervals(published, self.errors[table.name, level], from_release=reported)
+            by_count = self._own()
+            errors = self.errors[table.name, level]
+            intervals = Intervals(published, errors, from_release=by_count is not None, own=by_count)
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
         variances, own = self.variances.of_rows(level, rows)

@@ -93,6 +93,35 @@ class Collected:
         found: NDArray[np.float64] = (totals - reports[:, None] * float(q)) / float(p - q)
         return found
 
+    def own_errors(
+        self, cells: NDArray[np.int64], counts: NDArray[np.int64], reports: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """By what the standard errors of counts differ from those that `unit_variance` says.
+
+        A count of m of the k cells has the variance n s m (k - m) / k by it. Given the truth x, one that adds up to n
+        by itself has (n Q (1 - Q) + x (P - Q)(1 - P - Q)) / (p - q)^2, with Q = m q and P = p + (m - 1) q. Independent
+        outputs have m times that of one, and made to add up to n, V (1 - 2 m / k) + W (m / k)^2, W that of all cells.
+
+        Args:
+            cells: how many each count is of.
+            counts: in whole persons.
+            reports: in the areas of the counts; the arrays are broadcast against each other.
+        """
+        p, q = (float(probability) for probability in self._probabilities)
+        share = np.clip(counts / np.maximum(reports, 1), 0, 1)
+        part = cells / self.n_cells
+        stated = float(self.unit_variance) * cells * (1 - part)
+        if self.exclusive:
+            low, high = cells * q, p + (cells - 1) * q
+            variances = (low * (1 - low) + share * (high - low) * (1 - high - low)) / (p - q) ** 2
+        else:
+            own, slope = q * (1 - q) / (p - q) ** 2, (1 - p - q) / (p - q)
+            whole = self.n_cells * own + slope
+            variances = (cells * own + share * slope) * (1 - 2 * part) + whole * part**2
+        known = (stated > 0) & (variances > 0)
+        factors: NDArray[np.float64] = np.sqrt(np.where(known, variances, 1) / np.where(known, stated, 1))
+        return factors
+
     def totals_of(self, counts: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """Totals `(n, n_cells)` of reports that respondents with the values `counts` `(n, n_cells)` might have sent."""
         out = np.zeros(counts.shape, dtype=np.int64)

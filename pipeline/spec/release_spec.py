@@ -280,6 +280,9 @@ def spec_of(content: Mapping[str, Any], source_name: str = "Spec", folder: Path 
 def spec_json_schema() -> dict[str, Any]:
     """The JSON schema of the spec file, for editors that complete and check TOML."""
     schema = ReleaseSpec.model_json_schema(by_alias=True, mode="validation")
+    # What is measured of reports follows from [collect]; see `with_measured`.
+    schema["required"].remove("strategy")
+    schema["anyOf"] = [{"required": ["strategy"]}, {"required": ["collect"]}]
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Spinewise release spec"}
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 
 import numpy as np
@@ -33,6 +33,7 @@ from postprocess.downward.simulated_margins import (
     SIZE_CLASSES,
     STEP,
     ErrorCounts,
+    OwnErrors,
     PublishedTable,
     SizedErrors,
     evenly,
@@ -48,17 +49,19 @@ _REACH = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
 _REACH[0] = 0
 #: Any distance, but for counts of 0, which are unlike all others.
 _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
+#: What intervals hold of simulated errors where the stand-ins of the truth are drawn to be like it.
+_DRAWN_COVERAGE = 0.9
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
 
 
-#: Counts `(n, classes)` -> the ends of a range that holds `SIMULATED_COVERAGE` of each row: first class, one after.
+#: Counts `(n, classes)` -> the ends of a range that holds so much of each row: first class, one after.
 RangeOf = Callable[[IntArray], tuple[IntArray, IntArray]]
 
 
 @dataclass(frozen=True, eq=False)
 class Ranges:
-    """The range of errors that holds `SIMULATED_COVERAGE`, for each cell and size class, in classes of errors.
+    """The range of errors that holds a share of them, for each cell and size class, in classes of errors.
 
     Attributes:
         low, high: `(cells, size classes)`, the first class of the range, and the first after it; NaN where too few
@@ -171,13 +174,13 @@ def _of_windows(errors: IntArray, sizes: IntArray, reach: IntArray) -> IntArray:
     return before[last] - before[first]
 
 
-def _narrowest(errors: IntArray) -> tuple[IntArray, IntArray]:
-    """The narrowest range that holds `SIMULATED_COVERAGE` of each row, of several the fullest; see `RangeOf`.
+def _narrowest(errors: IntArray, share: float = SIMULATED_COVERAGE) -> tuple[IntArray, IntArray]:
+    """The narrowest range that holds the share of each row, of several the fullest; see `RangeOf`.
 
     Whether some range of a width holds enough is monotone in the width, which is found by bisection.
     """
     below = np.concatenate([np.zeros((len(errors), 1), dtype=np.int64), np.cumsum(errors, axis=1)], axis=1)
-    needed = np.ceil(SIMULATED_COVERAGE * below[:, -1]).astype(np.int64)
+    needed = np.ceil(share * below[:, -1]).astype(np.int64)
     n = errors.shape[1]
     least, most = np.ones(len(errors), dtype=np.int64), np.full(len(errors), n, dtype=np.int64)
     start = np.arange(n)[None, :]
@@ -196,10 +199,10 @@ def _narrowest(errors: IntArray) -> tuple[IntArray, IntArray]:
     return first, first + most
 
 
-def _central(errors: IntArray) -> tuple[IntArray, IntArray]:
-    """The range with half of what `SIMULATED_COVERAGE` leaves on either side of it, in each row."""
+def _central(errors: IntArray, share: float = SIMULATED_COVERAGE) -> tuple[IntArray, IntArray]:
+    """The range with half of what the share leaves on either side of it, in each row."""
     below = np.cumsum(errors, axis=1)
-    outside = 0.5 * (1.0 - SIMULATED_COVERAGE) * below[:, -1:]
+    outside = 0.5 * (1.0 - share) * below[:, -1:]
     return (below <= outside).sum(axis=1), 1 + (below < below[:, -1:] - outside).sum(axis=1)
 
 
@@ -210,13 +213,15 @@ class Intervals:
     Attributes:
         table: which.
         errors: of the simulated runs.
-        from_release: small counts have the second interval alone: where the stand-ins are drawn to be like the truth,
-            it holds what it says on average, and the first would widen it.
+        from_release: small counts have the second interval alone, and all hold 90 % of simulated errors: where the
+            stand-ins are drawn to be like the truth, that holds on average, and more would be too wide.
+        own: of large counts, where standard errors depend on the counts themselves.
     """
 
     table: PublishedTable
     errors: ErrorCounts
     from_release: bool = False
+    own: OwnErrors | None = None
 
     def ends(
         self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
@@ -233,6 +238,9 @@ class Intervals:
             rows: which geounits of `variances` these are.
         """
         standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
+        if self.own is not None:
+            totals = released.sum(axis=1, keepdims=True)
+            standard = standard * self.own(self.table.marginal.n_cells_of, released, totals)
         low, high = self._by_variance(released, standard)
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = np.unique(
@@ -263,17 +271,21 @@ class Intervals:
         low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
         return low, low + numbers - 1
 
+    @property
+    def _coverage(self) -> float:
+        return _DRAWN_COVERAGE if self.from_release else SIMULATED_COVERAGE
+
     @cached_property
     def _in_steps(self) -> Ranges:
-        return Ranges.of(self.errors.large, self.table.marginal.size, _central)
+        return Ranges.of(self.errors.large, self.table.marginal.size, partial(_central, share=self._coverage))
 
     @cached_property
     def _by_truth(self) -> Ranges:
-        return Ranges.of(self.errors.by_truth, self.table.marginal.size, _narrowest)
+        return Ranges.of(self.errors.by_truth, self.table.marginal.size, partial(_narrowest, share=self._coverage))
 
     @cached_property
     def _by_release(self) -> Ranges:
-        return Ranges.of(self.errors.by_release, self.table.marginal.size, _narrowest)
+        return Ranges.of(self.errors.by_release, self.table.marginal.size, partial(_narrowest, share=self._coverage))
 
     def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
         """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""

@@ -10,7 +10,7 @@ pair: the stand-in t and the simulated release r. They are counted in three ways
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -29,6 +29,9 @@ from postprocess.marginal import Marginal
 SIMULATED_COVERAGE = 0.92
 #: Standard errors above zero from which a count is large.
 LARGE = 3.0
+#: By what the standard errors of counts differ from those of an average cell: (cells of each answer, counts, persons in
+#: the geounit) -> factors, all of one shape.
+OwnErrors = Callable[[IntArray, IntArray, IntArray], FloatArray]
 #: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.
 ALONE, _PER_OCTAVE = 30, 8
 #: Lower ends of the size classes of counts.
@@ -188,6 +191,7 @@ def count_errors(
     variances: LevelVariances | AnswerVariances,
     released: sp.csr_array,
     simulated: sp.csr_array,
+    own: OwnErrors | None = None,
 ) -> ErrorCounts:
     """Errors of one simulated run in one table, of some geounits of a level.
 
@@ -200,7 +204,9 @@ def count_errors(
         variances: of the geounits.
         released: `(n, n_cells)` what stands in for the truth.
         simulated: `(n, n_cells)` released anew.
+        own: of large counts, where standard errors depend on the counts themselves.
     """
+    totals: IntArray = np.rint(simulated.sum(axis=1)).astype(np.int64).ravel()
     counts = ErrorCounts.empty(table, basis, variances)
     by_class = standard_errors(table, basis, variances)
     uncertain = by_class >= EXACT_STANDARD
@@ -208,7 +214,10 @@ def count_errors(
     for rows, cells, truth, seen in _pairs(table.marginal, released, simulated):
         standard = by_class[variances.classes[rows], cells]
         counted = standard >= EXACT_STANDARD
-        cells, truth, seen, standard = cells[counted], truth[counted], seen[counted], standard[counted]
+        rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
+        standard = standard[counted]
+        if own is not None:
+            standard = standard * own(table.marginal.n_cells_of[cells], seen, totals[rows])
         zeros -= np.bincount(cells, minlength=len(zeros))
         error = seen - truth
         counts.by_truth += SizedErrors.of(cells, truth, error // counts.unit)

@@ -18,8 +18,15 @@ from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive, wide_enough
 from postprocess.downward.level import downward_level
 from postprocess.downward.passes import Pass
-from postprocess.downward.simulated_margins import CHUNK_NUMBERS, ErrorCounts, PublishedTable, answers_of, count_errors
-from postprocess.downward.summaries import drawn_terms, measured_terms, with_terms
+from postprocess.downward.simulated_margins import (
+    CHUNK_NUMBERS,
+    ErrorCounts,
+    OwnErrors,
+    PublishedTable,
+    answers_of,
+    count_errors,
+)
+from postprocess.downward.summaries import drawn_terms, measured_terms, reported_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import Measured, Problem
@@ -82,6 +89,7 @@ class Simulated:
         nothing: of each table, no errors yet.
         key: 128 bits that follow from the public seed and the run, for what is measured among other universes.
         reported: draws reports in place of noise, where counts are made from reports.
+        own: of large counts, where standard errors depend on the counts themselves.
     """
 
     replicate: int
@@ -95,6 +103,7 @@ class Simulated:
     nothing: tuple[ErrorCounts, ...]
     key: int = 0
     reported: DrawReports | None = None
+    own: OwnErrors | None = None
 
 
 def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
@@ -103,9 +112,8 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
     estimates = [_estimated(group, run, draw) for group in run.groups[:1]] if len(run.groups) == 1 else []
     at_cut = None
     if run.summary is not None:
-        summary, counts = run.summary, run.upper.released[-1]
-        generator = np.random.Generator(np.random.Philox(key=summary.key))
-        terms = drawn_terms(run.basis, summary.at_cut, summary.factors, counts, generator)
+        summary = run.summary
+        terms = _terms_at_cut(run, summary)
         for number, group in enumerate(run.groups):
             problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
             terms[group.rows[0]] = measured_terms(problem, run.basis, of_group[0])
@@ -117,6 +125,17 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
         problem, of_group = estimates[number] if estimates else _estimated(group, run, draw)
         _solved_down(group, problem, of_group, run, counts[group.rows[0]], errors)
     return errors.counts
+
+
+def _terms_at_cut(run: Simulated, summary: Summary) -> FloatArray:
+    """The linear terms of all subtrees below the cut, drawn at once."""
+    counts, reported = run.upper.released[-1], run.reported
+    if reported is None:
+        generator = np.random.Generator(np.random.Philox(key=summary.key))
+        return drawn_terms(run.basis, summary.at_cut, summary.factors, counts, generator)
+    # Negative, so that no leaf has the same numbers.
+    own = -1 - run.replicate
+    return reported_terms(run.basis, summary.at_cut, counts, lambda first, answers: reported(own, first, answers))
 
 
 def _estimated(group: Stretch, run: Simulated, draw: DrawNoise) -> tuple[Problem, list[LevelEstimate]]:
@@ -142,7 +161,7 @@ class _Errors:
             variances = replace(variances, classes=variances.classes[rows])
         for i, table in enumerate(self._run.tables):
             if table.level == level:
-                seen = count_errors(table, self._run.basis, variances, released, simulated)
+                seen = count_errors(table, self._run.basis, variances, released, simulated, self._run.own)
                 seen.add(self.counts[i])
                 self.counts[i] = seen
 

@@ -5,17 +5,21 @@ measurements of a histogram x, eta has the mean H x and the covariance H. So whe
 drawn from the normal distribution of these moments, block by block: eta = H x + (sum_B C_B (x) P_B) z, with
 C_B C_B' = H_B off the known and the unmeasured directions, and z standard normal. The estimate b = V eta then is
 N(x, V) there. The measured eta is a sum of many independent noises, and normal as nearly as they make it.
+
+Of randomised reports, V is that of an average answer. What the leaves below say is the sum of their debiased counts y,
+which depends on the answers there alone: so y is drawn from its own distribution, and eta = H y.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis, chunks
-from postprocess.arrays import FloatArray
+from postprocess.arrays import FloatArray, IntArray
 from postprocess.linear.information import Information, symmetrise
 from postprocess.linear.upward import (
     CHUNK_CELLS,
@@ -67,6 +71,28 @@ def drawn_terms(
         mean = basis.apply(at_cut.info.precision, basis.fold(counts[rows].toarray().astype(np.float64)), classes)
         normal = basis.fold(generator.standard_normal((len(classes), counts.shape[1])))
         out[rows] = basis.unfold(mean + basis.apply(factors, normal, classes))
+    return out
+
+
+def reported_terms(
+    basis: Basis, at_cut: LevelEstimate, counts: sp.csr_array, reported: Callable[[int, IntArray], FloatArray]
+) -> FloatArray:
+    """The same, as new reports of the persons in `counts` would give.
+
+    Args:
+        basis: of the release.
+        at_cut: the level's estimate, for its matrices.
+        counts: `(n, n_cells)`.
+        reported: (first row, answers `(n, n_cells)`) -> debiased counts of new reports.
+    """
+    out = np.empty(counts.shape)
+    step = max(1, CHUNK_CELLS // counts.shape[1])
+    for first in range(0, len(out), step):
+        rows = slice(first, min(first + step, len(out)))
+        answers = counts[rows].toarray()
+        drawn = reported(first, np.rint(answers).astype(np.int64))
+        drawn += (answers.sum(axis=1) - drawn.sum(axis=1))[:, None] / drawn.shape[1]  # whose number is known
+        out[rows] = basis.unfold(basis.apply(at_cut.info.precision, basis.fold(drawn), at_cut.classes[rows]))
     return out
 
 

@@ -42,7 +42,7 @@ def test_intervals_and_errors_of_surveys(tmp_path: Path, mechanism: str, n_value
             of_level += [((released - truth) ** 2).mean(), ((debiased - truth) ** 2).mean()]
         errors.append([*of_level, theory])
     leaf, leaf_alone, tract, tract_alone, county, county_alone, theory = np.mean(errors, axis=0)
-    assert 0.88 < np.mean(covered) < 0.94
+    assert 0.88 < np.mean(covered) < 0.93
     # Standard errors, of 1,440 blocks: 3 % is three standard deviations of their estimate and more.
     assert leaf_alone**0.5 == pytest.approx(theory**0.5, rel=0.04)
     assert leaf < 0.8 * leaf_alone

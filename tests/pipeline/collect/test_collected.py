@@ -68,3 +68,23 @@ def test_simulated_reports_are_distributed_as_those_of_respondents(name: str, pa
     assert (np.abs(spread - covariance) < tolerance).all()
     # The test sees a variance that is a fifth too large.
     assert not (np.abs(1.2 * np.diag(spread) - np.diag(covariance)) < np.diag(tolerance)).all()
+
+
+@pytest.mark.parametrize(("name", "parameters"), MECHANISMS)
+def test_errors_of_counts_are_those_of_the_exact_covariance(name: str, parameters: dict[str, str]) -> None:
+    """Of cells and of sums of cells, made to add up to the number of reports; against the mechanism's own matrix."""
+    collected = collected_by(name, parameters)
+    k, n = collected.n_cells, 3000
+    known = np.eye(k) - 1 / k
+    truth = np.arange(1, k + 1) * (n // (k * (k + 1) // 2))
+    truth[-1] += n - truth.sum()
+    exact = n * known @ collected.mechanism.unit_covariance(truth / n) @ known
+    stated = n * float(collected.unit_variance) * known
+    for sums in (np.eye(k, dtype=np.int64), np.array([[1] * (k - 1) + [0], [0] * (k - 1) + [1]])):
+        found = collected.own_errors(sums.sum(axis=1), sums @ truth, np.array(n))
+        expected = np.sqrt(np.diag(sums @ exact @ sums.T) / np.diag(sums @ stated @ sums.T))
+        assert found == pytest.approx(expected)
+        # One and the same error for all answers would be seen, but where it is right.
+        assert len(sums) == 2 or np.ptp(expected) > 0.02
+    whole = collected.own_errors(np.array([k]), np.array([n]), np.array([n]))
+    assert np.isfinite(whole).all()  # which is known, with a standard error of 0

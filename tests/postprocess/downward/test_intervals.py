@@ -140,6 +140,33 @@ def test_large_counts_that_grow_where_small_ones_vanish() -> None:
     assert coverage(published - half, published + half, truth, truth)[100] < 0.85
 
 
+def test_large_counts_whose_errors_depend_on_them() -> None:
+    """By their own standard errors 90 % is held of small and large ones, with many simulated errors and with none."""
+    rng = np.random.default_rng(25)
+    truth = rng.integers(100, 900, (N, CELLS))
+
+    def own(cells: np.ndarray, counts: np.ndarray, persons: np.ndarray) -> np.ndarray:
+        assert (cells == 1).all()
+        assert (persons >= counts).all()
+        return np.asarray(np.sqrt(counts / 400))
+
+    def again(counts: np.ndarray, seed: int) -> np.ndarray:
+        noise = np.random.default_rng(seed).normal(0, 6.0 * np.sqrt(counts / 400))
+        return np.rint(counts + noise).astype(np.int64)
+
+    published = again(truth, 26)
+    simulated = sp.csr_array(again(published, 27))
+    none = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
+    seen = count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), simulated, own)
+    for errors in (none, seen):
+        ends = Intervals(TABLE, errors, True, own).ends(BASIS, variances(6.0), published, slice(None))
+        for rows in (truth < 300, truth > 700):
+            assert ((ends[0] <= truth) & (truth <= ends[1]))[rows].mean() == pytest.approx(0.9, abs=0.01)
+    # Power: by one standard error for all, the largest are missed.
+    low, high = Intervals(TABLE, none, True).ends(BASIS, variances(6.0), published, slice(None))
+    assert ((low <= truth) & (truth <= high))[truth > 700].mean() < 0.85
+
+
 def test_inversion_by_brute_force() -> None:
     """Every truth is tried: is the release usual for it?"""
     rng = np.random.default_rng(5)

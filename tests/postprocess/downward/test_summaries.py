@@ -12,7 +12,13 @@ from oracles.random_problems import random_problem
 from postprocess.algebra import Basis
 from postprocess.bounds.declare import propagate
 from postprocess.downward.subtrees import Cut, part_of
-from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, with_terms
+from postprocess.downward.summaries import (
+    drawn_terms,
+    factors_of,
+    measured_terms,
+    reported_terms,
+    with_terms,
+)
 from postprocess.linear.upward import LevelEstimate, basis_of, estimates_of, upward_pass
 from postprocess.problem import Problem
 
@@ -84,3 +90,25 @@ def test_draws_do_not_depend_on_how_many_are_worked_on_at_a_time(monkeypatch: py
     whole = draw()
     monkeypatch.setattr("postprocess.downward.summaries.CHUNK_CELLS", 7 * part.n_cells)
     assert np.allclose(draw(), whole, rtol=1e-12)
+
+
+def test_reported_terms_give_the_debiased_counts_themselves() -> None:
+    """Their number is known, so that they are moved to add up to it; each answer keeps an error of its own."""
+    part, basis, _ = subtree(3, zeros=False, invariants=False, complete=True)
+    top = upward_pass(part, basis)[0]
+    many = replace(top, classes=np.zeros(DRAWS, dtype=np.int64))
+    rng = np.random.default_rng(8)
+    counts = rng.integers(0, 50, (DRAWS, part.n_cells))
+    spread = np.linspace(1, 9, part.n_cells)
+    debiased = counts + rng.normal(0, spread, counts.shape)
+    firsts: list[int] = []
+
+    def reported(first: int, answers: np.ndarray) -> np.ndarray:
+        firsts.append(first)
+        assert np.array_equal(answers, counts[first : first + len(answers)])
+        return debiased[first : first + len(answers)].copy()
+
+    terms = reported_terms(basis, many, sp.csr_array(counts), reported)
+    moved = debiased + (counts.sum(axis=1) - debiased.sum(axis=1))[:, None] / part.n_cells
+    assert firsts[0] == 0
+    assert np.allclose(estimates(part, basis, top, terms[:50]), moved[:50])
