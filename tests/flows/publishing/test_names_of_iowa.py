@@ -86,6 +86,10 @@ def test_names_of_counties_are_everywhere(shared_data: Path, tmp_path: Path) -> 
     assert "did you mean 'Polk County'" in spinewise("query", root, "age", "--area", "Pok County").stderr
     assert "Adair County" in printed("query", root, "--table", "age", "--at", "county")
 
+    judged = printed("fitness", root)
+    assert "Residents by age" in judged
+    assert "County" in judged
+
     finished = open_finished(root, check_hashes=True)
     out = {form: export_release(finished, form, tmp_path / form) for form in ("csv", "xlsx", "gpkg", "sdmx")}
     frame = pd.read_csv(out["csv"] / "age" / "county.csv", dtype={"geocode": str})
