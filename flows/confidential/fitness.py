@@ -19,7 +19,7 @@ from pipeline.fitness.methods.opendp import opendp_noise
 from pipeline.fitness.methods.swapping import swapping
 from pipeline.fitness.methods.way import Histograms, Way
 from pipeline.fitness.plans import Group, plan_fitness
-from pipeline.fitness.table import TableFitness
+from pipeline.fitness.table import TableFitness, called
 from pipeline.reading.release import Release
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.files import make_restricted, write_bytes, write_json
@@ -144,6 +144,7 @@ def _tables(release: Release, way: Way, truth: Sequence[sp.csr_array]) -> Iterat
             )
             labels = table.query.answer_labels()
             fitness = TableFitness(release.universe.name, table.name, level, labels, _BASIS, totals)
+            fitness.called = called(release.labels, table, level)
             for rows in parts:
                 answers = table.query.answer_csr(counts[rows])
                 fitness.add(way.answers(table, number, rows), answers, answers.sum(axis=1))

@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from pipeline.fitness.decisions import Threshold, threshold
 from pipeline.fitness.largest_group import POINTS
-from pipeline.fitness.table import MOST_GROUPS, TableFitness
+from pipeline.fitness.table import MOST_GROUPS, TableFitness, called
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release
 from pipeline.reading.sums import QUANTILE, answer_weights, together
@@ -53,6 +53,7 @@ def _public_table(release: Release, table: Table, level: str) -> TableFitness | 
 
 def _by_intervals(release: Release, table: Table, level: str) -> TableFitness:
     fitness = TableFitness(release.universe.name, table.name, level, table.query.answer_labels(), INTERVALS)
+    fitness.called = called(release.labels, table, level)
     for part in read_table_parts(release.files.table(table.name, level)):
         if part.lows is not None and part.highs is not None:
             fitness.add_expected(part.counts, (part.highs - part.lows) / (2 * QUANTILE))
@@ -69,6 +70,7 @@ def _by_draws(release: Release, table: Table, level: str) -> TableFitness | None
         return None
     published = table.query.answer_csr(release.histogram(level))
     fitness = TableFitness(release.universe.name, table.name, level, table.query.answer_labels(), DRAWS)
+    fitness.called = called(release.labels, table, level)
     for truth in drawn:
         fitness.add(published, truth, published.sum(axis=1), weight=1 / count)
     return fitness

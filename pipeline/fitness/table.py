@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from pipeline.fitness.errors import ErrorMeasures, ErrorSums
 from pipeline.fitness.largest_group import Target, TargetSums, fits
 from pipeline.fitness.sizes import SIZE_LABELS, size_classes
+from pipeline.model.labels import Labels
+from pipeline.model.universe import Table
+from pipeline.report.truth import Called
 
 #: Tables with more columns are not listed group by group.
 MOST_GROUPS = 64
@@ -25,6 +28,11 @@ class GroupErrors:
     measures: ErrorMeasures
 
 
+def called(labels: Labels, table: Table, level: str) -> Called:
+    """What a release calls a table at a level."""
+    return Called(labels.table(table.name), labels.level(level), labels.columns(table.query))
+
+
 @dataclass
 class TableFitness:
     """What is known of the errors of a table at a level; filled part by part.
@@ -34,6 +42,7 @@ class TableFitness:
         labels: of the columns.
         basis: where the errors are known from, in words.
         totals: published and true numbers `(size,)` of the whole level, for shares; None where unknown.
+        called: what table, level and columns are called for people; the data has their names.
     """
 
     universe: str
@@ -44,7 +53,18 @@ class TableFitness:
     totals: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     target_sums: TargetSums = field(default_factory=TargetSums)
     classes: dict[int, ErrorSums] = field(default_factory=dict)
+    called: Called = field(default_factory=Called)
     _shares: NDArray[np.float64] | None = None
+
+    @property
+    def table_title(self) -> str:
+        """The table for people, after its universe."""
+        return f"{self.universe} {self.called.table or self.table}".strip()
+
+    @property
+    def level_title(self) -> str:
+        """The level for people."""
+        return self.called.level or self.level
 
     def add(
         self, published: NDArray[np.int64], truth: NDArray[np.generic], people: NDArray[np.int64], weight: float = 1.0

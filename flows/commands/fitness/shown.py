@@ -38,15 +38,15 @@ def _errors(fitness: Fitness) -> Table:
     for one in fitness.tables:
         whole, target, worst = one.whole, one.target, one.worst_group
         table.add_row(
-            f"{one.universe} {one.table}".strip(),
-            one.level,
+            one.table_title,
+            one.level_title,
             f"{whole.areas:,}",
             _number(whole.mae),
             _number(whole.rmse),
             _number(whole.bias, "+"),
             _percent(whole.mape),
             "" if target is None or target.share is None else f"{100 * target.share:.1f} %",
-            "" if worst is None else f"{worst.group} ({_percent(worst.measures.relative)})",
+            "" if worst is None else f"{one.called.number(worst.group)} ({_percent(worst.measures.relative)})",
         )
     return table
 

@@ -56,6 +56,7 @@ def loaded(shown: Opened) -> list[str]:
     return [url.rsplit("/", 2)[1] for url in shown.requests]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_page")
 def test_files_beside_the_page_are_verified_and_resumed_after(tmp_path: Path) -> None:
     """They are listed with their hashes, computed again byte for byte, and missing ones are written again."""

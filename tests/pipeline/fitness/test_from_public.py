@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from pipeline.fitness.from_public import public_tables
 from pipeline.fitness.largest_group import fits
+from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.universe import Table
@@ -36,6 +37,7 @@ def release_of(counts: np.ndarray[Any, Any], folder: Path, *, margins: bool, dra
     moments = Moments(variances, 3 * variances, variances)
     return SimpleNamespace(
         universe=SimpleNamespace(name="", tables=(TABLE,)),
+        labels=Labels(),
         spec=SimpleNamespace(publish=SimpleNamespace(margins=margins, draws=0 if drawn is None else DRAWS)),
         levels=("tract",),
         spine=SimpleNamespace(level=lambda _: codes),
