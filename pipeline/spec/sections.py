@@ -356,7 +356,7 @@ class UniverseSections(Section):
             lambda value: {"preset": value} if isinstance(value, str) else value,
             json_schema_input_type=str | StrategySection,
         ),
-    ] = Field(description="a preset's name, or a table of queries and level shares")
+    ] = Field(description="a preset's name, or a table of queries and level shares; required without [collect]")
     invariants: Table[tuple[str, ...]] = Field(default={}, description="level -> queries that are kept exactly")
     records_per_person: Annotated[StrictInt, Field(ge=1)] = Field(
         default=1,
