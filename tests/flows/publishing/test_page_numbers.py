@@ -131,9 +131,16 @@ def test_card_and_table_say_what_the_file_says(shown: Opened, release: Release) 
         card = shown.page.locator("#area tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.children].map(one => one.textContent))"
         )
-        assert [f"{value} {margin}" for _, value, margin, _ in card] == [
+        said = [(value, *margin.partition(" rank ")) for _, value, margin, _ in card]
+        assert [f"{value} {margin}" for value, margin, *_ in said] == [
             words(release, table, level, rows[0][0], label) for label in labels
         ]
+        query = next(one.query.name for one in release.universe.tables if one.name == table)
+        ranks = release.query(query).ranks_at(level).loc[[rows[0][0]]].to_numpy().reshape(len(labels), 3).tolist()
+        for one, (rank, low, high) in zip(said, ranks, strict=True):
+            wanted = f"{rank}" if low == high else f"{rank} ({low}\N{EN DASH}{high})"
+            # Where no measurement determines a number, it may have any rank.
+            assert one[3] == wanted or (one[3] in ("(not known)", "") and [low, high] == [1, len(stored)])
         assert [kind[2:] for *_, kind in card] == [
             reliability(release, table, level, rows[0][0], label) for label in labels
         ]
