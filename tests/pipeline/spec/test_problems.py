@@ -33,7 +33,8 @@ def test_an_empty_spec_names_all_that_is_needed() -> None:
         parse_spec("", "empty.toml")
     assert [line.removeprefix("empty.toml: ") for line in str(error.value).splitlines()] == [
         "schema: missing; needed is a table with the attributes of a record",
-        "strategy: missing; needed is a preset's name, or a table of queries and level shares; required without [collect]",
+        "strategy: missing; needed is a preset's name, or a table of queries and level shares; required without "
+        "[collect]",
         "name: missing; needed is the release's name (letters, digits, - and _); it names the release's folder",
         "geography: missing; needed is a table with the file and the levels of the public list of leaves",
     ]
