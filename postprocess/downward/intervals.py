@@ -281,7 +281,7 @@ class Intervals:
 
     @cached_property
     def _by_truth(self) -> Ranges:
-        return Ranges.of(self.errors.by_truth, self.table.marginal.size, partial(_narrowest, share=self._coverage))
+        return Ranges.of(self.errors.by_truth, self.table.marginal.size, _narrowest)
 
     @cached_property
     def _by_release(self) -> Ranges:

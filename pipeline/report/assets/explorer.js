@@ -286,13 +286,13 @@
     if (shownLevels(state.table).includes(state.area.level)) {
       const [numbers, rankOf] = await Promise.all([numbersOf(state.table, state.area.level), compared.ranks(state.table, state.area.level)]);
       await numbers.need(state.area.row, state.area.row + 1);
-      const ranked = level.n > 1 && table.labels.some((_, column) => rankOf(state.area.row, column) !== null);
+      const ranks = level.n > 1 ? table.labels.map((_, column) => rankOf(state.area.row, column)) : [], ranked = ranks.some((found) => found !== null);
       const rows = table.shown.map((label, column) => {
         const place = [numbers, state.area.row, column];
         const kind = kindOf(...place);
         return element("tr", {}, element("th", { scope: "row", textContent: label }),
           element("td", { textContent: whole.format(count(...place)) }),
-          element("td", {}, intervalText(...place), ...(ranked ? [" ", element("small", { className: "line", textContent: text("rank {rank}", { rank: rankText(rankOf(state.area.row, column)) }) })] : [])),
+          element("td", {}, intervalText(...place), ...(ranked ? [" ", element("small", { className: "line", textContent: text("rank {rank}", { rank: rankText(ranks[column]) }) })] : [])),
           element("td", { className: kind.key, textContent: !numbers.ends ? "" : `${SYMBOLS[kind.key]} ${kind.label}` }));
       });
       parts.push(element("div", { className: "scroll", tabIndex: 0 }, element("table", {},
