@@ -9,7 +9,7 @@ from itertools import groupby
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.questions.intervals import SHARE, half_width
 
-__all__ = ["listed", "most_common", "rank_ends"]
+__all__ = ["half_width_at_once", "listed", "most_common", "rank_ends"]
 
 
 def listed(rows: Iterable[list[str]], counts: Sequence[int], least: int) -> Iterator[list[str]]:
@@ -31,12 +31,17 @@ def most_common(
     for group, members in groupby(zip(keys, counts, strict=True), key=lambda pair: pair[0][:-1]):
         found = list(members)
         # Those that are listed were picked by their noise: all counts of the group have to be held at once.
-        half = half_width(noise, SHARE ** (1 / len(found)))
+        half = half_width_at_once(noise, len(found))
         ends = rank_ends([count for _, count in found], half)
         order = sorted(range(len(found)), key=lambda i: (-found[i][1], i))[:number]
         for rank, i in enumerate(order, 1):
             (*_, value), count = found[i]
             yield [*group, str(rank), *map(str, ends[i]), value, str(count), str(count - half), str(count + half)]
+
+
+def half_width_at_once(noise: NoiseSpec, numbers: int) -> int:
+    """Half of the width of intervals that hold so many numbers with independent noise all at once, at 90 %."""
+    return half_width(noise, SHARE ** (1 / numbers))
 
 
 def rank_ends(counts: Sequence[int], half: int) -> list[tuple[int, int]]:

@@ -11,7 +11,6 @@ from flows.confidential.process import MeasuringProcess
 from flows.confidential.questions import QuestionWork, answer, key_of_answer
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest
 from pipeline.model.schema import AmountAttribute
-from pipeline.questions.intervals import half_width
 from pipeline.questions.manifest import (
     ANSWER,
     MANIFEST,
@@ -21,7 +20,6 @@ from pipeline.questions.manifest import (
     PartStated,
     RankStated,
     manifest_bytes,
-    note_of,
 )
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.sensitivity import Measured
@@ -132,7 +130,7 @@ def _manifest(checked: CheckedQuestion, said: Mapping[str, Any], files: dict[str
             "key_salt": said["salt"],
             "input_fingerprint": said["fingerprint"],
             "receipts": tuple(Receipt.model_validate_json(receipt) for receipt in said["receipts"]),
-            "note": note_of(question.statistic, question.least, _half(checked)),
+            "note": checked.note,
             "files": files,
             "software": software(),
         }
@@ -143,11 +141,6 @@ def _amount(amount: AmountAttribute) -> AmountStated:
     missing = None if amount.missing is None else str(amount.missing)
     low, high, unit = str(amount.low), str(amount.high), str(amount.unit)
     return AmountStated(name=amount.name, low=low, high=high, unit=unit, missing=missing)
-
-
-def _half(checked: CheckedQuestion) -> int:
-    """Half of the width of a count's interval; 0 where there is none."""
-    return next((half_width(one.noise) for one in checked.parts if isinstance(one, Measured)), 0)
 
 
 def _stated(one: Measured | Ranked) -> PartStated | RankStated:

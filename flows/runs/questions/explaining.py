@@ -15,7 +15,7 @@ from pipeline.privacy.ledger.events import ANSWER
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.refusals import amount_text
 from pipeline.questions.intervals import half_width
-from pipeline.questions.manifest import note_of
+from pipeline.questions.listed import half_width_at_once
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.sensitivity import Measured
 from pipeline.release.layout import RunDirectory
@@ -130,7 +130,6 @@ def explain_question(checked: CheckedQuestion, release: Path | None = None) -> E
     left, remark = _left(checked)
     parts = tuple(_part(checked, one) for one in checked.parts)
     cost = sum((one.budget for one in checked.parts), Fraction(0))
-    half = next((half_width(one.noise) for one in checked.parts if isinstance(one, Measured)), 0)
     return Explanation(
         question=checked.question.text,
         numbers=checked.n_places * checked.question.size,
@@ -142,16 +141,17 @@ def explain_question(checked: CheckedQuestion, release: Path | None = None) -> E
         parts=parts,
         published=_published(checked, release),
         remark=remark,
-        remarks=note_of(checked.question.statistic, checked.question.least, half),
+        remarks=checked.note,
     )
 
 
 def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
     if isinstance(one, Measured):
-        width = _width(half_width(one.noise) * _unit(checked, one.part.name))
-        return PartExplained(
-            one.part.name, str(one.noise), one.reach, width, str(one.budget), f"90 % interval: the number +- {width}"
-        )
+        half, held = half_width(one.noise), "90 % interval: the number"
+        if checked.question.statistic == "most common":
+            half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
+        width = _width(half * _unit(checked, one.part.name))
+        return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), f"{held} +- {width}")
     if one.part.name == "quantile":
         near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
         name, records = str(checked.question.number or "median"), one.within

@@ -20,6 +20,8 @@ from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.questions.domain import Domain
+from pipeline.questions.intervals import half_width
+from pipeline.questions.manifest import note_of
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import EVERYWHERE, Resolved
@@ -95,6 +97,12 @@ class CheckedQuestion:
     def unit(self) -> str:
         """What the budget is measured in."""
         return "rho" if self.universe.framework == "zcdp" else "epsilon"
+
+    @property
+    def note(self) -> str:
+        """What its answer says of its numbers."""
+        half = next((half_width(one.noise) for one in self.parts if isinstance(one, Measured)), 0)
+        return note_of(self.question.statistic, self.question.least, half)
 
 
 def check_question(request: QuestionRequest) -> CheckedQuestion:

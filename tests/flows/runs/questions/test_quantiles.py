@@ -132,6 +132,8 @@ def test_the_most_common_values_by_noisy_counts(spec: Path) -> None:
     assert verify_answer(RunDirectory(root)) == []
     measured = pd.read_csv(root / "public" / "measurements.csv")
     assert len(measured) == 6
+    (part,) = explain_question(checked(spec, "most common 2 age by county", "1/4")).parts
+    assert ((answer["count:high90"] - answer["count:low90"]).astype(str) == str(2 * int(part.half_width))).all()
 
 
 def test_groups_above_a_threshold(spec: Path) -> None:
