@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 #: Whole numbers beyond this are not exact in a browser.
 LARGEST = 2**53
-_CODEC = pa.Codec("gzip", compression_level=6)
+_LEVEL = 4
 
 
 def packed_text(text: str) -> str:
@@ -47,4 +47,5 @@ def packed_lines(lines: Sequence[str]) -> str:
 
 
 def _packed(data: bytes) -> str:
-    return base64.b64encode(_CODEC.compress(data, asbytes=True)).decode("ascii")
+    codec = pa.Codec("gzip", compression_level=_LEVEL)  # one of its own: threads must not share one
+    return base64.b64encode(codec.compress(data, asbytes=True)).decode("ascii")

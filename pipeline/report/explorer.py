@@ -8,6 +8,7 @@ Large levels are cut into pieces of so many areas, a file each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +23,7 @@ from pipeline.model.universe import Table, Universe
 from pipeline.release.tables import ReleasedTable, read_table, read_table_parts
 from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.report.encoding import packed_lines, packed_numbers
-from pipeline.report.moments import MomentChunks
+from pipeline.report.moments import MomentChunks, TableMoments
 from pipeline.report.polygons import Area, flattening, read_public_areas
 from pipeline.report.sentences import sentence
 from pipeline.report.sources import ReportSources
@@ -38,6 +39,8 @@ WHOLE, _AREAS = 300_000, 65_536
 _NUMBERS = 1 << 17
 #: Points of a polygon are whole steps of this many to a degree.
 _STEPS = 10**6
+#: Threads that pack covariances while those of the next table are worked out.
+_THREADS = 2
 
 
 @dataclass
@@ -111,14 +114,17 @@ def _add_moments(
     explorer: Explorer, sources: ReportSources, tables: Mapping[tuple[str, str], Mapping[str, Any]]
 ) -> None:
     """How errors go together, for every table that the page shows with intervals, upper levels first."""
-    kept = MomentChunks(explorer.chunks)
-    for number, level in enumerate(sources.spine.levels):
-        for universe in sources.universes:
-            for table in universe.tables:
-                chunk = tables[universe.name, table.name]["levels"].get(level.name)
-                if chunk is not None and chunk["ends"]:
-                    moments = sources.moments(universe.name, number, table.query)
-                    chunk["moments"] = kept.entry(moments)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        kept = MomentChunks(explorer.chunks, pool)
+        for number, level in enumerate(sources.spine.levels):
+            told: list[tuple[dict[str, object], TableMoments]] = []
+            for universe in sources.universes:
+                for table in universe.tables:
+                    chunk = tables[universe.name, table.name]["levels"].get(level.name)
+                    if chunk is not None and chunk["ends"]:
+                        told.append((chunk, sources.moments(universe.name, number, table.query)))
+            for (chunk, _), entry in zip(told, kept.entries([moments for _, moments in told]), strict=True):
+                chunk["moments"] = entry
 
 
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:

@@ -7,7 +7,10 @@ theirs. `moments.js` multiplies them.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.report.chunks import Chunks
-from pipeline.report.encoding import packed_lines, packed_numbers
+from pipeline.report.encoding import packed_numbers
 
 #: What is known of an answer of a class: it has an error; it is certain; the measurements do not determine it.
 USUAL, CERTAIN, UNKNOWN = 0, 1, 2
@@ -27,9 +30,6 @@ _LARGEST_BESIDE = 3_000_000
 _DIGITS = 7
 #: What counts as 0 beside the largest variance, and beside its square root: rounding errors are smaller.
 _NOTHING, _NOTHING_SHARED = 1e-9, 1e-8
-#: Characters that a factor of its own takes at least, compressed: 7 digits are 23 bits.
-_LEAST_CHARACTERS = 3
-
 Floats = NDArray[np.float64]
 
 
@@ -59,31 +59,64 @@ class TableMoments:
     at_once: float
 
 
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """Numbers as text: the runs of their different values, the steps in these, and the place of each number."""
+
+    scales: list[tuple[int | None, int, int]]
+    steps: str
+    places: str
+
+
 @dataclass
 class MomentChunks:
     """Factors that are in the page already: tables and levels that have the same share one chunk.
 
     Attributes:
         chunks: of the page.
+        pool: threads that round and compress arrays; what they do does not depend on their order.
         size: characters in the page so far.
         by_text: packed text -> number of its chunk.
+        by_numbers: digest of an array -> what becomes of it: tables with the same rows have the same factors.
     """
 
     chunks: Chunks
+    pool: Executor
     size: int = 0
     by_text: dict[str, int] = field(default_factory=dict)
+    by_numbers: dict[bytes, Future[_Packed]] = field(default_factory=dict)
 
-    def entry(self, moments: TableMoments) -> dict[str, object]:
-        """What `moments.js` reads: small lists, and the numbers of chunks; None for those that do not fit."""
-        several = moments.nested.shape[-1] > 1
+    def entries(self, tables: Sequence[TableMoments]) -> list[dict[str, object]]:
+        """What `moments.js` reads of tables: small lists, and the numbers of chunks; None for what does not fit."""
+        packed = [self._begun(moments) for moments in tables]
+        return [self._entry(moments, *begun) for moments, begun in zip(tables, packed, strict=True)]
+
+    def _begun(self, moments: TableMoments) -> tuple[Future[_Packed] | None, ...]:
+        """`nested`, `crossed` and `shared`, on their way; None for those that say nothing."""
         scale = _power(max(1.0, float(np.fmax.reduce(np.abs(moments.nested), axis=None, initial=0.0))))
         nothing, nothing_shared = _NOTHING * scale, _NOTHING_SHARED * math.sqrt(scale)
+        return (
+            self._packed(moments.nested, nothing),
+            self._packed(moments.crossed, nothing) if moments.nested.shape[-1] > 1 else None,
+            self._packed(moments.shared, nothing_shared) if moments.shared.size else None,
+        )
+
+    def _packed(self, numbers: Floats, nothing: float) -> Future[_Packed]:
+        digest = hashlib.blake2b(np.ascontiguousarray(numbers).data)
+        digest.update(repr((numbers.shape, nothing)).encode())
+        key = digest.digest()
+        if key not in self.by_numbers:
+            self.by_numbers[key] = self.pool.submit(_packed, numbers, nothing)
+        return self.by_numbers[key]
+
+    def _entry(self, moments: TableMoments, *begun: Future[_Packed] | None) -> dict[str, object]:
+        nested, crossed, shared = (None if packed is None else self._floats(packed.result()) for packed in begun)
         return {
             "classes": self._kept(packed_numbers(moments.classes)),
             "known": self._kept(packed_numbers(moments.known)),
-            "nested": self._kept(self._packed(moments.nested, nothing)),
-            "crossed": self._kept(self._packed(moments.crossed, nothing)) if several else None,
-            "shared": self._kept(self._packed(moments.shared, nothing_shared)) if moments.shared.size else None,
+            "nested": nested,
+            "crossed": crossed,
+            "shared": shared,
             "shape": list(moments.shared.shape[1:]),
             "factors": moments.factors.tolist(),
             "sizes": moments.sizes.tolist(),
@@ -92,9 +125,12 @@ class MomentChunks:
             "atOnce": moments.at_once,
         }
 
-    def _kept(self, text: str | None) -> int | None:
-        if text is None:
+    def _floats(self, packed: _Packed) -> dict[str, object] | None:
+        if max(len(packed.steps), len(packed.places)) > _LARGEST_BESIDE:
             return None
+        return {"scales": packed.scales, "steps": self._kept(packed.steps), "places": self._kept(packed.places)}
+
+    def _kept(self, text: str) -> int | None:
         if text not in self.by_text:
             if self.size + len(text) <= LARGEST:
                 self.size += len(text)
@@ -105,20 +141,44 @@ class MomentChunks:
                 return None
         return self.by_text[text]
 
-    def _packed(self, numbers: Floats, nothing: float) -> str | None:
-        """Numbers of classes and levels above, `(n, levels, ...)`, as text; None where too many differ to fit.
 
-        They are rounded beside the largest of their class and level, and what is smaller than `nothing` is 0, so that
-        no processor shows in the digits.
-        """
-        axes = tuple(range(2, numbers.ndim))
-        largest = np.fmax.reduce(np.abs(numbers), axis=axes, keepdims=True, initial=0.0)
-        step = np.maximum(_power(np.maximum(largest, nothing)) * 10.0 ** (1 - _DIGITS), _power(nothing))
-        values, places = np.unique((np.rint(numbers / step) * step).ravel() + 0.0, return_inverse=True)
-        if _LEAST_CHARACTERS * len(values) > _LARGEST_BESIDE:
-            return None
-        texts = np.array([f"{value:.{_DIGITS}g}" for value in values.tolist()], dtype=object)
-        return packed_lines(texts[places].tolist())
+def _packed(numbers: Floats, nothing: float) -> _Packed:
+    values, places = _rounded(numbers, nothing)
+    scales, steps = _decimal(values)
+    return _Packed(scales, packed_numbers(steps), packed_numbers(places))
+
+
+def _rounded(numbers: Floats, nothing: float) -> tuple[Floats, NDArray[np.int64]]:
+    """Different values among numbers of classes and levels above, `(n, levels, ...)`, and the place of each.
+
+    They are rounded beside the largest of their class and level, and what is smaller than `nothing` is 0, so that no
+    processor shows in the digits.
+    """
+    axes = tuple(range(2, numbers.ndim))
+    largest = np.fmax.reduce(np.abs(numbers), axis=axes, keepdims=True, initial=0.0)
+    step = np.maximum(_power(np.maximum(largest, nothing)) * 10.0 ** (1 - _DIGITS), _power(nothing))
+    return np.unique((np.rint(numbers / step) * step).ravel() + 0.0, return_inverse=True)
+
+
+def _decimal(values: Floats) -> tuple[list[tuple[int | None, int, int]], NDArray[np.int64]]:
+    """Rounded values in ascending order as whole numbers of small steps.
+
+    Returns:
+        Of each run of values of one sign and order: its power of ten, the first value in it, how many there are; and
+        of each value how much larger it is than the one before it in its run. No value has the power None.
+    """
+    known = values[~np.isnan(values)]
+    exponents = np.zeros(len(known), dtype=np.int64)
+    exponents[known != 0] = np.floor(np.log10(np.abs(known[known != 0]))).astype(np.int64) + 1 - _DIGITS
+    digits = np.rint(known / 10.0**exponents).astype(np.int64)
+    starts = np.flatnonzero(np.diff(exponents, prepend=exponents[:1] + 1) | np.diff(np.sign(digits), prepend=2))
+    steps = np.diff(digits, prepend=0)
+    steps[starts] = 0
+    counts = np.diff(starts, append=len(known))
+    columns = (exponents[starts].tolist(), digits[starts].tolist(), counts.tolist())
+    scales: list[tuple[int | None, int, int]] = list(zip(*columns, strict=True))
+    unknown = len(values) - len(known)
+    return scales + [(None, 0, unknown)] * (unknown > 0), np.pad(steps, (0, unknown))
 
 
 def _power(numbers: Any) -> Any:

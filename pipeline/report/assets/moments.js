@@ -3,7 +3,20 @@
 "use strict";
 window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => {
   const QUANTILE = 1.6448536269514722, CERTAIN = 1, UNKNOWN = 2, MOST_RANKED = 1000000;
-  const floats = async (chunk) => chunk === null ? null : Float64Array.from(await decode.lines(chunk), Number);
+  // Different values, as whole numbers of each power of ten, and the place of each number among them.
+  async function floats(stated) {
+    if (stated === null) return null;
+    const [steps, places] = await Promise.all([stated.steps, stated.places].map(decode.numbers));
+    const values = new Float64Array(steps.length);
+    let at = 0;
+    for (const [power, first, n] of stated.scales) {
+      for (let digits = first, end = at + n; at < end; at++) {
+        digits += steps[at];
+        values[at] = power === null ? NaN : Number(`${digits}e${power}`);
+      }
+    }
+    return Float64Array.from(places, (place) => values[place]);
+  }
 
   const kept = new Map();
   function factorsOf(table, level) {
