@@ -14,6 +14,7 @@ from flows.publishing.alike_areas import table_moments
 from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
 from pipeline.model.query import Query
+from pipeline.model.universe import Table
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.spine import read_public_names
 from pipeline.report.moments import TableMoments
@@ -91,9 +92,9 @@ class _Expectations:
         """Which numbers are certain, as `ReportSources` has it."""
         return self._of(universe).exact(level, marginal_of(query))
 
-    def moments(self, universe: str, level: int, query: Query) -> TableMoments:
+    def moments(self, universe: str, level: int, table: Table) -> TableMoments:
         """The covariances of a table at a level."""
-        return table_moments(self._of(universe), self._planned(universe), level, query)
+        return table_moments(self._of(universe), self._planned(universe), level, table)
 
     def _expected(self, name: str) -> Expectation:
         job = self._job

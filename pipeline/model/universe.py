@@ -26,11 +26,16 @@ from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A published table: the answers of a query, for the geounits of some levels."""
+    """A published table: the answers of a query, for the geounits of some levels.
+
+    Attributes:
+        median: whether its one attribute has values in order, of which readers are shown the one with the median.
+    """
 
     name: str
     query: Query
     levels: tuple[str, ...]
+    median: bool = False
 
 
 @dataclass(frozen=True, eq=False)

@@ -75,6 +75,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
             "title": sources.words(universe.name).table(table.name),
             "labels": list(table.query.answer_labels()),
             "shown": sources.words(universe.name).answers(table.query),
+            "median": table.median,
             "levels": {},
         }
         for universe in sources.universes
@@ -122,7 +123,7 @@ def _add_moments(
                 for table in universe.tables:
                     chunk = tables[universe.name, table.name]["levels"].get(level.name)
                     if chunk is not None and chunk["ends"]:
-                        told.append((chunk, sources.moments(universe.name, number, table.query)))
+                        told.append((chunk, sources.moments(universe.name, number, table)))
             for (chunk, _), entry in zip(told, kept.entries([moments for _, moments in told]), strict=True):
                 chunk["moments"] = entry
 

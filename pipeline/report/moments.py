@@ -45,6 +45,8 @@ class TableMoments:
         sizes: `(F,)` symmetric cells of each; all of them together are `whole`.
         places: `(size,)` of each answer: row x F + place.
         at_once: standard errors to each side that hold the numbers of all geounits of the level at once.
+        halves: `(n_classes, size)` variances of half of how many more are up to an answer than above it, for the median
+            (`pipeline.reading.medians`); None where none is shown.
     """
 
     classes: NDArray[np.int64]
@@ -57,6 +59,7 @@ class TableMoments:
     whole: float
     places: NDArray[np.int64]
     at_once: float
+    halves: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,13 +95,14 @@ class MomentChunks:
         return [self._entry(moments, *begun) for moments, begun in zip(tables, packed, strict=True)]
 
     def _begun(self, moments: TableMoments) -> tuple[Future[_Packed] | None, ...]:
-        """`nested`, `crossed` and `shared`, on their way; None for those that say nothing."""
+        """`nested`, `crossed`, `shared` and `halves`, on their way; None for those that say nothing."""
         scale = _power(max(1.0, float(np.fmax.reduce(np.abs(moments.nested), axis=None, initial=0.0))))
         nothing, nothing_shared = _NOTHING * scale, _NOTHING_SHARED * math.sqrt(scale)
         return (
             self._packed(moments.nested, nothing),
             self._packed(moments.crossed, nothing) if moments.nested.shape[-1] > 1 else None,
             self._packed(moments.shared, nothing_shared) if moments.shared.size else None,
+            None if moments.halves is None else self._packed(moments.halves[:, None], nothing),
         )
 
     def _packed(self, numbers: Floats, nothing: float) -> Future[_Packed]:
@@ -110,13 +114,14 @@ class MomentChunks:
         return self.by_numbers[key]
 
     def _entry(self, moments: TableMoments, *begun: Future[_Packed] | None) -> dict[str, object]:
-        nested, crossed, shared = (None if packed is None else self._floats(packed.result()) for packed in begun)
+        nested, crossed, shared, halves = (packed and self._floats(packed.result()) for packed in begun)
         return {
             "classes": self._kept(packed_numbers(moments.classes)),
             "known": self._kept(packed_numbers(moments.known)),
             "nested": nested,
             "crossed": crossed,
             "shared": shared,
+            "halves": halves,
             "shape": list(moments.shared.shape[1:]),
             "factors": moments.factors.tolist(),
             "sizes": moments.sizes.tolist(),

@@ -38,7 +38,7 @@ class ReportSources:
         names: of areas, of each level that has some.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
-        moments: universe, level, query -> how the errors of its answers go together in and between areas.
+        moments: universe, level, table -> how the errors of its numbers go together in and between areas.
     """
 
     run: RunDirectory
@@ -53,7 +53,7 @@ class ReportSources:
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
     exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
-    moments: Callable[[str, int, Query], TableMoments]
+    moments: Callable[[str, int, Table], TableMoments]
     names: AreaNames = field(default_factory=dict)
 
     @property

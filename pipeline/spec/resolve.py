@@ -359,7 +359,11 @@ def _tables(
                 table_problems.add("levels", unknown("level", level, level_names, are="the levels are"))
         with problems.noted():
             query = Query.parse(section.query, schema, where=table_problems.full_key("query"))
-            tables.append(Table(name, query, tuple(level for level in level_names if level in levels)))
+            if section.median and sum(size > 1 for size in query.sizes) != 1:
+                needed = "a query of one attribute with several values is needed"
+                table_problems.add("median", f"found {query.name!r}; {needed}")
+            within = tuple(level for level in level_names if level in levels)
+            tables.append(Table(name, query, within, section.median))
     return tuple(tables)
 
 

@@ -242,6 +242,11 @@ class TableSection(Section):
         default=None,
         description="the levels it is published for; default: all at which what is measured determines some number",
     )
+    median: bool = Field(
+        default=False,
+        description="whether the report shows the value with the median, with its interval; for queries of one "
+        "attribute whose values or groups stand in their order",
+    )
 
 
 class SelectSection(Section):

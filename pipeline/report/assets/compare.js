@@ -1,7 +1,7 @@
 // Areas beside each other: numbers, shares, their differences from the first, and their sum, each with its 90 % interval.
 "use strict";
 window.comparison = (content, figures, state, { element, choose, show }) => {
-  const { number, share, shares, ranks, compare, pathOf } = moments(content, figures);
+  const { number, share, shares, ranks, medians, compare, pathOf } = moments(content, figures);
   const { levelOf, titleOf, whole, tenth, quoted } = figures;
   const MOST = 60;
   const $ = (id) => document.getElementById(id);
@@ -108,5 +108,5 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     return [head, ...lines].map((line) => line.map((one) => quoted(String(one))).join(",")).join("\n") + "\n";
   }
 
-  return { draw, has, toggle, parentOf, titled, csv, shares, ranks };
+  return { draw, has, toggle, parentOf, titled, csv, shares, ranks, medians };
 };

@@ -5,7 +5,7 @@
   const numbersOfPage = figures(content);
   const {
     levelOf, numbersOf, shapesOf, count, kindOf, share,
-    rowTotal, intervalText, rankText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, whole, tenth, csvOf,
   } = numbersOfPage;
   const $ = (id) => document.getElementById(id);
   const ROWS = 25, RANKED = 30, MOST_AREAS = 300000, MOST_NUMBERS = 4000000;
@@ -284,7 +284,7 @@
     const table = content.tables[state.table];
     const parts = [element("p", { className: "path" }, ...path), element("h3", { id: "area-title", tabIndex: -1, textContent: titleOf(level, state.area.row) })];
     if (shownLevels(state.table).includes(state.area.level)) {
-      const [numbers, rankOf] = await Promise.all([numbersOf(state.table, state.area.level), compared.ranks(state.table, state.area.level)]);
+      const [numbers, rankOf, medianOf] = await Promise.all([numbersOf, compared.ranks, compared.medians].map((of) => of(state.table, state.area.level)));
       await numbers.need(state.area.row, state.area.row + 1);
       const ranks = level.n > 1 ? table.labels.map((_, column) => rankOf(state.area.row, column)) : [], ranked = ranks.some((found) => found !== null);
       const rows = table.shown.map((label, column) => {
@@ -298,7 +298,7 @@
       parts.push(element("div", { className: "scroll", tabIndex: 0 }, element("table", {},
         element("caption", { textContent: text("Table {table}", { table: tableTitle(table) }) }),
         element("thead", {}, element("tr", {}, element("td"), ...[text("number"), ranked ? text("90 % interval, and rank of {n}", { n: whole.format(level.n) }) : text("90 % interval"), text("can I use it?")].map((head) => element("th", { scope: "col", textContent: head })))),
-        element("tbody", {}, ...rows))), ...(ranked ? [element("p", { className: "hint", textContent: text("Rank 1 is the largest {level}; in brackets the ranks that it may have, those of all areas at once with 90 %.", { level: level.label }) })] : []));
+        element("tbody", {}, ...rows))), ...(ranked ? [element("p", { className: "hint", textContent: text("Rank 1 is the largest {level}; in brackets the ranks that it may have, those of all areas at once with 90 %.", { level: level.label }) })] : []), ...[medianOf(state.area.row)].filter((found) => found !== null).map((found) => element("p", { className: "median", textContent: medianText(table, found) })));
     } else {
       parts.push(element("p", { textContent: text("This table is not in the page for this level; see “Files”.") }));
     }

@@ -131,6 +131,8 @@ window.figures = (content) => {
   }
   const rankText = (found) => found === null ? text("(not known)") : found.low === found.high ? whole.format(found.rank)
     : `${whole.format(found.rank)} (${whole.format(found.low)}\u2013${whole.format(found.high)})`;
+  const medianText = ({ shown }, { median, low, high }) => low === high ? text("Median: {value}", { value: shown[median] })
+    : text("Median: {value} (90 % interval: {low} to {high})", { value: shown[median], low: shown[low], high: shown[high] });
   const shareText = (found) => `${tenth.format(found.value)} %` +
     (found.low === null ? "" : " " + text("({low} to {high} %)", { low: tenth.format(found.low), high: tenth.format(found.high) }));
   const nameOf = (level, row) => level.names[row] ? apart(level.names[row]) : level.codes[row];
@@ -160,6 +162,6 @@ window.figures = (content) => {
 
   return {
     levelOf, numbersOf, placesOf, rowOf, shapesOf, count, interval, margin, classOf, kindOf, share,
-    rowTotal, intervalText, rankText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
+    rowTotal, intervalText, rankText, medianText, shareText, nameOf, titleOf, spoken, folded, csvOf, whole, tenth, hundredth, isExact, quoted,
   };
 };

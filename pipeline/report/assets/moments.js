@@ -200,6 +200,21 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
       return { rank, low, high };
     };
   }
+  // For the areas of a level: the places of the value with the median and of the ends of its 90 % interval, in the order
+  // of the table's numbers (pipeline/reading/medians.py); null where nobody is, and where the page shows none.
+  async function medians(table, level) {
+    const [factors, numbers] = await Promise.all([factorsOf(table, level), numbersOf(table, level)]);
+    const variances = await floats(factors?.halves ?? null);
+    return (row) => {
+      if (variances === null) return null;
+      const { k } = factors, first = factors.classes[row] * k, tested = [], reach = [];
+      let total = 0;
+      for (let j = 0; j < k; j++) tested.push(total += count(numbers, row, j));
+      for (let j = 0; j < k; j++) [tested[j], reach[j]] = [tested[j] - total / 2, QUANTILE * Math.sqrt(variances[first + j])];
+      const known = !reach.some(Number.isNaN), at = (test, other) => { const found = tested.findIndex(test); return known && found >= 0 ? found : other; };
+      return total === 0 ? null : { median: tested.findIndex((one) => one >= 0), low: at((one, j) => one >= -reach[j], 0), high: at((one, j) => one >= reach[j], k - 1) };
+    };
+  }
   // The share of a number in all of its areas, in %.
   async function share(table, areas, j) {
     const { values, total } = await counts(table, areas);
@@ -247,5 +262,5 @@ window.moments = (content, { levelOf, numbersOf, count, interval, isExact }) => 
     return { difference, shares: said(gap, [low, high]), ratio };
   }
 
-  return { number, share, shares, ranks, compare, pathOf };
+  return { number, share, shares, ranks, medians, compare, pathOf };
 };

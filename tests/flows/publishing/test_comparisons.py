@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.browser import chromium, opened
-from releases.small import QUICK, run, write_town
+from releases.small import QUICK, SPEC, run, write_town
 
 from pipeline.reading.release import Release, open_release
 
@@ -39,6 +39,18 @@ _RANKS = """async (asked) => {
     found.push(Array.from({ length: n }, (_, row) => Array.from({ length: k }, (_, j) => rankOf(row, j))));
   }
   return found;
+}"""
+#: level -> of each area of the last table, what the page says of its median.
+_MEDIANS = """async (asked) => {
+  const content = JSON.parse(document.getElementById("content").textContent), table = content.tables.length - 1;
+  const { medians } = moments(content, figures(content)), { medianText } = figures(content);
+  const found = [];
+  for (const level of asked) {
+    const medianOf = await medians(table, level), n = content.levels[level].n;
+    const all = Array.from({ length: n }, (_, row) => medianOf(row));
+    found.push(all.map((one) => one && { ...one, words: medianText(content.tables[table], one) }));
+  }
+  return [found, await Promise.all(asked.map(async (level) => (await medians(0, level))(0)))];
 }"""
 Area = tuple[int, int]
 
@@ -149,6 +161,32 @@ def test_ranks_are_the_readers(browser: Any, release: Release) -> None:
                 seen.add(tuple(stated))
     assert len(seen) > 60
     assert sum(high - low < 4 for _, low, high in seen) > 5
+
+
+def test_medians_are_the_readers(browser: Any, tmp_path: Path) -> None:
+    """Of a table that says that its values are in order; of others none. Some areas are empty, some are not sure."""
+    table = ('detail = "detailed"', 'detail = "detailed"\nage = { query = "age", median = true }')
+    without_units = ("[companions.units]" + SPEC.split("[companions.units]")[1], "")
+    spec = write_town(tmp_path, *QUICK[:1], table, without_units)
+    release = open_release(run(spec, tmp_path / "out"))
+    labels = list(release.universe.tables[-1].query.answer_labels())
+    assert labels == ["child", "adult", "old"]
+    found, others = asked_of(release, _MEDIANS, [0, 1, 2], browser)
+    assert others == [None] * 3
+    seen = set()
+    for level, of_level in zip(release.levels, found, strict=True):
+        expected = release.query("age").medians_at(level)
+        for one, (_, row) in zip(of_level, expected.iterrows(), strict=True):
+            if one is None:
+                assert pd.isna(row["median"])
+                continue
+            ends = [row["median:low90"], row["median:high90"]]
+            assert [labels[one[key]] for key in ("median", "low", "high")] == [row["median"], *ends]
+            between = "" if ends[0] == ends[1] else f" (90 % interval: {ends[0]} to {ends[1]})"
+            assert one["words"] == f"Median: {row['median']}{between}"
+            seen.add((row["median"], *ends))
+    assert len(seen) >= 3
+    assert any(low != high for _, low, high in seen)
 
 
 def alike(folder: Path, seed: int) -> Release:
