@@ -52,19 +52,26 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
     chart = alt.vconcat(*parts).resolve_scale(color="independent", shape="independent", x="independent")
     chart = chart.properties(title=alt.TitleParams(title, fontSize=16, anchor="start"))
     chart = chart.configure_view(stroke=None).configure_axis(labelFontSize=11, titleFontSize=11)
+    embedded = {"formatLocale": _numbers(texts)}
     try:
         if path.suffix == ".html":
-            path.write_text(_page(title, chart, texts), encoding="utf-8")
+            path.write_text(_page(title, chart, texts, embedded), encoding="utf-8")
         else:
-            chart.save(str(path), scale_factor=2)
+            chart.save(str(path), scale_factor=2, embed_options=embedded)
     except OSError as error:
         raise InputError(f"--chart {path}: cannot be written ({error.strerror or error})") from error
 
 
-def _page(title: str, chart: Any, texts: Texts) -> str:
+def _numbers(texts: Texts) -> dict[str, Any]:
+    """How the picture writes numbers."""
+    symbols = texts.numerals.locale.number_symbols["latn"]
+    return {"decimal": symbols["decimal"], "thousands": symbols["group"], "grouping": [3], "currency": ["", ""]}
+
+
+def _page(title: str, chart: Any, texts: Texts, embedded: dict[str, Any]) -> str:
     """The chart in a page with the style of all pages, in light and dark."""
     drawn = chart.configure(background="transparent").to_html(
-        inline=True, fullhtml=False, embed_options={"actions": False, "renderer": "svg"}
+        inline=True, fullhtml=False, embed_options={**embedded, "actions": False, "renderer": "svg"}
     )
     head = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">'
     return (
@@ -99,7 +106,7 @@ def _errors(alt: Any, plan: Plan, universe_plan: UniversePlan, called: Called) -
         x=alt.X(
             "error:Q",
             scale=alt.Scale(type="log" if wide else "linear"),
-            title=texts("expected error of a number (persons)"),
+            title=texts("expected error (persons)"),
         ),
         y=alt.Y("level:N", sort=levels, title=None),
         color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), legend=None),

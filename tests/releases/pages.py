@@ -49,6 +49,11 @@ def english_in(text: str) -> list[str]:
     return sorted(one for one in pieces if len(one) > 14 and one in re.sub(r"\s+", " ", text))
 
 
+def english_words(text: str) -> set[str]:
+    """Words of a text that hardly stand in Spanish: a template that is filled with English leaves some."""
+    return {"the", "of", "from", "are", "with", "each", "not", "and", "by"} & set(re.findall(r"\w+", text.lower()))
+
+
 def report_in(root: Path, language: str, texts: Texts | None = None) -> str:
     """The report of a release in a language, with its texts or these."""
     release = open_finished(root, check_hashes=False)

@@ -151,6 +151,8 @@ TEMPLATES = (
 AND, MORE = marked("{first} and {rest}"), marked("{n} more")
 #: Values that are lists, whose parts are sentences themselves.
 _LISTS = ("records", "noticed", "shares")
+#: Values that are whole numbers.
+_COUNTS = ("n", "m")
 _FIELD = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"[0-9]{1,3}(,[0-9]{3})+|[0-9]+(\.[0-9]+)?")
 _MORE = re.compile(r"(?<=\| )([0-9]+) more")
@@ -199,4 +201,10 @@ def _whole(texts: Texts, words: str, templates: tuple[str, ...]) -> str | None:
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
     pieces = _FIELD.split(template)
-    return re.compile("".join(f"(?P<{one}>.+?)" if n % 2 else re.escape(one) for n, one in enumerate(pieces)), re.S)
+    return re.compile(
+        "".join(
+            f"(?P<{one}>{'[0-9,]+' if one in _COUNTS else '.+?'})" if n % 2 else re.escape(one)
+            for n, one in enumerate(pieces)
+        ),
+        re.S,
+    )

@@ -11,7 +11,7 @@ import openpyxl
 import pytest
 from releases.command import printed
 from releases.named import write_named_town
-from releases.pages import OPEN, english_in, everything_marked, marked_texts, outside_of_signs, visible
+from releases.pages import OPEN, english_in, english_words, everything_marked, marked_texts, outside_of_signs, visible
 from releases.small import run
 
 from flows.audits.finished import audit_release, with_attacks
@@ -83,6 +83,7 @@ def test_the_page_of_errors(town: Path) -> None:
     assert outside_of_signs(text) - data_of(town) == set()
     spanish = visible(RunDirectory(town).accuracy_page.read_text("utf-8"))
     assert english_in(spanish) == []
+    assert english_words(spanish) == set()
     assert "Errores: habitantes" in spanish
 
 
@@ -122,6 +123,7 @@ def test_the_fitness_against_the_truth(town: Path) -> None:
     assert outside_of_signs(text) - data_of(town) == set()
     spanish = visible(found.page(texts_in("es")))
     assert english_in(spanish) == []
+    assert english_words(spanish) == set()
     assert "Intercambio de registros: el 10 % de los registros" in spanish
 
 
@@ -130,8 +132,9 @@ def test_the_audit_of_a_release(town: Path, tmp_path: Path) -> None:
     run_directory = RunDirectory(town)
     audit = audit_release(run_directory, KeySource(), None, 1, lambda _: None)
     audit = with_attacks(audit, run_directory, tmp_path, lambda _: None)
-    spanish = audit_html(audit)
-    assert english_in(visible(spanish)) == []
+    spanish = visible(audit_html(audit))
+    assert english_in(spanish) == []
+    assert english_words(spanish) == set()
     with everything_marked():
         text = visible(audit_html(audit))
     assert text.count(OPEN) > 100
@@ -173,6 +176,7 @@ def test_the_picture_of_a_plan(spec: Path, tmp_path: Path) -> None:
     assert {"Plan de town", "Condado", "total", "medido aquí", "error de un número (personas)"} <= spanish
     assert any("Sexo" in one for one in spanish)
     assert english_in("\n".join(spanish)) == []
+    assert english_words("\n".join(spanish)) == set()
     with everything_marked():
         printed("plan", spec, "--chart", page)
     words = outside_of_signs("\n".join(drawn(page)))
