@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipeline.model.labels import Labels
+from pipeline.model.labels import Labels, beside
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.texts.catalogue import Texts, texts_in
@@ -40,11 +40,7 @@ class Called:
         terms = Query.parse(name, self.schema).terms
         return " * ".join(self.labels.attribute(term) for term in terms) or self.texts("total")
 
-
-def beside(name: str, label: str) -> str:
-    """A name, by which options call something, with its label where that is another one.
-
-    >>> beside("race", "Race"), beside("tr", "Census tract")
-    ('race', 'tr (Census tract)')
-    """
-    return name if name.casefold() == label.casefold() else f"{name} ({label})"
+    def beside_query(self, name: str) -> str:
+        """The name of a query, with labels where any is stated of what it is by."""
+        stated = any(term in self.labels.attributes for term in Query.parse(name, self.schema).terms)
+        return beside(name, self.query(name)) if stated else name

@@ -5,18 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 from typing import Any
+
+from markupsafe import Markup
 
 from flows.plan.best import Best
 from flows.plan.called import Called
 from flows.plan.release_plan import Plan, UniversePlan
+from flows.plan.sizes import UNKNOWN
 from pipeline.errors import InputError
-from pipeline.model.pages.style import page_style
+from pipeline.fitness.sizes import SIZES
+from pipeline.model.pages.templates import page_template
 from pipeline.model.query import Query
 from pipeline.model.texts.catalogue import Texts
 from pipeline.model.universe import Universe
+from pipeline.report.summaries import size_labels
 
 SUFFIXES = (".html", ".svg", ".png")
 #: Budgets of the trade-off, as multiples of the planned one.
@@ -55,7 +59,7 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
     embedded = {"formatLocale": _numbers(texts)}
     try:
         if path.suffix == ".html":
-            path.write_text(_page(title, chart, texts, embedded), encoding="utf-8")
+            path.write_text(_page(title, chart, plan, texts, embedded), encoding="utf-8")
         else:
             chart.save(str(path), scale_factor=2, embed_options=embedded)
     except OSError as error:
@@ -68,19 +72,19 @@ def _numbers(texts: Texts) -> dict[str, Any]:
     return {"decimal": symbols["decimal"], "thousands": symbols["group"], "grouping": [3], "currency": ["", ""]}
 
 
-def _page(title: str, chart: Any, texts: Texts, embedded: dict[str, Any]) -> str:
-    """The chart in a page with the style of all pages, in light and dark."""
+def _page(title: str, chart: Any, plan: Plan, texts: Texts, embedded: dict[str, Any]) -> str:
+    """The chart in a page with the style of all pages, in light and dark; and the errors by size of area."""
     drawn = chart.configure(background="transparent").to_html(
         inline=True, fullhtml=False, embed_options={**embedded, "actions": False, "renderer": "svg"}
     )
-    head = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">'
-    return (
-        f'<!doctype html>\n<html lang="{texts.language}">\n<head>\n{head}\n<title>{escape(title)}</title>\n'
-        f"<style>{page_style()}</style>\n</head>\n<body>\n"
-        f'<header class="top"><div><h1>{escape(title)}</h1></div></header>\n<main>\n<section>\n'
-        f'<div class="card scroll" tabindex="0" role="img" aria-label="{escape(title)}">\n'
-        f'<div aria-hidden="true">{drawn}</div></div>\n'
-        "</section>\n</main>\n</body>\n</html>\n"
+    called = {one.universe.name: Called.of(plan.spec, one.universe).labels for one in plan.universes}
+    return page_template("pipeline.report", "plan.html.j2", texts).render(
+        title=title,
+        drawn=Markup(drawn),
+        rows=plan.sizes,
+        labels=called,
+        sizes=size_labels(texts, SIZES),
+        unknown=texts(UNKNOWN),
     )
 
 

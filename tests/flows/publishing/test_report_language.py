@@ -44,7 +44,7 @@ def test_no_english_is_left_in_the_spanish_page(named_town: Path, spanish: str) 
 
 def test_scripts_are_handed_their_texts(spanish: str, named_town: Path) -> None:
     handed = re.findall(r'<script type="application/json" id="texts">(.*?)</script>', spanish)
-    assert '"{n} areas found":"{n} zonas encontradas"' in handed[0]
+    assert '"Areas found: {n}":"Zonas encontradas: {n}"' in handed[0]
     assert "In short" not in handed[0], "what no script asks for"
     (english,) = re.findall(r'<script type="application/json" id="texts">(.*?)</script>', report_in(named_town, "en"))
     assert english == "{}"
