@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Kind = Literal[
     "table", "household sizes", "household table", "amounts", "measurement", "selection", "microdata", "words"
 ]
-Type = Literal["string", "integer", "number"]
+Type = Literal["string", "integer", "number", "any"]
 
 #: What each column of an interval is.
 SUFFIX_WORDS = {
