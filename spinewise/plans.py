@@ -113,7 +113,7 @@ def plan(
         estimator: "full" or "topdown"; by default the spec's.
         workers: processes of the run whose cost is estimated; by default that of the settings, or all cores.
         shares_spread: a guess of how far areas are from their public shares, as `--shares-spread` of the command.
-        like: an earlier release that found it.
+        like: an earlier release, for errors by size of area, and for how far areas were from the same shares.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
@@ -121,5 +121,6 @@ def plan(
     if estimator not in (None, *_ESTIMATORS):
         raise InputError(f"estimator: found {estimator!r}; allowed are {' and '.join(_ESTIMATORS)}")
     count = load_settings(workers=workers).workers or default_workers()
-    guess = SharesGuess(shares_spread, None if like is None else Path(like))
-    return ReleasePlan(plan_release(with_areas(as_spec(spec), areas), estimator, count, guess))
+    earlier = None if like is None else Path(like)
+    guess = SharesGuess(shares_spread, earlier)
+    return ReleasePlan(plan_release(with_areas(as_spec(spec), areas), estimator, count, guess, like=earlier))

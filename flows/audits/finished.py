@@ -63,7 +63,8 @@ def audit_release(
     }
     if events is None and not any(universe.dataset for universe in release.universes):
         about["ledger"] = "none: the spec names no dataset"
-    return Audit(f"Audit of the release {release.spec.name}", tuple(findings), about)
+    title = f"Audit of the release {release.spec.name}"
+    return Audit(title, tuple(findings), about, release.spec.report.language)
 
 
 def with_attacks(audit: Audit, run: RunDirectory, folder: Path, report: FindingReporter) -> Audit:

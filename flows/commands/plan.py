@@ -89,7 +89,8 @@ def plan(
     like: Annotated[
         Path | None,
         typer.Option(
-            help="An earlier release: for what it found of the same shares or, with --worst-group, how large groups are"
+            help="An earlier release: for errors by size of area, and for what it found of the same shares or, with "
+            "--worst-group, how large groups are."
         ),
     ] = None,
     solver: Annotated[
@@ -107,6 +108,8 @@ def plan(
 
     A target limits the sum of errors in a geounit or, followed by "each", the error of one number. The division found
     is written in exact decimals, and measures every query that the spec measures.
+
+    --like: errors by table, level and size of area, which is known from an earlier release only.
 
     --worst-group: errors count in parts of the mean number of people that a group has in an area of the level.
 
@@ -141,7 +144,7 @@ def plan(
     _check(options)
     guess = SharesGuess(shares_spread, None if worst_group is not None else like)
     count = default_workers() if workers is None else workers
-    planned = plan_release(spec, estimator, count, guess, share_error=share_error)
+    planned = plan_release(spec, estimator, count, guess, like=like, share_error=share_error)
     best = None
     if options.divides:
         best = _best(planned, options)
@@ -258,6 +261,7 @@ def _universe_plan(planned: Plan, name: str) -> UniversePlan:
 def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Output) -> None:
     from rich.console import Console
 
+    from flows.plan.called import Called
     from flows.plan.show import show_best, show_plan
 
     console = Console(highlight=False, markup=False)
@@ -265,7 +269,7 @@ def _print(planned: Plan, best: Best | None, options: PlanOptions, output: Outpu
         console.width = max(console.width, _PLAIN_WIDTH)
     show_plan(planned, console)
     if best is not None:
-        show_best(best, console)
+        show_best(best, console, Called.of(planned.spec, best.universe))
     for path, what in ((options.write, "Spec"), (options.chart, "Chart")):
         if path is not None:
             output.remark(f"{what} written to {path}")

@@ -11,6 +11,7 @@ from flows.estimation.whole_spine import Estimation
 from flows.execution.job import Job
 from geography.spine import Level
 from pipeline.model.query import Query
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.universe import Table, Universe
 from pipeline.release.spine import read_public_names
 from pipeline.release.tables import read_table_parts
@@ -32,11 +33,12 @@ def write_accuracy(job: Job) -> None:
 
 def _write(job: Job) -> None:
     write_json(job.run.accuracy, accuracy_of(job), job.run.staging, private=True)
+    texts = texts_in(job.spec.report.language)
     universes = [
-        (job.spec.labels(universe.name).records or universe.name or "people", errors_of(job, universe))
+        (job.spec.labels(universe.name).records or universe.name or texts("people"), errors_of(job, universe))
         for universe in job.universes
     ]
-    page = accuracy_page(job.spec.name, job.status, universes)
+    page = accuracy_page(job.spec.name, job.status, universes, texts)
     write_bytes(job.run.accuracy_page, page.encode(), job.run.staging, private=True)
 
 

@@ -20,18 +20,20 @@ from pipeline.fitness.methods.swapping import swapping
 from pipeline.fitness.methods.way import Histograms, Way
 from pipeline.fitness.plans import Group, plan_fitness
 from pipeline.fitness.table import TableFitness, called
+from pipeline.model.texts.catalogue import texts_in
+from pipeline.model.texts.message import Message, message
 from pipeline.reading.release import Release
 from pipeline.release.histograms import read_histogram
 from pipeline.storage.files import make_restricted, write_bytes, write_json
 
 #: Of the keys, swaps and noise of other ways; nothing that is published depends on it.
 SEED = 1
-_BASIS = "the true counts"
+_BASIS = message("the true counts")
 #: Answers in memory at a time.
 _AT_ONCE = 1 << 22
 
 #: Another way -> universe -> histograms of each level, made from public files.
-Others = Mapping[tuple[str, str], Mapping[str, Sequence[sp.csr_array]]]
+Others = Mapping[tuple[Message, Message], Mapping[str, Sequence[sp.csr_array]]]
 
 
 def write_fitness(
@@ -66,7 +68,9 @@ def write_fitness(
     def judge() -> None:
         found = _judged(releases, thresholds, levels, plan, groups, others)
         write_json(run.fitness, found.data(), run.staging, private=True)
-        write_bytes(run.fitness_page, found.page().encode(), run.staging, private=True)
+        write_bytes(
+            run.fitness_page, found.page(texts_in(releases[0].spec.report.language)).encode(), run.staging, private=True
+        )
 
     shielded(run, "fitness", judge)
 
@@ -81,10 +85,10 @@ def _judged(
 ) -> Fitness:
     own = releases[0]
     tables: list[TableFitness] = []
-    compared: dict[str, tuple[str, list[TableFitness]]] = {}
+    compared: dict[Message, tuple[Message, list[TableFitness]]] = {}
     truths = [_truth(release) for release in releases]
     for release, truth in zip(releases, truths, strict=True):
-        published = Histograms("", "", [release.histogram(level) for level in release.levels])
+        published = Histograms(message("this release"), _BASIS, [release.histogram(level) for level in release.levels])
         tables += _tables(release, published, truth)
         for way in () if others is None else _ways(release, truth, others):
             compared.setdefault(way.name, (way.about, []))[1].extend(_tables(release, way, truth))

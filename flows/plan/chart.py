@@ -5,16 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from flows.plan.best import Best
+from flows.plan.called import Called
 from flows.plan.release_plan import Plan, UniversePlan
+from flows.plan.sizes import UNKNOWN
 from pipeline.errors import InputError
-from pipeline.model.pages.style import page_style
+from pipeline.fitness.sizes import SIZES
+from pipeline.model.pages.templates import page_template
 from pipeline.model.query import Query
+from pipeline.model.texts.catalogue import Texts
 from pipeline.model.universe import Universe
+from pipeline.report.summaries import size_labels
 
 SUFFIXES = (".html", ".svg", ".png")
 #: Budgets of the trade-off, as multiples of the planned one.
@@ -40,78 +46,96 @@ def write_chart(path: Path, plan: Plan, best: Best | None) -> None:
     alt = _altair()
     name = best.universe.name if best is not None else ""
     universe_plan = next(candidate for candidate in plan.universes if candidate.universe.name == name)
+    called = Called.of(plan.spec, universe_plan.universe)
     parts = [
-        _errors(alt, plan, universe_plan if best is None else best.planned),
-        _tradeoff(alt, plan, universe_plan, best),
+        _errors(alt, plan, universe_plan if best is None else best.planned, called),
+        _tradeoff(alt, plan, universe_plan, best, called),
     ]
-    title = f"Plan of {plan.spec.name}" + (f", {name}" if name else "")
+    texts = called.texts
+    title = texts("Plan of {name}", name=", ".join(one for one in (plan.spec.name, name) if one))
     chart = alt.vconcat(*parts).resolve_scale(color="independent", shape="independent", x="independent")
     chart = chart.properties(title=alt.TitleParams(title, fontSize=16, anchor="start"))
     chart = chart.configure_view(stroke=None).configure_axis(labelFontSize=11, titleFontSize=11)
+    embedded = {"formatLocale": _numbers(texts)}
     try:
         if path.suffix == ".html":
-            path.write_text(_page(title, chart), encoding="utf-8")
+            path.write_text(_page(title, chart, plan, texts, embedded), encoding="utf-8")
         else:
-            chart.save(str(path), scale_factor=2)
+            chart.save(str(path), scale_factor=2, embed_options=embedded)
     except OSError as error:
         raise InputError(f"--chart {path}: cannot be written ({error.strerror or error})") from error
 
 
-def _page(title: str, chart: Any) -> str:
-    """The chart in a page with the style of all pages, in light and dark."""
+def _numbers(texts: Texts) -> dict[str, Any]:
+    """How the picture writes numbers."""
+    symbols = texts.numerals.locale.number_symbols["latn"]
+    return {"decimal": symbols["decimal"], "thousands": symbols["group"], "grouping": [3], "currency": ["", ""]}
+
+
+def _page(title: str, chart: Any, plan: Plan, texts: Texts, embedded: dict[str, Any]) -> str:
+    """The chart in a page with the style of all pages, in light and dark; and the errors by size of area."""
     drawn = chart.configure(background="transparent").to_html(
-        inline=True, fullhtml=False, embed_options={"actions": False, "renderer": "svg"}
+        inline=True, fullhtml=False, embed_options={**embedded, "actions": False, "renderer": "svg"}
     )
-    head = '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">'
-    return (
-        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n<title>{escape(title)}</title>\n'
-        f"<style>{page_style()}</style>\n</head>\n<body>\n"
-        f'<header class="top"><div><h1>{escape(title)}</h1></div></header>\n<main>\n<section>\n'
-        f'<div class="card scroll" tabindex="0" role="img" aria-label="{escape(title)}">\n'
-        f'<div aria-hidden="true">{drawn}</div></div>\n'
-        "</section>\n</main>\n</body>\n</html>\n"
+    called = {one.universe.name: Called.of(plan.spec, one.universe).labels for one in plan.universes}
+    return page_template("pipeline.report", "plan.html.j2", texts).render(
+        title=title,
+        drawn=Markup(drawn),
+        rows=plan.sizes,
+        labels=called,
+        sizes=size_labels(texts, SIZES),
+        unknown=texts(UNKNOWN),
     )
 
 
-def _errors(alt: Any, plan: Plan, universe_plan: UniversePlan) -> Any:
+def _errors(alt: Any, plan: Plan, universe_plan: UniversePlan, called: Called) -> Any:
     """Expected absolute error of a number, by level and query."""
+    texts = called.texts
     rows = [
         {
-            "level": row.level,
-            "query": row.query,
+            "level": called.level(row.level),
+            "query": called.query(row.query),
             "error": row.per_number,
             "margin90": row.margin90,
-            "measured": "measured here" if row.sigma is not None else "from other levels",
+            "measured": texts("measured here") if row.sigma is not None else texts("from other levels"),
         }
         for row in universe_plan.rows
         if row.per_number
     ]
     errors = [row.per_number for row in universe_plan.rows if row.per_number]
     wide = max(errors) > _WIDE * min(errors) if errors else False
-    queries = list(dict.fromkeys(row.query for row in universe_plan.rows))
-    levels = [level.name for level in plan.spine.levels]
+    queries = list(dict.fromkeys(called.query(row.query) for row in universe_plan.rows))
+    levels = [called.level(level.name) for level in plan.spine.levels]
     base = alt.Chart(alt.Data(values=rows)).encode(
         x=alt.X(
-            "error:Q", scale=alt.Scale(type="log" if wide else "linear"), title="expected error of a number (persons)"
+            "error:Q",
+            scale=alt.Scale(type="log" if wide else "linear"),
+            title=texts("expected error (persons)"),
         ),
         y=alt.Y("level:N", sort=levels, title=None),
         color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), legend=None),
         shape=alt.Shape("measured:N", title=None),
-        tooltip=["level:N", "query:N", alt.Tooltip("error:Q", format=".2f"), alt.Tooltip("margin90:Q", format=".2f")],
+        tooltip=[
+            alt.Tooltip("level:N", title=texts("level")),
+            alt.Tooltip("query:N", title=texts("query")),
+            alt.Tooltip("error:Q", title=texts("error"), format=".2f"),
+            alt.Tooltip("margin90:Q", title=texts("margin"), format=".2f"),
+        ],
     )
     points = base.mark_point(size=70, filled=True).properties(width=190, height=18 * len(levels))
     return points.facet(
         facet=alt.Facet("query:N", sort=queries, title=None, header=alt.Header(labelFontWeight="bold")),
         columns=3,
-        title="Errors to expect, by query and level (margins of 90 % are about twice as wide)",
+        title=texts("Errors to expect, by query and level (margins of 90 % are about twice as wide)"),
     )
 
 
-def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | None) -> Any:
+def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | None, called: Called) -> Any:
     """Error against the whole budget, by level; the found division beside the spec's own."""
-    divisions: list[tuple[str, Universe]] = [("the spec's own division", universe_plan.universe)]
+    texts = called.texts
+    divisions: list[tuple[str, Universe]] = [(texts("the spec's own division"), universe_plan.universe)]
     if best is not None:
-        divisions.append(("the found division", best.universe))
+        divisions.append((texts("the found division"), best.universe))
     queries = _chosen(universe_plan, best)
     centre = divisions[-1][1].budget
     rows = []
@@ -126,25 +150,32 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
                         rows.append(
                             {
                                 "budget": float(moved.budget),
-                                "level": level,
-                                "query": query.name,
+                                "level": called.level(level),
+                                "query": called.query(query.name),
                                 "error": error,
                                 "division": name,
                             }
                         )
     unit = "rho" if universe_plan.universe.framework == "zcdp" else "epsilon"
-    levels = [level.name for level in plan.spine.levels]
-    order = [query.name for query in queries]
+    levels = [called.level(level.name) for level in plan.spine.levels]
+    budget = texts.numerals.digits(f"{float(centre):.4g}")
+    order = [called.query(query.name) for query in queries]
     log = alt.Scale(type="log", nice=False)
     lines = (
         alt.Chart()
         .mark_line()
         .encode(
-            x=alt.X("budget:Q", scale=log, title=f"whole budget ({unit})"),
-            y=alt.Y("error:Q", scale=alt.Scale(type="log"), title="error of a number (persons)"),
-            color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), title="level"),
+            x=alt.X("budget:Q", scale=log, title=texts("whole budget ({unit})", unit=unit)),
+            y=alt.Y("error:Q", scale=alt.Scale(type="log"), title=texts("error of a number (persons)")),
+            color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), title=texts("level")),
             strokeDash=alt.StrokeDash("division:N", sort=[name for name, _ in divisions[::-1]], title=None),
-            tooltip=["level:N", "query:N", "division:N", "budget:Q", alt.Tooltip("error:Q", format=".2f")],
+            tooltip=[
+                alt.Tooltip("level:N", title=texts("level")),
+                alt.Tooltip("query:N", title=texts("query")),
+                alt.Tooltip("division:N", title=texts("division")),
+                alt.Tooltip("budget:Q", title=texts("budget")),
+                alt.Tooltip("error:Q", title=texts("error"), format=".2f"),
+            ],
         )
     )
     planned = alt.Chart().mark_rule(color="#777777", strokeDash=[2, 3]).encode(x=alt.datum(float(centre)))
@@ -152,7 +183,7 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
     return layers.facet(
         facet=alt.Facet("query:N", sort=order, title=None, header=alt.Header(labelFontWeight="bold")),
         columns=3,
-        title=f"What a budget buys (dotted: {unit} = {float(centre):.4g})",
+        title=texts("What a budget buys (dotted: {unit} = {budget})", unit=unit, budget=budget),
     ).resolve_scale(y="independent")
 
 

@@ -15,8 +15,10 @@ from flows.plan.joined import JoinedRow, joined_rows
 from flows.plan.local import SHARE_ERROR, LocalRow, check_expected, local_rows
 from flows.plan.shares.foretold import SharedRow, shared_rows
 from flows.plan.shares.guesses import SharesGuess
+from flows.plan.sizes import SizeRow, size_rows
 from flows.settings import load_settings
 from geography.spine import Spine
+from pipeline.fitness.sizes import SIZE_LABELS
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import read_spine
 from pipeline.model.join import joined_companions
@@ -103,6 +105,7 @@ class Plan:
     joined: tuple[JoinedRow, ...] = ()
     shared: tuple[SharedRow, ...] = ()
     local: tuple[LocalRow, ...] = ()
+    sizes: tuple[SizeRow, ...] = ()
 
     @property
     def amounts(self) -> tuple[AmountRow, ...]:
@@ -149,6 +152,7 @@ class Plan:
             **({"local": [row.data() for row in self.local]} if self.local else {}),
             **(self._shares() if self.universes[0].universe.shares else {}),
             **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
+            **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,
@@ -184,6 +188,7 @@ def plan_release(
     workers: int,
     guess: SharesGuess | None = None,
     *,
+    like: Path | None = None,
     share_error: float = SHARE_ERROR,
 ) -> Plan:
     """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
@@ -193,11 +198,12 @@ def plan_release(
         estimator: instead of the spec's.
         workers: processes that the run will have.
         guess: how far areas are from their public shares; without it the gain of shares is not foretold.
+        like: an earlier release, for the sizes of areas; without it errors by size are not foretold.
         share_error: of randomised reports, the standard error of a share for which respondents are counted.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
-        ReleaseError: the release that the guess is from is damaged.
+        ReleaseError: the earlier release, or that which the guess is from, is damaged.
     """
     spec = as_spec(stated)
     spine = read_spine(spec.geography)
@@ -215,7 +221,8 @@ def plan_release(
 
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
     local = local_rows(plans[0].expectation, share_error)
-    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local)
+    sizes = () if like is None else size_rows([plan.expectation for plan in plans], like)
+    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes)
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:

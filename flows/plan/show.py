@@ -7,11 +7,15 @@ from rich.table import Table
 
 from flows.plan.amounts import RECORDS
 from flows.plan.best import Best
+from flows.plan.called import Called
 from flows.plan.cost.fitting import Fitting
 from flows.plan.cost.model import Cost
 from flows.plan.local import show_local
 from flows.plan.release_plan import REMARK, Plan, UniversePlan
+from flows.plan.sizes import UNKNOWN
 from flows.plan.write_spec import exact_text
+from pipeline.fitness.sizes import SIZE_LABELS
+from pipeline.model.labels import beside
 from pipeline.privacy.limits import beyond_limits
 
 
@@ -23,7 +27,9 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print(f"Plan of {plan.spec.name}: {levels}")
     for universe_plan in plan.universes:
         console.print()
-        _show_universe(universe_plan, console)
+        _show_universe(universe_plan, console, Called.of(plan.spec, universe_plan.universe))
+    console.print()
+    _show_sizes(plan, console)
     for join in plan.spec.join:
         console.print(f"Joined in every geounit: {join.words}.", soft_wrap=True)
     if plan.spec.join:
@@ -44,12 +50,12 @@ def show_plan(plan: Plan, console: Console) -> None:
     console.print(way_line(plan.fitting))
 
 
-def _show_universe(plan: UniversePlan, console: Console) -> None:
+def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None:
     name = f"Companion {plan.universe.name}" if plan.universe.name else "The release"
     console.print(f"{name}. {plan.statement.words}")
     for invariant in plan.statement.invariants:
         console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
-    _show_expected(plan, console)
+    _show_expected(plan, console, called)
     amount = plan.universe.amount
     unit = "persons" if amount is None else f"units of {exact_text(amount.unit)}"
     console.print(
@@ -62,6 +68,35 @@ def _show_universe(plan: UniversePlan, console: Console) -> None:
             "Completed: nothing measures it there; the numbers of the level above are divided in proportion to what is "
             "measured. Nothing says how far that is from the truth, so it has no margin."
         )
+
+
+def _show_sizes(plan: Plan, console: Console) -> None:
+    """Errors by size of area, or what it takes to know them."""
+    if not plan.sizes:
+        console.print(UNKNOWN)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("table", "level", "areas of"):
+        table.add_column(title, no_wrap=True)
+    for title in ("areas", "error of a number", "RMSE", "errors, % of people"):
+        table.add_column(title, justify="right")
+    called = {one.universe.name: Called.of(plan.spec, one.universe) for one in plan.universes}
+    for row in plan.sizes:
+        labels = called[row.universe].labels
+        table.add_row(
+            f"{row.universe} {beside(row.table, labels.table(row.table))}".strip(),
+            beside(row.level, labels.level(row.level)),
+            SIZE_LABELS[row.size],
+            f"{row.areas:,}",
+            _persons(row.per_number, "", ""),
+            _persons(row.rmse, "", ""),
+            "" if row.relative is None else f"{row.relative:.1f} %",
+        )
+    console.print(table)
+    console.print(
+        "Areas by their number of people in the earlier release. Errors of a number are those of the linear estimate, "
+        "which depend on what is measured and not on the size; their percentage of an area's people does."
+    )
 
 
 def _show_joined(plan: Plan, console: Console) -> None:
@@ -142,7 +177,7 @@ def _show_shared(plan: Plan, console: Console) -> None:
         )
 
 
-def _show_expected(plan: UniversePlan, console: Console) -> None:
+def _show_expected(plan: UniversePlan, console: Console, called: Called) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("level", no_wrap=True)
     table.add_column("query", no_wrap=True)
@@ -160,7 +195,7 @@ def _show_expected(plan: UniversePlan, console: Console) -> None:
     for row in plan.rows:
         table.add_row(
             row.level if row.level != before else "",
-            row.query,
+            called.beside_query(row.query),
             f"{row.numbers:,}",
             _percent(row.share),
             "" if row.sigma is None else f"{row.sigma:.2f}",
@@ -173,7 +208,7 @@ def _show_expected(plan: UniversePlan, console: Console) -> None:
     console.print(table)
 
 
-def show_best(best: Best, console: Console) -> None:
+def show_best(best: Best, console: Console, called: Called) -> None:
     """The division that was found, and how it compares."""
     universe = best.universe
     console.print()
@@ -210,7 +245,7 @@ def show_best(best: Best, console: Console) -> None:
     console.print(table)
     console.print(f"Errors with rho = {exact_text(universe.budget)}, in persons. With the division that was found:")
     console.print()
-    _show_expected(best.planned, console)
+    _show_expected(best.planned, console, called)
     console.print(best.planned.statement.words)
 
 

@@ -15,6 +15,7 @@ from flows.execution.progress import Progress
 from flows.execution.workers import Workers
 from flows.publishing.files import input_files
 from flows.publishing.steps import publications
+from pipeline.model.texts.message import Message, message
 from pipeline.published import open_finished
 from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
@@ -23,14 +24,14 @@ from pipeline.storage.files import make_folder
 from pipeline.storage.temporary import temporary_folder
 
 _ABOUT: Final = {
-    "topdown": "The same measurements, from the top down as in 2020: each area by its own measurements alone.",
-    "full": "The same measurements, estimated from those of all levels together.",
+    "topdown": message("The same measurements, from the top down as in 2020: each area by its own measurements alone."),
+    "full": message("The same measurements, estimated from those of all levels together."),
 }
 
 
 def estimated_otherwise(
     run: RunDirectory, workers: int, progress: Progress
-) -> dict[tuple[str, str], Mapping[str, Sequence[sp.csr_array]]]:
+) -> dict[tuple[Message, Message], Mapping[str, Sequence[sp.csr_array]]]:
     """Estimate a release again, by "topdown" if it is "full" and the reverse; only public files are read.
 
     Returns:
@@ -61,4 +62,4 @@ def estimated_otherwise(
             ]
             for universe in release.universes
         }
-    return {(f"estimator {other}", _ABOUT[other]): histograms}
+    return {(message("estimator {name}", name=other), _ABOUT[other]): histograms}

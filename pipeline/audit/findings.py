@@ -7,10 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final
 
+from pipeline.model.texts.message import marked
+
 __all__ = ["ALPHA", "NOT_KNOWN", "Audit", "Finding", "certain", "statistical"]
 
 #: What stands for a number that could not be computed.
-NOT_KNOWN: Final = "not known"
+NOT_KNOWN: Final = marked("not known")
 #: Probability at which a test may reject what is right; with a thousand tests, one audit in a thousand.
 ALPHA: Final = 1e-6
 
@@ -46,11 +48,13 @@ class Audit:
     Attributes:
         title: what was audited.
         about: versions, seed, sizes: what is needed to repeat it.
+        language: of the page, a tag; None for English.
     """
 
     title: str
     findings: tuple[Finding, ...]
     about: Mapping[str, str] = field(default_factory=dict)
+    language: str | None = None
 
     @property
     def passed(self) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from importlib import resources
 from pathlib import Path
 
 from pipeline.audit.findings import NOT_KNOWN, Audit
+from pipeline.audit.said import TEMPLATES
 from pipeline.errors import InputError, ReleaseError
-from pipeline.model.pages.style import page_style
+from pipeline.model.pages.templates import page_template
+from pipeline.model.texts.catalogue import Texts, texts_in
+from pipeline.model.texts.sentences import sentence
 from pipeline.storage.files import canonical_json, make_folder, write_bytes
 
 __all__ = ["HTML_NAME", "JSON_NAME", "audit_html", "write_audit"]
@@ -40,18 +42,18 @@ def write_audit(audit: Audit, folder: Path, *, private: bool = False) -> tuple[P
 
 
 def audit_html(audit: Audit) -> str:
-    """The page; all text is escaped."""
-    from jinja2 import Environment, StrictUndefined
-
-    template = resources.files("pipeline.audit").joinpath("audit.html.j2").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(template).render(
-        audit=audit, groups=audit.groups(), number=_number, style=page_style()
+    """The page, in the language of the release's report; all text is escaped."""
+    texts = texts_in(audit.language)
+    return page_template("pipeline.audit", "audit.html.j2", texts, folder="").render(
+        audit=audit,
+        groups=audit.groups(),
+        number=lambda value: _number(texts, value),
+        found=lambda words: sentence(texts, words, TEMPLATES),
     )
 
 
-def _number(value: float | None) -> str:
+def _number(texts: Texts, value: float | None) -> str:
     """A value or limit to three digits; empty where a check has none."""
     if value is None:
         return ""
-    return f"{value:.3g}" if math.isfinite(value) else NOT_KNOWN
+    return texts.numerals.digits(f"{value:.3g}") if math.isfinite(value) else texts(NOT_KNOWN)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipeline.errors import InputError
 from pipeline.export.database import table_name
 from pipeline.export.libraries import required
-from pipeline.export.plain import without_nan
+from pipeline.export.plain import with_titles, without_nan
+from pipeline.export.plain_files import describe, titles_of
 from pipeline.export.rows import Rows, check_columns
-from pipeline.metadata.contents import DataFile
+from pipeline.metadata.contents import Column, DataFile
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.report.polygons import read_public_areas
 
@@ -48,14 +52,24 @@ def write_geopackage(release: PublishedRelease, folder: Path, files: Sequence[Da
 def write_geoparquet(release: PublishedRelease, folder: Path, files: Sequence[DataFile]) -> None:
     """Write `TABLE/LEVEL.parquet` with the column geometry (GeoParquet 1.0) for each table and level with polygons.
 
+    Columns have their titles in the metadata of fields, and in datapackage.json.
+
     Raises:
         InputError: as `write_geopackage`.
     """
     geopandas = required("geoparquet", "geopandas", "maps")
+    texts, written, rows = texts_in(release.spec.report.language), [], Rows(release)
     for file, frame in _frames(release, files, geopandas, "geoparquet"):
         target = folder / f"{file.path}.parquet"
         target.parent.mkdir(parents=True, exist_ok=True)
         frame.to_parquet(target, index=False, compression="zstd", schema_version="1.0.0")
+        polygon = Column(frame.geometry.name, "any", texts("Polygon of the area"), filled=False)
+        described = rows.described(file)
+        described = replace(described, columns=(*described.columns, polygon))
+        table = pq.read_table(target)
+        pq.write_table(table.cast(with_titles(table.schema, titles_of(described))), target, compression="zstd")
+        written.append(described)
+    describe(release, folder, written, "parquet")
 
 
 def _frames(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -72,14 +72,21 @@ class CsvFiles:
         self._writers[name].write_table(part)
 
 
-def write_plain_parquet(target: Path, parts: Iterator[pa.Table]) -> None:
-    """Write parts of one table as Parquet without any metadata of ours."""
+def write_plain_parquet(target: Path, parts: Iterator[pa.Table], titles: Mapping[str, str]) -> None:
+    """Write parts of one table as Parquet; of our metadata it has the titles of its columns alone."""
     target.parent.mkdir(parents=True, exist_ok=True)
     first = next(parts)
-    with pq.ParquetWriter(target, first.schema, compression="zstd") as writer:
-        writer.write_table(first)
+    schema = with_titles(first.schema, titles)
+    with pq.ParquetWriter(target, schema, compression="zstd") as writer:
+        writer.write_table(first.cast(schema))
         for part in parts:
-            writer.write_table(part)
+            writer.write_table(part.cast(schema))
+
+
+def with_titles(schema: pa.Schema, titles: Mapping[str, str]) -> pa.Schema:
+    """A schema with what its columns are called for people, as `title` in the metadata of each field."""
+    fields = [field.with_metadata({"title": titles[field.name]}) if field.name in titles else field for field in schema]
+    return pa.schema(fields, schema.metadata)
 
 
 def without_nan(table: pa.Table) -> pa.Table:

@@ -25,7 +25,7 @@ def write_csv_files(release: PublishedRelease, folder: Path, files: Sequence[Dat
         write_csv(folder / f"{file.path}.csv", rows.parts(file, cells=True))
         written.append(rows.described(file))
     written += write_words(release, folder)
-    _describe(release, folder, written, "csv")
+    describe(release, folder, written, "csv")
     about, language = release.spec.about, release.spec.report.language or ""
     tables = [csvw_table(file, f"{file.path}.csv") for file in written]
     group = table_group(about, release.spec.name, language, tables)
@@ -33,14 +33,20 @@ def write_csv_files(release: PublishedRelease, folder: Path, files: Sequence[Dat
 
 
 def write_parquet_files(release: PublishedRelease, folder: Path, files: Sequence[DataFile]) -> None:
-    """Write files as Parquet without metadata of ours, and their description."""
+    """Write files as Parquet with titles of columns in the metadata of fields, and their description."""
     rows = Rows(release)
     for file in files:
-        write_plain_parquet(folder / f"{file.path}.parquet", rows.parts(file))
-    _describe(release, folder, [rows.described(file) for file in files], "parquet")
+        write_plain_parquet(folder / f"{file.path}.parquet", rows.parts(file), titles_of(rows.described(file)))
+    describe(release, folder, [rows.described(file) for file in files], "parquet")
 
 
-def _describe(release: PublishedRelease, folder: Path, files: Sequence[DataFile], suffix: str) -> None:
+def titles_of(file: DataFile) -> dict[str, str]:
+    """Column of a file -> what it is called for people."""
+    return {column.name: column.title for column in file.columns}
+
+
+def describe(release: PublishedRelease, folder: Path, files: Sequence[DataFile], suffix: str) -> None:
+    """Write datapackage.json of exported files, whose names end in `suffix`."""
     described = []
     for file in files:
         path = f"{file.path}.{suffix}"

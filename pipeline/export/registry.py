@@ -1,6 +1,7 @@
 """An entry for the registry of differential privacy deployments (https://registry.opendp.org/), from the manifest.
 
-The registry keeps a YAML file for each deployment (opendp/deployments-registry-data). What the manifest knows is filled
+The registry keeps a YAML file for each deployment (opendp/deployments-registry-data), in the form of its
+`schemas/deployments-schema.yaml`. What the manifest knows is filled
 in: the guarantee, its unit, what is exact, mechanisms and post-processing. What only the publisher knows is marked.
 """
 
@@ -18,7 +19,7 @@ from pipeline.published import PublishedRelease
 
 #: What the publisher fills in; a date that the registry's template has for the same.
 TO_FILL_IN, NO_DATE = "TO BE FILLED IN", "1900-01-01"
-_FLAVOURS = {"zcdp": "Zero-concentrated DP", "pure": "Pure DP", "local": "Pure DP"}
+_VARIANTS = {"zcdp": "Zero-concentrated DP", "pure": "Pure DP", "local": "Pure DP"}
 _NEIGHBOURS = {
     "change-one": "two sets of records are neighbours if one record is another (bounded)",
     "add-remove": "two sets of records are neighbours if one has a record more (unbounded)",
@@ -47,38 +48,37 @@ def entry(release: PublishedRelease) -> dict[str, _Value]:
     title, publisher = about.title or release.spec.name, about.publisher or TO_FILL_IN
     return {
         "url_slug": slug(f"{title} {publisher}").replace(".", "-"),
-        "status": "Draft",
-        "registry_authors": [publisher],
-        "tier": 3,
         "deployment": {
-            "product": {
+            "basic": {
                 "name": title,
-                "data_curators": [publisher],
+                "data_curators": [{"data_curator_name": publisher, "data_curator_type": "Government"}],
+                "description": _description(release),
                 "intended_use": TO_FILL_IN,
                 "data_product_type": "Summary statistics",
                 "data_product_region": TO_FILL_IN,
-                "description": _description(release),
-                "publication_date": NO_DATE,
                 "data_product_sector": "Government",
+                "publication_date": NO_DATE,
             },
-            "dp_flavor": {
-                "name": _FLAVOURS[release.manifest.privacy[0].framework],
+            "dp_variant": {
+                "variant_name": _VARIANTS[release.manifest.privacy[0].framework],
                 "data_domain": TO_FILL_IN,
                 "unprotected_quantities": _exact(release),
             },
             "privacy_loss": _loss(release),
-            "model": {
+            "deployment_model": {
                 "model_name": "Local" if release.spec.collect is not None else "Central",
+                "trust_assumptions": TO_FILL_IN,
                 "release_type": "One release",
                 "data_source_type": "Static",
                 "access_type": "Non-interactive",
             },
-            "accounting": _accounting(release),
             "implementation": {
-                "pre_processing_eda_hyperparameter_tuning": TO_FILL_IN,
+                "preprocessing_and_hyperparameter_tuning": TO_FILL_IN,
                 "mechanisms": _mechanisms(release),
+                **_accounting(release),
                 "justification": TO_FILL_IN,
             },
+            "administrative": {"status": "Draft", "registry_authors": [publisher], "tier": 3},
         },
     }
 
@@ -116,15 +116,22 @@ def _loss(release: PublishedRelease) -> dict[str, _Value]:
         parameters |= {"rho": float(Fraction(joint.budget)), "delta": float(Decimal(first.delta))}
     return {
         "privacy_unit": "Person-level",
-        "privacy_unit_description": f"{_NEIGHBOURS[first.neighbours]}. {joint.words}",
+        "privacy_unit_details": f"{_NEIGHBOURS[first.neighbours]}. {joint.words}",
+        "number_of_privacy_units": _published(release),
         "privacy_parameters": parameters,
-        "privacy_parameters_description": "\n".join(
+        "privacy_parameters_details": "\n".join(
             f"- {one.universe or 'The main records'}: {one.words}" for one in release.manifest.privacy
         ),
     }
 
 
+def _published(release: PublishedRelease) -> int:
+    """Records of the release's own universe, as published."""
+    return int(release.histogram(release.universes[0], release.spine.levels[0]).sum())
+
+
 def _accounting(release: PublishedRelease) -> dict[str, _Value]:
+    """How losses add up, and what is done after the noise."""
     if release.spec.collect is not None:
         return {
             "post_processing": (

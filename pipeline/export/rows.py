@@ -10,6 +10,7 @@ from pipeline.errors import InputError
 from pipeline.export.plain import plain_parts
 from pipeline.export.words import area_names, name_column, with_names
 from pipeline.metadata.contents import DataFile
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.release.measurements import open_measurement
 
@@ -59,7 +60,8 @@ class Rows:
         """The file as it is exported: with the column of names, where it has one."""
         if file.kind not in _BY_AREA or self.names(file.level) is None:
             return file
-        return file.with_names(name_column([column.name for column in file.columns]))
+        title = texts_in(self._release.spec.report.language)("Name of the area")
+        return file.with_names(name_column([column.name for column in file.columns]), title)
 
     def parts(self, file: DataFile, *, cells: bool = False) -> Iterator[pa.Table]:
         """Its rows, part by part, at least one part.

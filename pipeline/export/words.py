@@ -10,6 +10,7 @@ import pyarrow as pa
 from pipeline.export.plain import write_csv
 from pipeline.metadata.contents import Column, DataFile
 from pipeline.model.area_names import as_cell
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 
 #: Columns of the two lists.
@@ -58,15 +59,15 @@ def label_rows(release: PublishedRelease) -> list[tuple[str, str, str, str]]:
 
 def write_words(release: PublishedRelease, folder: Path) -> list[DataFile]:
     """Write labels.csv and about.csv, where there is something to be written; returns what was."""
-    written = []
+    texts, written = texts_in(release.spec.report.language), []
     for name, title, columns, rows in (
-        ("labels", "What columns, values and tables are called", LABEL_COLUMNS, label_rows(release)),
-        ("about", "What the release says of itself", ABOUT_COLUMNS, release.spec.about.rows()),
+        ("labels", texts("What columns, values and tables are called"), LABEL_COLUMNS, label_rows(release)),
+        ("about", texts("What the release says of itself"), ABOUT_COLUMNS, release.spec.about.rows()),
     ):
         if rows:
             cells = [[as_cell(text) for text in column] for column in zip(*rows, strict=True)]
             table = pa.table({key: pa.array(texts, pa.string()) for key, texts in zip(columns, cells, strict=True)})
             write_csv(folder / f"{name}.csv", iter([table]))
             fields = tuple(Column(key, "string", key, filled=key != "universe" and key != "name") for key in columns)
-            written.append(DataFile(name, "words", folder / f"{name}.csv", "", "", "", title, fields, keys=()))
+            written.append(DataFile(name, "words", folder / f"{name}.csv", "", "", "", title, title, fields, keys=()))
     return written

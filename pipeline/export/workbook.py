@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from pipeline.errors import InputError
 from pipeline.export.libraries import required
-from pipeline.export.words import name_column
 
 #: Of a sheet, by the format.
 MOST_ROWS, MOST_COLUMNS = 1_048_576, 16_384
@@ -45,11 +44,13 @@ class Sheet:
     Attributes:
         title: of the sheet, as far as the format allows.
         geocodes: `(n,)`, kept as text.
+        keys: headings of geocodes and names.
         names: of the areas, None where they have none.
         columns: after the geocode and the name: heading and values `(n,)`; NaN is an empty cell.
     """
 
     title: str
+    keys: tuple[str, str]
     geocodes: NDArray[np.str_]
     names: Sequence[str] | None
     columns: Sequence[tuple[str, NDArray[np.generic]]]
@@ -83,7 +84,7 @@ def write_workbook(target: Path, title: str, sheets: Sequence[Sheet], lists: Seq
         sheet.print_title_rows = "1:1"
         sheet.oddHeader.center.text = title.replace("&", "&&")
         columns = dict(one.columns)
-        heads = ["geocode", *([name_column(columns)] if one.names is not None else []), *columns]
+        heads = [*one.keys[: 1 if one.names is None else 2], *columns]
         sheet.append([_text(sheet, head) for head in heads])
         values = [column.tolist() for column in columns.values()]
         for number, (code, *row) in enumerate(zip(one.geocodes.tolist(), *values, strict=True)):

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
+from pipeline.report.truth import Called
+
 Floats = NDArray[np.float64]
 
 #: Areas whose truth is on the other side with at least this probability are called doubtful; so many are listed.
@@ -20,9 +22,10 @@ DOUBTFUL, LISTED = 0.05, 20
 
 @dataclass(frozen=True)
 class DoubtfulArea:
-    """An area near a threshold; `truth` is None where it is not known."""
+    """An area near a threshold; `name` is "" where it has none, `truth` None where it is not known."""
 
     geocode: str
+    name: str
     published: int
     probability: float
     truth: int | None
@@ -33,6 +36,7 @@ class Threshold:
     """A threshold at a level: an area is on one side with `people` or more.
 
     Attributes:
+        level_label: of the level, for people.
         areas, above: of the level, and how many of them have so many people as published.
         expected_wrong: how many are expected to be on the other side in truth.
         doubtful: how many are there with a probability of `DOUBTFUL` or more.
@@ -43,6 +47,7 @@ class Threshold:
 
     universe: str
     level: str
+    level_label: str
     people: int
     areas: int
     above: int
@@ -69,6 +74,7 @@ def threshold(
     published: NDArray[np.int64],
     spread: Floats,
     truth: NDArray[np.int64] | None = None,
+    called: Called | None = None,
 ) -> Threshold:
     """Judge a threshold at a level.
 
@@ -76,14 +82,20 @@ def threshold(
         geocodes, published: `(n,)` of the areas, and their people.
         spread: `(n,)` standard deviations of their errors, persons; 0 where exact, NaN where not known.
         truth: `(n,)` of their true numbers of people, if known.
+        called: what level and areas are called for people.
     """
+    words = called or Called()
     above = published >= people
     wrong = beyond_zero(published.astype(np.float64) - people + 0.5, spread)
     known = ~np.isnan(wrong)
     order = np.argsort(-np.where(known, wrong, -1.0), kind="stable")[:LISTED]
     listed = tuple(
         DoubtfulArea(
-            str(geocodes[row]), int(published[row]), float(wrong[row]), None if truth is None else int(truth[row])
+            geocode := str(geocodes[row]),
+            words.names.get(geocode, ""),
+            int(published[row]),
+            float(wrong[row]),
+            None if truth is None else int(truth[row]),
         )
         for row in order.tolist()
         if known[row] and wrong[row] >= DOUBTFUL
@@ -91,6 +103,7 @@ def threshold(
     return Threshold(
         universe=universe,
         level=level,
+        level_label=words.level or level,
         people=people,
         areas=len(published),
         above=int(above.sum()),

@@ -9,9 +9,12 @@ from pipeline.fitness.decisions import Threshold
 from pipeline.fitness.districts import EQUAL, PlanFitness
 from pipeline.fitness.errors import ErrorMeasures
 from pipeline.fitness.largest_group import PEOPLE, POINTS, SHARE
+from pipeline.fitness.sizes import ALL, SIZE_LABELS, SIZES
 from pipeline.fitness.table import TableFitness
 from pipeline.model.texts.catalogue import Texts
+from pipeline.model.texts.message import Message, message
 from pipeline.report.render import render
+from pipeline.report.summaries import size_labels
 
 
 @dataclass(frozen=True)
@@ -19,13 +22,13 @@ class Compared:
     """The same tables protected in another way.
 
     Attributes:
-        name: of the way.
+        name: of the way, short.
         about: what it is, with its parameters, and what it promises.
         tables: in the order of the release's own.
     """
 
-    name: str
-    about: str
+    name: Message
+    about: Message
     tables: tuple[TableFitness, ...]
 
 
@@ -48,13 +51,13 @@ class Fitness:
     compared: tuple[Compared, ...] = ()
 
     @property
-    def bases(self) -> tuple[str, ...]:
+    def bases(self) -> tuple[Message, ...]:
         """Where errors are known from, in words, each once."""
         return tuple(dict.fromkeys(table.basis for table in self.tables))
 
-    def beside(self, number: int) -> list[tuple[str, ErrorMeasures, float | None]]:
+    def beside(self, number: int) -> list[tuple[Message, ErrorMeasures, float | None]]:
         """A table in the release and in every other way: the way's name, errors, and share within the points."""
-        rows = [("this release", self.tables[number])]
+        rows = [(message("this release"), self.tables[number])]
         rows += [(way.name, way.tables[number]) for way in self.compared]
         return [(name, table.whole, None if table.target is None else table.target.share) for name, table in rows]
 
@@ -68,13 +71,21 @@ class Fitness:
             "thresholds": [vars(one) | {"listed": [vars(area) for area in one.listed]} for one in self.thresholds],
             "plan": None if self.plan is None else self.plan.data(),
             "compared": [
-                {"way": way.name, "about": way.about, "tables": [table.data() for table in way.tables]}
+                {"way": str(way.name), "about": str(way.about), "tables": [table.data() for table in way.tables]}
                 for way in self.compared
             ],
         }
 
-    def page(self) -> str:
-        """The page, for any browser; all text is escaped."""
+    def page(self, texts: Texts) -> str:
+        """The page in a language, for any browser; all text is escaped."""
         return render(
-            "fitness.html.j2", (), Texts(), fitness=self, points=POINTS, share=SHARE, people=PEOPLE, equal=EQUAL
+            "fitness.html.j2",
+            (),
+            texts,
+            fitness=self,
+            points=POINTS,
+            percent_of_areas=round(100 * SHARE),
+            people=PEOPLE,
+            equal=EQUAL,
+            sizes=dict(zip((ALL, *SIZE_LABELS), (texts(ALL), *size_labels(texts, SIZES)), strict=True)),
         )

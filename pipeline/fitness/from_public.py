@@ -11,21 +11,23 @@ from scipy.special import ndtr
 from pipeline.fitness.decisions import Threshold, threshold
 from pipeline.fitness.largest_group import POINTS
 from pipeline.fitness.table import MOST_GROUPS, TableFitness, called
+from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release
 from pipeline.reading.sums import QUANTILE, answer_weights, together
 from pipeline.release.tables import read_table_parts
+from pipeline.report.truth import Called
 
 #: Draws that are larger than this in all, in numbers, are not used.
 MOST_DRAWN = 50_000_000
 
-INTERVALS = (
+INTERVALS = message(
     "the widths of published 90 % intervals, as of normal errors; percent errors are of published numbers. The "
     "intervals of small counts, 0 above all, are wide, so that their errors are overstated: two to three times where "
     "most counts are 0, and far more for groups with hardly anybody"
 )
-DRAWS = "draws of what the truth may be, which are linear: they overstate the errors of small counts"
-SIGNS = "the signs and the shares of the largest group from draws of what the truth may be"
+DRAWS = message("draws of what the truth may be, which are linear: they overstate the errors of small counts")
+SIGNS = message("the signs and the shares of the largest group from draws of what the truth may be")
 
 
 def public_tables(release: Release) -> list[TableFitness]:
@@ -45,7 +47,7 @@ def _public_table(release: Release, table: Table, level: str) -> TableFitness | 
     fitness = _by_intervals(release, table, level)
     if drawn is not None:
         fitness.take_signs(drawn)
-        fitness.basis = f"{INTERVALS}; {SIGNS}"
+        fitness.basis = message("{first}; {second}", first=INTERVALS, second=SIGNS)
     elif 1 < table.query.size <= MOST_GROUPS:
         _add_target(fitness, release, table, level)
     return fitness
@@ -112,8 +114,10 @@ def public_thresholds(
         spread = numbers["total:moe90"].to_numpy(dtype=np.float64) / QUANTILE
         published = numbers["total"].to_numpy(dtype=np.int64)
         geocodes = release.spine.level(level).geocodes
+        names = dict(release.names(level)) if level in release.named_levels else {}
+        words = Called(level=release.labels.level(level), names=names)
         found += [
-            threshold(release.universe.name, level, people, geocodes, published, spread, truths.get(level))
+            threshold(release.universe.name, level, people, geocodes, published, spread, truths.get(level), words)
             for people in thresholds
         ]
     return found

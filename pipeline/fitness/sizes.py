@@ -9,19 +9,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.model.texts.catalogue import Texts
+from pipeline.model.texts.message import marked
+from pipeline.report.summaries import size_labels
+
 #: Smallest number of people of each class.
 SIZES = (0, 1, 50, 500, 1_000, 5_000, 10_000, 50_000, 100_000)
-SIZE_LABELS = (
-    "empty",
-    "1 to 49",
-    "50 to 499",
-    "500 to 999",
-    "1,000 to 4,999",
-    "5,000 to 9,999",
-    "10,000 to 49,999",
-    "50,000 to 99,999",
-    "100,000 and more",
-)
+#: What data call them; pages have the words of their language.
+SIZE_LABELS = size_labels(Texts(), SIZES)
+#: All classes together.
+ALL = marked("all")
 
 
 def size_classes(people: NDArray[np.int64]) -> NDArray[np.int64]:

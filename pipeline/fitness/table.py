@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from pipeline.fitness.errors import ErrorMeasures, ErrorSums
 from pipeline.fitness.largest_group import Target, TargetSums, fits
-from pipeline.fitness.sizes import SIZE_LABELS, size_classes
+from pipeline.fitness.sizes import ALL, SIZE_LABELS, size_classes
 from pipeline.model.labels import Labels
+from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table
 from pipeline.report.truth import Called
 
@@ -49,7 +50,7 @@ class TableFitness:
     table: str
     level: str
     labels: tuple[str, ...]
-    basis: str
+    basis: Message
     totals: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
     target_sums: TargetSums = field(default_factory=TargetSums)
     classes: dict[int, ErrorSums] = field(default_factory=dict)
@@ -113,7 +114,7 @@ class TableFitness:
         return self._groups(-1) if 1 < len(self.labels) <= MOST_GROUPS else ()
 
     def _groups(self, size: int) -> tuple[GroupErrors, ...]:
-        name, sums = "all" if size < 0 else SIZE_LABELS[size], self.classes[size]
+        name, sums = ALL if size < 0 else SIZE_LABELS[size], self.classes[size]
         return tuple(GroupErrors(label, name, sums.measures(column)) for column, label in enumerate(self.labels))
 
     @property
@@ -149,7 +150,7 @@ class TableFitness:
             "universe": self.universe,
             "table": self.table,
             "level": self.level,
-            "basis": self.basis,
+            "basis": str(self.basis),
             "all": vars(self.whole) | {"taes": self.share_errors},
             "by_size": [{"size": size} | vars(measures) for size, measures in self.by_size],
             "by_group": [_group(group) for group in self.groups],

@@ -16,6 +16,9 @@ from pipeline.model.join import HOUSEHOLD, MEMBERS, household_column, joined_com
 from pipeline.model.labels import Labels
 from pipeline.model.query import Query
 from pipeline.model.residents import size_sources
+from pipeline.model.texts.catalogue import texts_in
+from pipeline.model.texts.message import marked
+from pipeline.model.texts.sentences import sentence
 from pipeline.release.joined.means import COUNT, MEAN, SUM
 from pipeline.release.joined.sizes import AVERAGE, HOUSEHOLDS, PERSONS
 from pipeline.release.layout import RunDirectory, file_name
@@ -28,14 +31,15 @@ if TYPE_CHECKING:
 Kind = Literal[
     "table", "household sizes", "household table", "amounts", "measurement", "selection", "microdata", "words"
 ]
-Type = Literal["string", "integer", "number"]
+Type = Literal["string", "integer", "number", "any"]
 
 #: What each column of an interval is.
 SUFFIX_WORDS = {
-    MARGIN_SUFFIX: "margin of error (90 %)",
-    LOW_SUFFIX: "lower end of the 90 % interval",
-    HIGH_SUFFIX: "upper end of the 90 % interval",
+    MARGIN_SUFFIX: marked("margin of error (90 %)"),
+    LOW_SUFFIX: marked("lower end of the 90 % interval"),
+    HIGH_SUFFIX: marked("upper end of the 90 % interval"),
 }
+_VARIANCE = marked("Variance of the noise on each")
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,8 @@ class DataFile:
         source: the file under public/.
         universe, table: "" where it is of none; of a measurement, the query's name.
         level: of its geounits.
-        title: for people.
+        heading: what it has, for people.
+        title: the same, and by which areas.
         columns: in their order.
         keys: the columns that name a row; () where rows have no name.
         axes: label of what a column's answer is of, its values in the order of columns: one for each term of the query.
@@ -76,16 +81,17 @@ class DataFile:
     universe: str
     table: str
     level: str
+    heading: str
     title: str
     columns: tuple[Column, ...]
     keys: tuple[str, ...] = ("geocode",)
     axes: tuple[Axis, ...] = ()
     note: str = ""
 
-    def with_names(self, column: str) -> DataFile:
+    def with_names(self, column: str, title: str) -> DataFile:
         """The file with a column of areas' names after the geocodes."""
         geocode, *rest = self.columns
-        return replace(self, columns=(geocode, Column(column, "string", "Name of the area"), *rest))
+        return replace(self, columns=(geocode, Column(column, "string", title), *rest))
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ class Axis:
 
 
 class Contents:
-    """The files of a release, of each kind; nothing is read.
+    """The files of a release, of each kind, in the language of its report; nothing is read.
 
     Args:
         spec: of the release.
@@ -120,6 +126,7 @@ class Contents:
         self._universes = tuple(universes)
         self._run = run
         self._levels = spec.geography.level_names
+        self._texts = texts_in(spec.report.language)
 
     def tables(self) -> Iterator[DataFile]:
         """Tables of every universe, level by level."""
@@ -131,47 +138,47 @@ class Contents:
 
     def household_sizes(self) -> Iterator[DataFile]:
         """Average household sizes of joined companions."""
-        joins, levels = self._spec.joins(), self._spec.labels()
+        joins = self._spec.joins()
         for level in self._levels:
             for source in size_sources(self._universes, joins, level):
                 companion = source.residents.companion
                 named = self._spec.labels(companion).records or companion
                 columns = [
-                    Column(PERSONS, "integer", f"Persons in {named}"),
+                    Column(PERSONS, "integer", self._texts("Persons in {what}", what=named)),
                     Column(HOUSEHOLDS, "integer", named[:1].upper() + named[1:]),
-                    *_with_interval(AVERAGE, "number", "Persons for each", self._spec.publish.margins, filled=False),
+                    *self._with_interval(AVERAGE, "number", self._texts("Persons for each"), filled=False),
                 ]
                 yield DataFile(
                     f"household_sizes/{companion}/{level}",
                     "household sizes",
                     self._run.household_sizes(companion, level),
                     *(companion, companion, level),
-                    f"Average size of {named}, by {levels.level(level)}",
-                    (geocode_column(levels, level), *columns),
+                    *self._titles(self._texts("Average size of {what}", what=named), level),
+                    (self._geocode(level), *columns),
                 )
 
     def amounts(self) -> Iterator[DataFile]:
         """Sums and means of the companions of amounts, for each of their tables."""
-        levels, own, margins = self._spec.labels(), self._universes[0], self._spec.publish.margins
+        own, texts = self._universes[0], self._texts
         for universe in (each for each in self._universes if each.amount is not None):
             labels = self._spec.labels(universe.name)
-            what = labels.records or universe.name
             for table in universe.tables:
                 answers = list(zip(table.query.answer_labels(), labels.answers(table.query), strict=True))
                 for level in table.levels:
                     columns: list[Column] = []
                     for name, title in answers:
-                        columns += _with_interval(name + SUM, "number", f"{title}: sum", margins)
+                        columns += self._with_interval(name + SUM, "number", texts("{title}: sum", title=title))
                         if counted_in(table, universe, own, level) is not None:
-                            columns.append(Column(name + COUNT, "integer", f"{title}: records"))
-                            columns += _with_interval(name + MEAN, "number", f"{title}: mean", margins, filled=False)
+                            columns.append(Column(name + COUNT, "integer", texts("{title}: records", title=title)))
+                            mean = texts("{title}: mean", title=title)
+                            columns += self._with_interval(name + MEAN, "number", mean, filled=False)
                     yield DataFile(
                         f"amounts/{universe.name}/{table.name}/{level}",
                         "amounts",
                         self._run.means(universe.name, table.name, level),
                         *(universe.name, table.name, level),
-                        f"{labels.table(table.name)} of {what}: sums and means, by {levels.level(level)}",
-                        (geocode_column(levels, level), *columns),
+                        *self._titles(texts("{what}: sums and means", what=self._counted(universe, table)), level),
+                        (self._geocode(level), *columns),
                         axes=axes_of(table.query, labels, universe.name),
                     )
 
@@ -191,25 +198,30 @@ class Contents:
                     "household table",
                     self._run.household_table(table.name, level),
                     *("", table.name, level),
-                    f"{own.table(table.name)}, by {own.level(level)}",
-                    (geocode_column(own, level), *counts),
+                    *self._titles(own.table(table.name), level),
+                    (self._geocode(level), *counts),
                     axes=axes,
-                    note=NO_MARGINS,
+                    note=sentence(self._texts, NO_MARGINS),
                 )
 
     def measurements(self) -> Iterator[DataFile]:
         """Noisy answers and invariants, with a column for each answer; in the files they are lists."""
-        levels = self._spec.labels()
+        texts = self._texts
         for universe in self._universes:
             labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
             for allocated in universe.strategy.levels:
                 level = allocated.level
-                kind, what_varies = "noisy answers", "Variance of the noise on each"
+                kind, what_varies = marked("{query}: noisy answers as they were published"), _VARIANCE
                 if universe.collected is not None:
-                    kind, what_varies = "totals of randomised reports", "Variance of each count that is made from them"
+                    kind = marked("{query}: totals of randomised reports as they were published")
+                    what_varies = marked("Variance of each count that is made from them")
                 noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in allocated.queries]
                 exact = [
-                    (folder.invariant(level, query.name), query, "exact answers")
+                    (
+                        folder.invariant(level, query.name),
+                        query,
+                        marked("{query}: exact answers as they were published"),
+                    )
                     for name, query in universe.invariants
                     if name == level
                 ]
@@ -219,21 +231,21 @@ class Contents:
                         "measurement",
                         source,
                         *(universe.name, query.name, level),
-                        f"{query.name}: {what} as they were published, by {levels.level(level)}",
+                        *self._titles(texts(what, query=query.name), level),
                         (
-                            geocode_column(levels, level),
+                            self._geocode(level),
                             *(
                                 Column(name, "integer", title)
                                 for name, title in zip(query.answer_labels(), labels.answers(query), strict=True)
                             ),
-                            Column(variance_column(query.answer_labels()), "number", what_varies),
+                            Column(variance_column(query.answer_labels()), "number", texts(what_varies)),
                         ),
                         axes=axes_of(query, labels, universe.name),
                     )
 
     def selections(self) -> Iterator[tuple[DataFile, Mapping[str, tuple[Column, ...]]]]:
         """Noisy answers of the detail that was chosen for each area; and the answers of each version."""
-        levels = self._spec.labels()
+        texts = self._texts
         for universe in self._universes:
             labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
             for one in universe.selections:
@@ -246,71 +258,94 @@ class Contents:
                     for query in one.versions
                 }
                 columns = (
-                    geocode_column(levels, one.level),
-                    Column("version", "string", "The query that was chosen for the area", values=tuple(answers)),
-                    Column("variance", "number", "Variance of the noise on each"),
+                    self._geocode(one.level),
+                    Column("version", "string", texts("The query that was chosen for the area"), values=tuple(answers)),
+                    Column("variance", "number", texts(_VARIANCE)),
                 )
-                title = f"{one.name}: noisy answers of the detail chosen for each area, by {levels.level(one.level)}"
+                heading = texts("{query}: noisy answers of the detail chosen for each area", query=one.name)
+                titles, place = self._titles(heading, one.level), (universe.name, one.name, one.level)
                 path = self._run.name_of(source).removesuffix(".parquet")
-                yield DataFile(path, "selection", source, universe.name, one.name, one.level, title, columns), answers
+                yield DataFile(path, "selection", source, *place, *titles, columns), answers
 
     def microdata(self) -> Iterator[DataFile]:
         """Microdata of every universe, if they are published."""
         if not self._spec.publish.microdata:
             return
-        companions, leaf = joined_companions(self._spec.joins()), self._levels[-1]
+        companions, leaf, texts = joined_companions(self._spec.joins()), self._levels[-1], self._texts
         for universe in (each for each in self._universes if each.amount is None):
             labels = self._spec.labels(universe.name)
             joined: list[Column] = []
             if universe.name in companions:
                 joined = [
-                    Column(HOUSEHOLD, "integer", "Number of the household"),
-                    Column(MEMBERS, "integer", "Persons in the household"),
+                    Column(HOUSEHOLD, "integer", texts("Number of the household")),
+                    Column(MEMBERS, "integer", texts("Persons in the household")),
                 ]
             elif not universe.name:
                 joined = [
-                    Column(household_column(one, companions), "integer", f"Number among {one}", filled=False)
+                    Column(
+                        household_column(one, companions),
+                        "integer",
+                        texts("Number among {what}", what=one),
+                        filled=False,
+                    )
                     for one in companions
                 ]
             attributes = [
                 Column(one.name, "string", labels.attribute(one.name), values=one.values)
                 for one in universe.schema.attributes
             ]
+            what = labels.records or universe.name or texts("persons")
+            title = texts("Synthetic records of {what}; none is a real one", what=what)
             yield DataFile(
                 f"{_prefix(universe)}microdata",
                 "microdata",
                 self._run.universe(universe.name).microdata,
                 *(universe.name, "", leaf),
-                f"Synthetic records of {labels.records or universe.name or 'persons'}; none is a real one",
-                (geocode_column(self._spec.labels(), leaf), *attributes, *joined),
+                title,
+                title,
+                (self._geocode(leaf), *attributes, *joined),
                 keys=(HOUSEHOLD,) if universe.name in companions else (),
             )
 
     def _table(self, universe: Universe, table: Table, level: str, labels: Labels) -> DataFile:
-        levels = self._spec.labels()
         answers = zip(table.query.answer_labels(), labels.answers(table.query), strict=True)
-        counts = [
-            column
-            for name, title in answers
-            for column in _with_interval(name, "integer", title, self._spec.publish.margins)
-        ]
-        what = f" of {labels.records or universe.name}" if labels.records or universe.name else ""
+        counts = [column for name, title in answers for column in self._with_interval(name, "integer", title)]
+        heading = self._counted(universe, table)
         if universe.amount is not None:
-            what += f" in units of {universe.amount.unit}"
+            heading = self._texts("{what} in units of {unit}", what=heading, unit=str(universe.amount.unit))
         return DataFile(
             f"{_prefix(universe)}{table.name}/{level}",
             "table",
             self._run.universe(universe.name).table(table.name, level),
             *(universe.name, table.name, level),
-            f"{labels.table(table.name)}{what}, by {levels.level(level)}",
-            (geocode_column(levels, level), *counts),
+            *self._titles(heading, level),
+            (self._geocode(level), *counts),
             axes=axes_of(table.query, labels, universe.name),
         )
 
+    def _counted(self, universe: Universe, table: Table) -> str:
+        """A table and what it counts, unless its title says so itself."""
+        labels = self._spec.labels(universe.name)
+        title, what = labels.table(table.name), labels.records or universe.name
+        said = not what or what.casefold() in title.casefold()
+        return title if said else self._texts("{table} of {what}", table=title, what=what)
 
-def geocode_column(labels: Labels, level: str) -> Column:
-    """The column of geocodes of a level."""
-    return Column("geocode", "string", f"Code of the {labels.level(level)}")
+    def _titles(self, heading: str, level: str) -> tuple[str, str]:
+        """A heading, and the title of it at a level."""
+        return heading, self._texts("{what}, by {level}", what=heading, level=self._spec.labels().level(level))
+
+    def _geocode(self, level: str) -> Column:
+        """The column of geocodes of a level."""
+        return Column("geocode", "string", self._texts("Code of the {level}", level=self._spec.labels().level(level)))
+
+    def _with_interval(self, name: str, kind: Type, title: str, *, filled: bool = True) -> list[Column]:
+        """A column and, where margins are published, those of its interval, which can be unknown."""
+        ends = [
+            Column(name + suffix, "number", f"{title}: {self._texts(SUFFIX_WORDS[suffix])}", filled=False)
+            for suffix in INTERVAL_SUFFIXES
+            if self._spec.publish.margins
+        ]
+        return [Column(name, kind, title, filled=filled), *ends]
 
 
 def axes_of(query: Query, labels: Labels, universe: str) -> tuple[Axis, ...]:
@@ -334,16 +369,6 @@ def labels_of_household_table(table: HouseholdTable, persons: Labels, households
 def variance_column(answers: Sequence[str]) -> str:
     """The column of variances: "variance", unless an answer is called so."""
     return "variance" if "variance" not in answers else "variance of the noise"
-
-
-def _with_interval(name: str, kind: Type, title: str, margins: bool, *, filled: bool = True) -> list[Column]:
-    """A column and, where margins are published, those of its interval, which can be unknown."""
-    ends = [
-        Column(name + suffix, "number", f"{title}: {SUFFIX_WORDS[suffix]}", filled=False)
-        for suffix in INTERVAL_SUFFIXES
-        if margins
-    ]
-    return [Column(name, kind, title, filled=filled), *ends]
 
 
 def _prefix(universe: Universe) -> str:

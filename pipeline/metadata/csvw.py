@@ -65,4 +65,4 @@ def _column(number: int, column: Column) -> dict[str, Any]:
 
 
 def _datatype(column: Column) -> Any:
-    return {"string": "string", "integer": "integer", "number": "double"}[column.type]
+    return {"string": "string", "integer": "integer", "number": "double", "any": "any"}[column.type]

@@ -26,6 +26,15 @@ def in_language(texts: Mapping[str, T], language: str) -> T:
     return next(iter(texts.values()))
 
 
+def beside(name: str, label: str) -> str:
+    """A name, by which options call something, with its label where that is another one.
+
+    >>> beside("race", "Race"), beside("tr", "Census tract")
+    ('race', 'tr (Census tract)')
+    """
+    return name if name.casefold() == label.casefold() else f"{name} ({label})"
+
+
 @dataclass(frozen=True)
 class Labels:
     """The labels that a spec states; where it states none, names stand for themselves.

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pipeline.errors import InputError
+from pipeline.model.texts.message import Message, marked, message
 from pipeline.privacy.accounting.statement_models import promise
 from pipeline.reading.release import Release
 from pipeline.release.tables import MARGIN_SUFFIX, is_count
@@ -90,17 +91,17 @@ class Comparison:
     same_measurements: bool
     statements: tuple[Difference, ...]
     tables: tuple[TableComparison, ...]
-    left_out: tuple[str, ...]
+    left_out: tuple[Message, ...]
 
     @property
-    def remark(self) -> str:
+    def remark(self) -> Message:
         """How the differences are to be read."""
         if self.same_measurements:
-            return (
+            return message(
                 "Both are computed from the same noisy measurements: their errors go together, so the differences "
                 "have no margin of error. They show what the other method does."
             )
-        return (
+        return message(
             "The noise of the two is independent: a difference has the margin sqrt(a^2 + b^2), a and b being those of "
             "its two numbers. Of the same truth, about 10 % of differences are beyond it."
         )
@@ -111,10 +112,10 @@ class Comparison:
             "first": _identity(self.first),
             "second": _identity(self.second),
             "same_measurements": self.same_measurements,
-            "remark": self.remark,
+            "remark": str(self.remark),
             "statements": [vars(statement) for statement in self.statements],
             "tables": [vars(table) | {"largest": [vars(cell) for cell in table.largest]} for table in self.tables],
-            "left_out": list(self.left_out),
+            "left_out": [str(one) for one in self.left_out],
         }
 
 
@@ -127,15 +128,17 @@ def compare(first: Release, second: Release) -> Comparison:
     pairs = [(first, second)]
     pairs += [(first.companion(name), second.companion(name)) for name in first.companions if name in second.companions]
     same = _measurements(first) == _measurements(second)
-    tables, left_out = [], []
+    tables: list[TableComparison] = []
+    left_out: list[Message] = []
     for left, right in pairs:
         compared, missing = _tables(left, right, same)
         tables += compared
         left_out += missing
-    for here, there, which in ((first, second, "first"), (second, first, "second")):
-        left_out += [
-            f"companion {name} is in the {which} only" for name in here.companions if name not in there.companions
-        ]
+    for here, there, only in (
+        (first, second, marked("companion {name} is in the first only")),
+        (second, first, marked("companion {name} is in the second only")),
+    ):
+        left_out += [message(only, name=name) for name in here.companions if name not in there.companions]
     if not tables:
         raise InputError(
             f"{first.name} and {second.name} have no table in common: a table is one with the same name, labels and "
@@ -191,20 +194,29 @@ def _is_pair(item: object) -> bool:
     return isinstance(item, list) and len(item) == 2 and isinstance(item[0], str)
 
 
-def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComparison], list[str]]:
-    compared, missing = [], []
+def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComparison], list[Message]]:
+    compared: list[TableComparison] = []
+    missing: list[Message] = []
     levels = {table.name: table.levels for table in second.universe.tables}
     for table in first.universe.tables:
         for level in table.levels:
             if level not in levels.get(table.name, ()):
-                missing.append(f"{_named(first, table.name)} at {level} is in the first only")
+                missing.append(
+                    message("{table} at {level} is in the first only", table=_named(first, table.name), level=level)
+                )
                 continue
             left, right = first.table(table.name, level), second.table(table.name, level)
             labels = [name for name in left.columns if is_count(name)]
             if labels != [name for name in right.columns if is_count(name)]:
-                missing.append(f"{_named(first, table.name)} at {level} has other columns in the two")
+                missing.append(
+                    message(
+                        "{table} at {level} has other columns in the two", table=_named(first, table.name), level=level
+                    )
+                )
             elif not len(left.index.intersection(right.index)):
-                missing.append(f"{_named(first, table.name)} at {level} has no geounit in common")
+                missing.append(
+                    message("{table} at {level} has no geounit in common", table=_named(first, table.name), level=level)
+                )
             else:
                 names: dict[str, str] = dict(first.names(level)) if level in first.named_levels else {}
                 place = (first.universe.name, table.name, level)
@@ -212,12 +224,15 @@ def _tables(first: Release, second: Release, same: bool) -> tuple[list[TableComp
     own = {table.name: table.levels for table in first.universe.tables}
     for table in second.universe.tables:
         only = [level for level in table.levels if level not in own.get(table.name, ())]
-        missing += [f"{_named(second, table.name)} at {level} is in the second only" for level in only]
+        missing += [
+            message("{table} at {level} is in the second only", table=_named(second, table.name), level=level)
+            for level in only
+        ]
     return compared, missing
 
 
-def _named(release: Release, table: str) -> str:
-    return f"table {release.universe.name} {table}" if release.universe.name else f"table {table}"
+def _named(release: Release, table: str) -> Message:
+    return message("table {name}", name=f"{release.universe.name} {table}".strip())
 
 
 def _compared(

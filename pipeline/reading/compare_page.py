@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 from pipeline.errors import InputError
-from pipeline.model.pages.style import page_style
+from pipeline.model.pages.templates import page_template
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.reading.compare import Comparison, TableComparison
 from pipeline.reading.release import Release
 
@@ -20,19 +20,15 @@ def write_page(path: Path, comparison: Comparison) -> None:
 
 
 def comparison_html(comparison: Comparison) -> str:
-    """The page; all text is escaped."""
-    from jinja2 import Environment, StrictUndefined
-
-    template = resources.files("pipeline.reading").joinpath("compare.html.j2").read_text(encoding="utf-8")
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    """The page, in the language of the first release's report; all text is escaped."""
     largest = max((row.mean_absolute for row in comparison.tables), default=0.0) or 1.0
     spec = comparison.first.spec
-    return environment.from_string(template).render(
+    template = page_template("pipeline.reading", "compare.html.j2", texts_in(spec.report.language), folder="")
+    return template.render(
         comparison=comparison,
         largest=largest,
-        style=page_style(),
         level_title=spec.labels().level,
-        table_title=lambda row: spec.labels(row.universe).table(row.table),
+        table_title=lambda row: f"{row.universe} {spec.labels(row.universe).table(row.table)}".strip(),
         number_title=lambda row, column: _columns(comparison.first, row).get(column, column),
     )
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from geography.codes import counted, first_few
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.about import About
-from pipeline.model.labels import Labels
+from pipeline.model.labels import Labels, beside
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
@@ -377,12 +377,16 @@ class Release:
         raise InputError(f"{self.name}: no table {name!r}; the tables are {', '.join(self.tables)}")
 
     def _facts(self) -> list[tuple[str, str]]:
-        levels = ", ".join(f"{level.name} {len(level):,}" for level in self.spine.levels)
-        facts = [("levels", levels), ("tables", ", ".join(self.tables)), ("attributes", ", ".join(self.schema.names))]
+        labels = self.labels
+        levels = ", ".join(f"{beside(one.name, labels.level(one.name))} {len(one):,}" for one in self.spine.levels)
+        tables = ", ".join(beside(name, labels.table(name)) for name in self.tables)
+        attributes = ", ".join(beside(name, labels.attribute(name)) for name in self.schema.names)
+        facts = [("levels", levels), ("tables", tables), ("attributes", attributes)]
         if self.companions and not self.universe.name:
             facts.append(("companions", ", ".join(self.companions)))
             if self.household_tables:
-                facts.append(("persons by household", ", ".join(self.household_tables)))
+                named = (beside(name, labels.table(name)) for name in self.household_tables)
+                facts.append(("persons by household", ", ".join(named)))
         return [("status", self.manifest.status), *facts, ("promise", self.promise)]
 
     def __repr__(self) -> str:

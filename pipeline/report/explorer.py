@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 
 from geography.spine import Level, Spine
 from pipeline.model.household_table import NO_MARGINS
+from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Table, Universe
 from pipeline.release.tables import ReleasedTable, read_table, read_table_parts
 from pipeline.report.chunks import LARGEST, Chunks, Write, nowhere
 from pipeline.report.encoding import packed_lines, packed_numbers
 from pipeline.report.moments import MomentChunks, TableMoments
 from pipeline.report.polygons import Area, flattening, read_public_areas
-from pipeline.report.sentences import sentence
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import MarginSummary
 

@@ -9,7 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from pipeline.model.household_table import NO_MARGINS
-from pipeline.model.texts.catalogue import Texts, marked
+from pipeline.model.texts.catalogue import Texts
+from pipeline.model.texts.message import marked
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, odds
 from pipeline.privacy.limits import beyond_limits
@@ -22,7 +23,6 @@ from pipeline.report.explorer import Explorer, explorer_of
 from pipeline.report.households import level_sizes
 from pipeline.report.reliability import CLASSES
 from pipeline.report.render import render, script_json
-from pipeline.report.sentences import sentence
 from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SizeSummary, size_labels
@@ -87,7 +87,6 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         companions=universes[1:],
         classes=CLASSES,
         size_labels=size_labels(texts),
-        said=lambda words: sentence(texts, words),
         level_titles=lambda levels: ", ".join(sources.words("").level(level) for level in levels),
         solver=_solver(sources),
         shared=shared_rows(sources),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.model.texts.catalogue import marked
+from pipeline.model.texts.message import marked
 
 #: Margins are stated in tenths of a person, rounded up; UNKNOWN where the measurements say nothing, EXACT where the
 #: public problem fixes the number.

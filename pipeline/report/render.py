@@ -9,9 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import resources
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from pipeline.model.pages.style import page_style
+from pipeline.model.pages.templates import page_template
 from pipeline.model.texts.catalogue import Texts
 
 
@@ -32,13 +30,11 @@ def render(template: str, scripts: Sequence[str], words: Texts, *, loads: bool =
         "form-action 'none'"
     )
     spoken = script_json(words.of_scripts("\n".join(texts)))
-    page = _environment(words).get_template(template)
+    page = page_template("pipeline.report", template, words)
     return page.render(
         policy=policy,
-        style=page_style(),
         scripts=texts,
         script_texts=spoken,
-        language=words.language,
         loads=loads,
         **context,
     )
@@ -54,21 +50,3 @@ def script_json(content: object) -> str:
     """JSON that can stand in a script element."""
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
-
-
-@cache
-def _environment(words: Texts) -> Environment:
-    environment = Environment(
-        loader=PackageLoader("pipeline.report", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    numerals = words.numerals
-    environment.globals["_"] = words.markup
-    environment.filters |= {
-        name: getattr(numerals, name)
-        for name in ("number", "decimal", "digits", "rounded_up", "persons", "percent", "average", "fine_margin", "day")
-    }
-    return environment

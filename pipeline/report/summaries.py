@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,10 +46,10 @@ class SizeSummary:
     shares: tuple[int, ...]
 
 
-def size_labels(texts: Texts) -> tuple[str, ...]:
-    """What the classes of `SIZES` are called."""
-    between = (texts("{low} to {high}", low=low, high=high - 1) for low, high in itertools.pairwise(SIZES[1:]))
-    return (texts("empty"), *between, texts("{n} and more", n=SIZES[-1]))
+def size_labels(texts: Texts, sizes: Sequence[int] = SIZES) -> tuple[str, ...]:
+    """What classes of areas are called, whose smallest numbers of people are `sizes`, from 0 on."""
+    between = (texts("{low} to {high}", low=low, high=high - 1) for low, high in itertools.pairwise(sizes[1:]))
+    return (texts("empty"), *between, texts("{n} and more", n=sizes[-1]))
 
 
 class MarginSummary:

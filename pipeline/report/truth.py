@@ -28,7 +28,7 @@ class Errors:
     """Errors of the numbers of the areas of one class of size.
 
     Attributes:
-        size: label of the class, by true number of people.
+        size: number of the class in `SIZES`, by true number of people; -1 for all areas together.
         areas, numbers: how many.
         l1: mean over the areas of the sum of the absolute errors, persons.
         bias: mean error, persons; positive where too many are published.
@@ -37,7 +37,7 @@ class Errors:
         covered: share of the true counts within their intervals; None where none are published.
     """
 
-    size: str
+    size: int
     areas: int
     numbers: int
     l1: float
@@ -111,7 +111,7 @@ class _Class:
             self.known += int(known.sum())
             self.covered += int(inside[known].sum())
 
-    def summary(self, size: str) -> Errors:
+    def summary(self, size: int) -> Errors:
         half, nine, ninetynine = (self._quantile(share) for share in (50, 90, 99))
         return Errors(
             size=size,
@@ -213,13 +213,12 @@ class TableErrors:
     @property
     def whole(self) -> Errors:
         """Of all areas."""
-        return self._classes[-1].summary("all")
+        return self._classes[-1].summary(-1)
 
     @property
     def by_size(self) -> tuple[Errors, ...]:
         """Of each class of size that has areas."""
-        labels = size_labels(Texts())
-        return tuple(self._classes[size].summary(labels[size]) for size in sorted(self._classes) if size >= 0)
+        return tuple(self._classes[size].summary(size) for size in sorted(self._classes) if size >= 0)
 
     @property
     def fitness(self) -> Fitness | None:
@@ -227,20 +226,24 @@ class TableErrors:
         return Fitness(*self._fitness) if self._cells > 1 else None
 
 
-def accuracy_page(release: str, status: str, universes: Sequence[tuple[str, Sequence[TableErrors]]]) -> str:
+def accuracy_page(
+    release: str, status: str, universes: Sequence[tuple[str, Sequence[TableErrors]]], texts: Texts
+) -> str:
     """The page for restricted/.
 
     Args:
         universes: what each counts, and the errors of its tables.
+        texts: of the page's language.
     """
     return render(
         "accuracy.html.j2",
         (),
-        Texts(),
+        texts,
         release=release,
         status=status,
         universes=universes,
         points=POINTS,
         fitness_people=PEOPLE,
-        fitness_share=SHARE,
+        percent_of_areas=round(100 * SHARE),
+        size_labels=size_labels(texts),
     )

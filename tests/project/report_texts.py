@@ -1,4 +1,4 @@
-"""Brings the report's catalogues up to date: each language's file has every text of templates, scripts and modules.
+"""Brings the catalogues up to date: each language's file has every text of all templates, scripts and modules.
 
 `make texts` writes them; a text that is new has an empty translation, and one that is gone is left out. A new language
 is begun by naming it: `python tests/project/report_texts.py fr`.
@@ -19,18 +19,27 @@ from jinja2.ext import babel_extract
 
 from pipeline.model.texts.catalogue import collapsed
 
-ROOM = Path(__file__).parents[2] / "pipeline" / "report"
-LANGUAGES = ROOM.parent / "model" / "texts" / "languages"
+PROJECT = Path(__file__).parents[2]
+#: Its texts come first in a catalogue.
+_REPORT = PROJECT / "pipeline" / "report"
+LANGUAGES = PROJECT / "pipeline" / "model" / "texts" / "languages"
 #: By which name each kind of file asks for a text; the first argument is the text.
-_KEYWORDS = {".py": ("marked", "texts"), ".j2": ("_",), ".js": ("text",)}
-_HEADER = "# The report's texts. English is the key; `make texts` brings the file up to date with the code."
+_KEYWORDS = {".py": ("marked", "message", "texts", "_texts", "Message"), ".j2": ("_",), ".js": ("text",)}
+_HEADER = "# The texts of pages and exports. English is the key; `make texts` brings the file up to date with the code."
+
+
+def sources(*suffixes: str) -> list[Path]:
+    """The templates, scripts and modules that can have texts, of these suffixes."""
+    found = (path for room in ("pipeline", "flows") for path in (PROJECT / room).rglob("*") if path.suffix in suffixes)
+    texts = [path for path in found if path.name not in ("vega.js", "structure.xml.j2")]
+    return sorted(texts, key=lambda path: (_REPORT not in path.parents, path))
 
 
 def wanted() -> dict[str, list[str]]:
-    """Every text of the report -> the files that it is in."""
+    """Every text -> the files that it is in."""
     found: dict[str, list[str]] = {}
-    for path in sorted([*ROOM.glob("*.py"), *ROOM.glob("assets/*.j2"), *ROOM.glob("assets/*.js")]):
-        if path.name == "vega.js":
+    for path in sources(*_KEYWORDS):
+        if path.suffix == ".py" and "pipeline.model.texts" not in path.read_text("utf-8"):
             continue
         for message in _texts_of(path):
             places = found.setdefault(message, [])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import cast
@@ -25,6 +27,31 @@ OPEN, CLOSE = "\u27e6", "\u27e7"
 def marked_texts() -> Texts:
     """A language of which every text is the English between two signs."""
     return Texts("es", {text: f"{OPEN}{text}{CLOSE}" for text in wanted()})
+
+
+@contextmanager
+def everything_marked() -> Iterator[None]:
+    """Whatever is said in Spanish in this process is the English between two signs."""
+    messages = marked_texts().messages
+    texts_in.cache_clear()
+    try:
+        with patch("pipeline.model.texts.catalogue._messages", lambda _: messages):
+            yield
+    finally:
+        texts_in.cache_clear()
+
+
+def english_in(text: str) -> list[str]:
+    """Longer pieces of English texts that have another Spanish, and stand in a text all the same."""
+    messages = texts_in("es").messages
+    longer = {english for english, other in messages.items() if english != other and len(english) > 14}
+    pieces = {one.strip() for english in longer for one in re.split(r"\{\w+\}|<[^>]*>", english)}
+    return sorted(one for one in pieces if len(one) > 14 and one in re.sub(r"\s+", " ", text))
+
+
+def english_words(text: str) -> set[str]:
+    """Words of a text that hardly stand in Spanish: a template that is filled with English leaves some."""
+    return {"the", "of", "from", "are", "with", "each", "not", "and", "by"} & set(re.findall(r"\w+", text.lower()))
 
 
 def report_in(root: Path, language: str, texts: Texts | None = None) -> str:

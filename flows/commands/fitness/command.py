@@ -125,6 +125,7 @@ def _public(
     from pipeline.fitness.fitness import Fitness
     from pipeline.fitness.from_public import public_tables, public_thresholds
     from pipeline.fitness.plans import plan_fitness
+    from pipeline.model.texts.catalogue import texts_in
 
     own = releases[0]
     tables = tuple(table for release in releases for table in public_tables(release))
@@ -143,7 +144,7 @@ def _public(
     )
     if html is not None:
         try:
-            html.write_text(found.page(), encoding="utf-8")
+            html.write_text(found.page(texts_in(own.spec.report.language)), encoding="utf-8")
         except OSError as error:
             raise InputError(f"--html {html}: cannot be written ({error.strerror or error})") from None
     if json:

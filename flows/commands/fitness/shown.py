@@ -56,7 +56,7 @@ def _thresholds(fitness: Fitness) -> Table:
     for one in fitness.thresholds:
         table.add_row(
             f"{one.people:,}",
-            one.level,
+            one.level_label,
             f"{one.areas:,}",
             f"{one.above:,}",
             f"{one.expected_wrong:.2f}",

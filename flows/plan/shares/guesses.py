@@ -48,14 +48,17 @@ class SharesGuess:
         """Those of some shares; none where nothing is given.
 
         Raises:
-            InputError: the spec uses no shares, or as for `stated_guesses` and `guesses_like`.
+            InputError: the spec uses no shares and some are stated, or as for `stated_guesses` and `guesses_like`.
             ReleaseError: the earlier release is damaged.
         """
         if self.stated is None and self.like is None:
             return {}
         if not shares:
-            option = "--shares-spread" if self.stated is not None else "--like"
-            raise InputError(f"{option} is for specs that use shares, [postprocess.shares.NAME]; this one uses none")
+            if self.stated is None:
+                return {}
+            raise InputError(
+                "--shares-spread is for specs that use shares, [postprocess.shares.NAME]; this one uses none"
+            )
         stated = {} if self.stated is None else stated_guesses(self.stated, shares)
         names = {name for name, _, _ in stated}
         others = [share for share in shares if share.name not in names]

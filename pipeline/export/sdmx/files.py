@@ -28,6 +28,7 @@ from pipeline.export.sdmx.structure import (
 )
 from pipeline.metadata.contents import DataFile
 from pipeline.model.area_names import as_cell
+from pipeline.model.texts.catalogue import texts_in
 from pipeline.published import PublishedRelease
 from pipeline.release.tables import ReleasedTable, read_table_parts
 from pipeline.report.reliability import CLASSES, classes_in
@@ -52,7 +53,8 @@ def write_sdmx(release: PublishedRelease, folder: Path, files: Sequence[DataFile
     rows, labels, about = Rows(release), release.spec.labels(), release.spec.about
     levels = [(level, labels.level(level)) for level in release.spine.level_names]
     named = [level for level, _ in levels if rows.names(level) is not None]
-    structure = Structure(counted, levels, named, period=bool(about.reference_date))
+    texts = texts_in(release.spec.report.language)
+    structure = Structure(counted, levels, named, texts, period=bool(about.reference_date))
     agency = identifier(about.publisher) if about.publisher else _NOBODY
     environment = Environment(
         loader=PackageLoader("pipeline.export", "assets"),

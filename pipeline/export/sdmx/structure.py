@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from pipeline.export.chosen import by_table
 from pipeline.metadata.contents import SUFFIX_WORDS, Axis, DataFile
+from pipeline.model.texts.catalogue import Texts
 from pipeline.release.tables import INTERVAL_SUFFIXES
 from pipeline.report.reliability import CLASSES
 
@@ -59,6 +60,7 @@ class Flow:
         id: of dataflow, data structure and file.
         files: a file of the release for each level.
         terms: a dimension for each term of the query.
+        of_intervals, ends: the attributes that follow from an interval, and its ends.
     """
 
     id: str
@@ -67,17 +69,18 @@ class Flow:
     terms: tuple[Component, ...]
     with_margins: bool
     named: bool
+    of_intervals: tuple[Component, ...]
+    ends: tuple[Component, ...]
 
     @property
     def coded(self) -> tuple[Component, ...]:
         """Attributes that follow from the interval; none where nothing is known of errors and no margin says so."""
-        return (_STATUS, _USE) if self.with_margins or self.files[0].note else ()
+        return self.of_intervals if self.with_margins or self.files[0].note else ()
 
     @property
     def attributes(self) -> tuple[Component, ...]:
         """Attributes of an observation."""
-        ends = tuple(Component(name, SUFFIX_WORDS[end], text="Double") for end, name in INTERVAL.items())
-        return (*self.coded, *(ends if self.with_margins else ()))
+        return (*self.coded, *(self.ends if self.with_margins else ()))
 
 
 @dataclass
@@ -97,36 +100,45 @@ class _Names:
 
 
 class Structure:
-    """The structures of some tables.
+    """The structures of some tables, in a language.
 
     Args:
         files: of tables and household tables.
         levels: name and label of each level, top first.
         named: levels whose areas have names.
         period: whether there is a reference date.
+        texts: of the language.
     """
 
     def __init__(
-        self, files: Sequence[DataFile], levels: Sequence[tuple[str, str]], named: Collection[str], *, period: bool
+        self,
+        files: Sequence[DataFile],
+        levels: Sequence[tuple[str, str]],
+        named: Collection[str],
+        texts: Texts,
+        *,
+        period: bool,
     ) -> None:
         self._names = _Names({name.upper() for name in _RESERVED})
         self._terms: dict[Axis, Component] = {}
         codes = _codes(levels)
         self.level_codes = dict(zip((name for name, _ in levels), (code for code, _ in codes), strict=True))
-        self.level = Component(LEVEL, "Level of the area", CodeList("CL_LEVEL", "Levels", codes))
-        self.area = Component(AREA, "Code of the area")
-        self.time = Component(TIME, "Reference date", text="ObservationalTimePeriod") if period else None
-        self.value = Component(VALUE, "Count", text="Long")
-        self.area_name = Component(AREA_NAME, "Name of the area") if named else None
+        self.level = Component(LEVEL, texts("Level of the area"), CodeList("CL_LEVEL", texts("Levels"), codes))
+        self.area = Component(AREA, texts("Code of the area"))
+        self.time = Component(TIME, texts("Reference date"), text="ObservationalTimePeriod") if period else None
+        self.value = Component(VALUE, texts("Count"), text="Long")
+        self.area_name = Component(AREA_NAME, texts("Name of the area")) if named else None
         flows = _Names()
         self.flows = tuple(
             Flow(
                 flows.of(path.replace("companions/", "").replace("household_tables/", "household_").replace("/", "_")),
-                own[0].title.rpartition(", by ")[0],
+                own[0].heading,
                 tuple(own),
                 tuple(self._term(axis) for axis in own[0].axes),
                 any(column.name.endswith(INTERVAL_SUFFIXES) for column in own[0].columns),
                 self.area_name is not None,
+                _coded(texts),
+                _ends(texts),
             )
             for path, own in by_table(files).items()
         )
@@ -180,11 +192,17 @@ def _clash(names: _Names, value: str) -> bool:
     return False
 
 
-_STATUS = Component(
-    STATUS, "Observation status",
-    CodeList("CL_OBS_STATUS", "Observation status", ((NORMAL, "Normal value"), (UNRELIABLE, "Low reliability"))),
-)  # fmt: skip
-_USE = Component(
-    USE, "What the number can be used for",
-    CodeList("CL_USE", "Use", tuple((one.key, f"{one.label}: {one.rule}") for one in CLASSES)),
-)  # fmt: skip
+def _coded(texts: Texts) -> tuple[Component, ...]:
+    """Observation status, and the class of the number."""
+    status, use = texts("Observation status"), texts("What the number can be used for")
+    statuses = ((NORMAL, texts("Normal value")), (UNRELIABLE, texts("Low reliability")))
+    uses = tuple((one.key, f"{texts(one.label)}: {texts(one.rule)}") for one in CLASSES)
+    return (
+        Component(STATUS, status, CodeList("CL_OBS_STATUS", status, statuses)),
+        Component(USE, use, CodeList("CL_USE", texts("Use"), uses)),
+    )
+
+
+def _ends(texts: Texts) -> tuple[Component, ...]:
+    """The margin, and the ends of the interval."""
+    return tuple(Component(name, texts(SUFFIX_WORDS[end]), text="Double") for end, name in INTERVAL.items())

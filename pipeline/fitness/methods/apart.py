@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 from pipeline.privacy.noise.sampler import sampler_for
@@ -43,17 +44,18 @@ class Apart:
         return noise_for(one.framework, one.record_budget, Fraction(1, tables), Fraction(1), one.neighbours)
 
     @property
-    def name(self) -> str:
+    def name(self) -> Message:
         """Short, for a column."""
-        return "noise apart"
+        return message("noise apart")
 
     @property
-    def about(self) -> str:
+    def about(self) -> Message:
         """What it is, with its parameters, and what it promises."""
-        return (
-            f"Noise on every table of every level apart, as OpenDP draws it, with the release's own budget divided "
-            f"evenly ({self.noise}); negative numbers are published as 0. The same promise as the release, without "
-            "invariants. Numbers do not add up."
+        return message(
+            "Noise on every table of every level apart, as OpenDP draws it, with the release's own budget divided "
+            "evenly ({noise}); negative numbers are published as 0. The same promise as the release, without "
+            "invariants. Numbers do not add up.",
+            noise=str(self.noise),
         )
 
     def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:

@@ -23,6 +23,7 @@ from scipy.optimize import brentq
 from geography.spine import Spine
 from pipeline.errors import InputError
 from pipeline.fitness.methods.way import summed_up
+from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table
 
 #: Keys are fractions with so many bits.
@@ -109,18 +110,21 @@ class CellKeys:
         return cls(parameters or CellKeyParameters(), truth, keys)
 
     @property
-    def name(self) -> str:
+    def name(self) -> Message:
         """Short, for a column."""
-        return "cell keys"
+        return message("cell keys")
 
     @property
-    def about(self) -> str:
+    def about(self) -> Message:
         """What it is, with its parameters, and what it promises."""
         one = self.parameters
-        return (
-            f"Cell-key perturbation with D = {one.most}, V = {one.variance:g}, js = {one.unpublished}: each number has "
+        return message(
+            "Cell-key perturbation with D = {most}, V = {variance}, js = {unpublished}: each number has "
             "an error of its own, fixed by the records that it counts. Numbers do not add up. There is no bound on "
-            "what many tables together tell of a person."
+            "what many tables together tell of a person.",
+            most=one.most,
+            variance=f"{one.variance:g}",
+            unpublished=one.unpublished,
         )
 
     def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:

@@ -15,10 +15,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.fitness.methods.apart import Apart
+from pipeline.model.texts.message import Message, message
 from pipeline.model.universe import Table, Universe
 
 #: Numbers that OpenDP is given at a time: its vectors are lists of Python.
 _AT_ONCE = 1 << 20
+_NAME = Message("OpenDP")
 
 
 def opendp_noise(universe: Universe, truth: Sequence[sp.csr_array]) -> OpenDP | None:
@@ -37,15 +39,16 @@ class OpenDP:
 
     apart: Apart
     drawn: dict[tuple[str, int], NDArray[np.int64]] = field(default_factory=dict)
-    name: str = "OpenDP"
+    name: Message = _NAME
 
     @property
-    def about(self) -> str:
+    def about(self) -> Message:
         """What it is, with its parameters, and what it promises."""
-        return (
-            f"OpenDP's own {self.apart.noise} on every table of every level apart, with the release's budget divided "
+        return message(
+            "OpenDP's own {noise} on every table of every level apart, with the release's budget divided "
             "evenly; negative numbers are published as 0. The same promise as the release, without invariants. Numbers "
-            "do not add up. Drawn without a seed: figures differ a little when they are computed again."
+            "do not add up. Drawn without a seed: figures differ a little when they are computed again.",
+            noise=str(self.apart.noise),
         )
 
     def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:

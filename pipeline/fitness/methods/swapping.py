@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.fitness.methods.way import Histograms, summed_up
+from pipeline.model.texts.message import message
 
 #: Records that are swapped, and the most records that it is done with.
 RATE, MOST_RECORDS = 0.1, 50_000_000
@@ -60,9 +61,11 @@ def swapping(leaves: sp.csr_array, spine: Spine, seed: int, rate: float = RATE) 
     if int(leaves.sum()) > MOST_RECORDS:
         return None
     within = 1 if spine.n_levels > 2 else 0
-    about = (
-        f"Record swapping: {100 * rate:g} % of the records, chosen at random, change places with others of the same "
-        f"{spine.level_names[within]}. Every area keeps its number of records. What it promises cannot be stated: it "
-        "rests on the rate and the rules being secret."
+    about = message(
+        "Record swapping: {percent} % of the records, chosen at random, change places with others of the same "
+        "{level}. Every area keeps its number of records. What it promises cannot be stated: it "
+        "rests on the rate and the rules being secret.",
+        percent=f"{100 * rate:g}",
+        level=spine.level_names[within],
     )
-    return Histograms("swapping", about, summed_up(swapped(leaves, spine, within, rate, seed), spine))
+    return Histograms(message("swapping"), about, summed_up(swapped(leaves, spine, within, rate, seed), spine))

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from geography.spine import Spine
+from pipeline.model.texts.message import Message
 from pipeline.model.universe import Table
 
 
@@ -18,11 +19,11 @@ class Way(Protocol):
     """One way to protect the counts of a universe."""
 
     @property
-    def name(self) -> str:
+    def name(self) -> Message:
         """Short, for a column."""
 
     @property
-    def about(self) -> str:
+    def about(self) -> Message:
         """What it is, with its parameters, and what it promises."""
 
     def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:
@@ -37,8 +38,8 @@ class Histograms:
         levels: `(n_geounits, n_cells)` of each level.
     """
 
-    name: str
-    about: str
+    name: Message
+    about: Message
     levels: Sequence[sp.csr_array]
 
     def answers(self, table: Table, level: int, rows: slice) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""The report's texts in one language: English stands in the code, every other language in a file of `languages/`.
+"""The texts of pages and exports: English stands in the code, every other language in a file of `languages/`.
 
 A text is its own key, as in gettext: `languages/es.po` holds the Spanish of each. `tests/project/report_texts.py`
 brings the files up to date with templates, scripts and modules; a test asserts that each text has its translation.
@@ -16,14 +16,10 @@ from babel.messages.pofile import read_po
 from markupsafe import Markup
 
 from pipeline.model.texts.available import SOURCE, catalogue_file, languages
+from pipeline.model.texts.message import Message
 from pipeline.model.texts.numerals import Numerals
 
 _IN_SCRIPTS = re.compile(r'\btext\(\s*"((?:[^"\\]|\\.)*)"')
-
-
-def marked(message: str) -> str:
-    """The text itself; marks one that is looked up later, where the page is made."""
-    return message
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +51,11 @@ class Texts:
     def markup(self, message: str, **values: object) -> Markup:
         """The same of a text that is HTML, whose values are escaped."""
         return Markup(self._found(message)).format(**self._written(values))
+
+    def said(self, message: Message) -> str:
+        """A message that was made elsewhere."""
+        values = {name: self.said(one) if isinstance(one, Message) else one for name, one in message.values}
+        return self(message.text, **values)
 
     def of_scripts(self, scripts: str) -> dict[str, str]:
         """English -> the language, of the texts that scripts ask for."""

@@ -46,7 +46,7 @@ class Numerals:
     def decimal(self, value: Decimal | float, places: int | None = None, *, sign: bool = False) -> str:
         """ "1,234.5"; with so many decimals, or those that a `Decimal` has; `sign`: also of what is positive."""
         text = f"{value:.{places}f}" if places is not None else f"{value:f}"
-        exact = Decimal(text)
+        exact = Decimal(text) or Decimal(text.lstrip("-"))  # what is rounded to 0 has no sign of its own
         fraction = "0" * len(text.partition(".")[2])
         minimum = _minimum_grouping(str(self.locale))
         grouped = abs(int(exact)) >= 1000 * 10 ** (minimum - 1)

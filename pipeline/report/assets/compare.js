@@ -89,7 +89,7 @@ window.comparison = (content, figures, state, { element, choose, show }) => {
     const notes = [];
     if (found.length > 1) notes.push(text("Differences and ratios are those to the first, {area}.", { area: found[0].title }));
     if (found.length > 1 && all === null) notes.push(text("One of the areas is inside another, so that they are not added up."));
-    if (missing) notes.push(text("{n} of the areas are not shown: this table is not in the page for their level.", { n: whole.format(missing) }));
+    if (missing) notes.push(text("Areas that are not shown, since this table is not in the page for their level: {n}.", { n: whole.format(missing) }));
     if (found.some(({ compared }) => compared && compared.difference.ends === null)) {
       notes.push(text("“Not known”: this page has not what it takes for the interval, or nothing that was measured determines it; spinewise query may tell."));
     }

@@ -243,8 +243,8 @@
     }));
     const said = { table: tableTitle(table), n: whole.format(n), level: level.label };
     $("counts-caption").textContent = state.inside === null
-      ? text("Table {table}: {n} areas of level {level}", said)
-      : text("Table {table}: {n} areas of level {level} in {area}",
+      ? text("Table {table}, level {level}, areas: {n}", said)
+      : text("Table {table}, level {level}, areas in {area}: {n}",
         { ...said, area: titleOf(await levelOf(state.inside.level), state.inside.row) });
     $("page").textContent = text("page {n} of {all}", { n: whole.format(state.page + 1), all: whole.format(pages) });
     $("previous").disabled = state.page === 0;

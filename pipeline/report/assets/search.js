@@ -47,7 +47,7 @@ window.searchFor = (content, { levelOf, placesOf, titleOf, folded, whole }, { el
     if (open && found.length < FOUND) list.append(...cut.map((label) => hint(text("Areas of level {level} are found by how their codes begin.", { level: label }))));
     list.hidden = !open;
     search.setAttribute("aria-expanded", String(open));
-    $("found-count").textContent = open ? text("{n} areas found", { n: whole.format(found.length) }) : "";
+    $("found-count").textContent = open ? text("Areas found: {n}", { n: whole.format(found.length) }) : "";
   }
   function close() {
     list.hidden = true;

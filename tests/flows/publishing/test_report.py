@@ -124,8 +124,8 @@ def test_without_margins_the_page_says_so(tmp_path: Path) -> None:
 def test_a_table_that_is_too_large_for_files_too_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pipeline.report.explorer, "_MOST_BESIDE", 200)
     page = RunDirectory(run(write_town(tmp_path / "in", *QUICK), tmp_path / "out")).report.read_text("utf-8")
-    assert "tables/detail/block.parquet" in page.split("are too large for this page")[1]
-    assert "tables/detail/tract.parquet" not in page.split("are too large for this page")[1]
+    assert "tables/detail/block.parquet" in page.split("that are too large for this page")[1]
+    assert "tables/detail/tract.parquet" not in page.split("that are too large for this page")[1]
 
 
 def squares(folder: Path) -> None:

@@ -132,7 +132,7 @@ def test_the_page_shows_what_the_tables_have_from_files(browser: Any, tmp_path: 
     rank = 1 + int((stored["a02"] > wanted["a02"]).sum())
     assert cells[1].startswith(f"({wanted['a02:low90']:.0f}\N{EN DASH}{wanted['a02:high90']:.0f}) rank {rank} (")
     caption = shown.page.locator("#counts-caption").text_content()
-    assert caption == f"Table age: 30 areas of level block in tract {wanted['geocode'][:5]}"
+    assert caption == f"Table age, level block, areas in tract {wanted['geocode'][:5]}: 30"
     # A sum of areas of which one was not looked at yet, with its interval; and the same from the address.
     shown.wait("click", "text=Compare with tract")
     other = stored.iloc[7]["geocode"]

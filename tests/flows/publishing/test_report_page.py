@@ -49,7 +49,7 @@ def test_table_and_level_are_chosen(shown: Opened, town: Path) -> None:
     shown.wait("select_option", "#sort", "most")
     assert [int(row[1]) for row in rows(shown)] == sorted((int(row[1]) for row in expected), reverse=True)
     found = shown.page.locator("#counts-caption").text_content()
-    assert found == f"Table detail: {len(stored)} areas of level block"
+    assert found == f"Table detail, level block, areas: {len(stored)}"
 
 
 def test_search_finds_an_area_by_keyboard(shown: Opened, town: Path) -> None:

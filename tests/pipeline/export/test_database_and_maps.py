@@ -122,7 +122,7 @@ def test_what_is_missing_is_said(release: PublishedRelease, tmp_path: Path, monk
 def test_columns_that_a_database_does_not_tell_apart_are_refused(tmp_path: Path) -> None:
     """DuckDB would call the second one A_1, without a word."""
     columns = (Column("geocode", "string", "Code"), Column("a", "integer", "a"), Column("A", "integer", "A"))
-    file = DataFile("t/block", "table", tmp_path, "", "t", "block", "T", columns)
+    file = DataFile("t/block", "table", tmp_path, "", "t", "block", "T", "T", columns)
     with pytest.raises(InputError, match="'t' at level 'block' has answers that differ in capital letters only"):
         check_columns("duckdb", file)
     check_columns("duckdb", dataclasses.replace(file, columns=columns[:2]))

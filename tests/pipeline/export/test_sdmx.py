@@ -16,6 +16,7 @@ from pipeline.errors import InputError
 from pipeline.export.release import export_release
 from pipeline.export.sdmx.structure import Structure
 from pipeline.metadata.contents import Axis, Column, DataFile
+from pipeline.model.texts.catalogue import Texts
 from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
 
@@ -112,10 +113,10 @@ def test_identifiers_are_allowed_and_differ(tmp_path: Path) -> None:
     axis = Axis("", "level", "Level", ("a b", "a_b", "a-b", "é", "ü"), ("1", "2", "3", "4", "5"))
     columns = (Column("geocode", "string", "Code"), Column("a", "integer", "A"))
     files = [
-        DataFile(path, "table", tmp_path, "", path, "x", f"{path}, by x", columns, axes=(axis,))
+        DataFile(path, "table", tmp_path, "", path, "x", path, f"{path}, by x", columns, axes=(axis,))
         for path in ("a.b/x", "a_b/x")
     ]
-    found = Structure(files, [("x", "X"), ("X", "Y")], [], period=False)
+    found = Structure(files, [("x", "X"), ("X", "Y")], [], Texts(), period=False)
     assert [flow.id for flow in found.flows] == ["a_b", "a_b_2"]
     assert [term.id for term in found.flows[0].terms] == ["level_2"]
     (codes,) = [one.codes for one in found.code_lists if one.id == "CL_level_2"]

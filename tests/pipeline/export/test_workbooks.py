@@ -29,7 +29,7 @@ def test_every_table_and_what_is_published_of_households_has_its_book(books: Pat
         "household_tables/age_by_size.xlsx",
     }
     for path in books.rglob("*.xlsx"):
-        assert openpyxl.load_workbook(path).sheetnames == ["county", "tract", "block", "labels", "about"]
+        assert openpyxl.load_workbook(path).sheetnames == ["county", "Neighbourhood", "block", "labels", "about"]
 
 
 def test_average_sizes_and_household_tables_are_those_of_the_files(books: Path, surveyed: Path) -> None:
@@ -39,7 +39,7 @@ def test_average_sizes_and_household_tables_are_those_of_the_files(books: Path, 
     assert list(sheets["block"])[:4] == ["geocode", "Persons in homes", "Homes", "Persons for each"]
     pd.testing.assert_series_equal(sheets["block"]["Persons for each"], stored["average"], check_names=False)
     assert stored["average"].isna().any()
-    table = pd.read_excel(books / "household_tables" / "age_by_size.xlsx", sheet_name="tract")
+    table = pd.read_excel(books / "household_tables" / "age_by_size.xlsx", sheet_name="Neighbourhood")
     numbers = pd.read_parquet(run.household_table("age_by_size", "tract"))
     assert list(table)[:4] == ["geocode", "name", "Under 18 * 1", "Under 18 * 2"]
     assert table.iloc[:, 2:].to_numpy().tolist() == numbers.iloc[:, 1:].to_numpy().tolist()
@@ -69,12 +69,12 @@ def test_each_number_says_what_it_can_be_used_for(books: Path) -> None:
 def test_titles_and_notes_are_in_the_book_and_no_text_is_a_formula(books: Path) -> None:
     book = openpyxl.load_workbook(books / "detailed.xlsx")
     assert book.properties.title == "People & homes: Age by residence of residents"
-    assert book["tract"].oddHeader.center.text == "People && homes: Age by residence of residents"
+    assert book["Neighbourhood"].oddHeader.center.text == "People && homes: Age by residence of residents"
     about = [tuple(cell.value for cell in row) for row in book["about"].iter_rows()]
     assert about[:2] == [("key", "text"), ("table", "People & homes: Age by residence of residents")]
     assert ("note", "=2+2") in about
     assert {cell.data_type for row in book["about"].iter_rows() for cell in row} == {"s"}
-    assert book["tract"]["B3"].value == "=SUM(1)"
-    assert book["tract"]["B3"].data_type == "s"
+    assert book["Neighbourhood"]["B3"].value == "=SUM(1)"
+    assert book["Neighbourhood"]["B3"].data_type == "s"
     table = openpyxl.load_workbook(books / "household_tables" / "age_by_size.xlsx")["about"]
     assert any("was drawn" in str(row[1].value) for row in table.iter_rows())

@@ -11,6 +11,7 @@ import pytest
 from pipeline.fitness.errors import MEAN_ABSOLUTE, ErrorSums
 from pipeline.fitness.sizes import SIZE_LABELS, SIZES
 from pipeline.fitness.table import TableFitness
+from pipeline.model.texts.message import Message
 
 LABELS = ("a", "b", "c")
 
@@ -66,7 +67,7 @@ def same(found: object, expected: dict[str, float]) -> None:
 def test_all_sizes_and_groups(numbers: tuple[np.ndarray, np.ndarray]) -> None:
     truth, published = numbers
     totals = (published.sum(axis=0), truth.sum(axis=0))
-    table = TableFitness("", "race", "block", LABELS, "truth", totals)
+    table = TableFitness("", "race", "block", LABELS, Message("truth"), totals)
     for part in (slice(0, 150), slice(150, 400)):
         table.add(published[part], truth[part], truth[part].sum(axis=1))
     frame = long_form(truth, published)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 
+from pipeline.model.texts.catalogue import Texts
 from pipeline.model.texts.numerals import Numerals
 from pipeline.release.tables import ReleasedTable
 from pipeline.report.reliability import CLASSES, UNKNOWN, classes_of, tenths
@@ -116,7 +117,7 @@ def test_the_restricted_page_says_so_and_escapes_names() -> None:
     errors = TableErrors("<b>", "level")
     whole = table(20, 2, seed=5)
     errors.add(whole, whole.counts)
-    page = accuracy_page("r", "official", [("people", [errors])])
+    page = accuracy_page("r", "official", [("people", [errors])], Texts())
     assert "RESTRICTED" in page
     assert "<b>" not in page
     assert "script-src 'none'" in html.unescape(page)

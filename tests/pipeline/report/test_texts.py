@@ -1,4 +1,4 @@
-"""Every text of the report has its translation, and nothing is written past the catalogue."""
+"""Every text of pages and exports has its translation, and nothing is written past the catalogue."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from project.report_texts import LANGUAGES, ROOM, placeholders, update, wanted
+from project.report_texts import LANGUAGES, placeholders, sources, update, wanted
 
 from pipeline.model.texts.available import languages
 from pipeline.model.texts.catalogue import texts_in
 
 #: Words that are the same in every language.
-FORMATS = {"PNG", "SVG", "CSV"}
+FORMATS = {"PNG", "SVG", "CSV", "RMSE", "MAE", "MAPE", "MALPE", "CV", "TAES"}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def texts() -> Mapping[str, list[str]]:
 @pytest.mark.parametrize("language", [tag for tag in languages() if tag != "en"])
 def test_each_text_is_translated_with_its_placeholders_and_tags(language: str, texts: Mapping[str, list[str]]) -> None:
     messages = texts_in(language).messages
-    assert len(texts) > 250
+    assert len(texts) > 600
     assert [text for text in texts if not messages.get(text, "").strip()] == [], "run `make texts`, and translate these"
     assert [text for text in messages if text not in texts] == [], "run `make texts`"
     assert {text: messages[text] for text in texts if placeholders(text) != placeholders(messages[text])} == {}
@@ -35,14 +35,10 @@ def test_a_catalogue_is_as_make_texts_writes_it(path: Path) -> None:
     assert path.read_bytes() == update(path.stem)
 
 
-#: Pages that are in English alone.
-ENGLISH = ("accuracy.html", "fitness.html")
-
-
-@pytest.mark.parametrize("name", sorted(path.name for path in ROOM.glob("assets/*.j2") if path.stem not in ENGLISH))
-def test_a_template_writes_no_text_past_the_catalogue(name: str) -> None:
+@pytest.mark.parametrize("path", sources(".j2"), ids=lambda path: path.name)
+def test_a_template_writes_no_text_past_the_catalogue(path: Path) -> None:
     """What is left of a template without its expressions, tags and attributes that are not read has no words."""
-    template = (ROOM / "assets" / name).read_text("utf-8")
+    template = path.read_text("utf-8")
     template = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<code>[^<]*</code>|\{#.*?#\}", "", template, flags=re.S)
     read = re.findall(r'(?:aria-label|placeholder|title|alt)="([^"]*)"', template)
     shown = re.sub(r"<[^>]*>", "\n", template)
@@ -51,10 +47,10 @@ def test_a_template_writes_no_text_past_the_catalogue(name: str) -> None:
     assert [line for line in [*shown.splitlines(), *read] if set(re.findall(r"[A-Za-z]{2,}", line)) - FORMATS] == []
 
 
-@pytest.mark.parametrize("name", sorted(path.name for path in ROOM.glob("assets/*.js") if path.name != "vega.js"))
-def test_a_script_writes_no_text_past_the_catalogue(name: str) -> None:
+@pytest.mark.parametrize("path", sources(".js"), ids=lambda path: path.name)
+def test_a_script_writes_no_text_past_the_catalogue(path: Path) -> None:
     """Strings with words apart stand in text(...); selectors, policies and errors for programmers do not."""
-    script = re.sub(r"(?m)^\s*//.*$", "", (ROOM / "assets" / name).read_text("utf-8"))
+    script = re.sub(r"(?m)^\s*//.*$", "", path.read_text("utf-8"))
     script = re.sub(r'\btext\("(?:[^"\\]|\\.)*"', "", script)
     strings = re.findall(r'"((?:[^"\\\n]|\\.)*)"|`([^`]*)`', script)
     words = [re.sub(r"\$\{[^}]*\}", "", first or second) for first, second in strings]

@@ -10,6 +10,7 @@ from releases.pages import marked_texts, outside_of_signs
 
 from pipeline.model.household_table import NO_MARGINS
 from pipeline.model.texts.catalogue import texts_in
+from pipeline.model.texts.sentences import sentence
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting import joint, statements
 from pipeline.privacy.accounting.joint import household_statement, joint_statement
@@ -17,7 +18,6 @@ from pipeline.privacy.accounting.statements import privacy_statements
 from pipeline.privacy.limits import beyond_limits
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.status import Status
-from pipeline.report.sentences import sentence
 from pipeline.spec.release_spec import parse_spec
 
 SPEC = """

@@ -9,9 +9,11 @@ recognised; one that is not would stay in English.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
-from pipeline.model.texts.catalogue import Texts, marked
+from pipeline.model.texts.catalogue import Texts
+from pipeline.model.texts.message import marked
 
 #: Of the statements: the first that fits a sentence is the one. Of two that fit, the more special one comes first.
 TEMPLATES = (
@@ -143,39 +145,53 @@ TEMPLATES = (
     marked("NOT FOR RELEASE: insecure test key"),
     marked("estimated from measurements that were made elsewhere"),
     marked("EXAMPLE: made-up data, about nobody"),
+    marked("official"),
     marked("official, but public inputs were made from the records"),
 )
 AND, MORE = marked("{first} and {rest}"), marked("{n} more")
+#: Values that are lists, whose parts are sentences themselves.
+_LISTS = ("records", "noticed", "shares")
+#: Values that are whole numbers.
+_COUNTS = ("n", "m")
 _FIELD = re.compile(r"\{(\w+)\}")
 _NUMBER = re.compile(r"[0-9]{1,3}(,[0-9]{3})+|[0-9]+(\.[0-9]+)?")
 _MORE = re.compile(r"(?<=\| )([0-9]+) more")
 
 
-def sentence(texts: Texts, words: str) -> str:
-    """What a statement or account says, without its ": epsilon = ..." at the end, in the language of the page."""
+def sentence(texts: Texts, words: str, templates: Sequence[str] = TEMPLATES) -> str:
+    """What a statement or account says, without its ": epsilon = ..." at the end, in the language of the page.
+
+    Args:
+        texts: of the page.
+        words: in English.
+        templates: that are recognised, the more special of two that fit before the other.
+    """
     shown = words.rsplit(": epsilon = ", 1)[0]
-    return _said(texts, shown) if texts.messages else shown
+    return _said(texts, shown, tuple(templates)) if texts.messages else shown
 
 
-def _said(texts: Texts, words: str) -> str:
+def _said(texts: Texts, words: str, templates: tuple[str, ...]) -> str:
     if _NUMBER.fullmatch(words):
         return texts.numerals.digits(words.replace(",", ""))
     if len(same := words.split(" and the same ")) > 1 and words.startswith("the same "):
         rest = " and ".join(f"the same {one}" for one in same[1:])
-        return texts(AND, first=_said(texts, same[0]), rest=_said(texts, rest))
-    sentences = re.split(r"(?<=[.]) (?=[A-Z])", words)
+        return texts(AND, first=_said(texts, same[0], templates), rest=_said(texts, rest, templates))
+    sentences = re.split(r"(?<=[.?]) (?=[A-Z])", words)
     for end in range(len(sentences), 0, -1):
-        if (found := _whole(texts, " ".join(sentences[:end]))) is not None:
-            return " ".join([found, *([_said(texts, " ".join(sentences[end:]))] if end < len(sentences) else [])])
+        if (found := _whole(texts, " ".join(sentences[:end]), templates)) is not None:
+            more = [_said(texts, " ".join(sentences[end:]), templates)] if end < len(sentences) else []
+            return " ".join([found, *more])
     return _MORE.sub(lambda found: texts(MORE, n=int(found[1])), words)
 
 
-def _whole(texts: Texts, words: str) -> str | None:
+def _whole(texts: Texts, words: str, templates: tuple[str, ...]) -> str | None:
     """What the first template that fits says; None where none fits."""
-    for template in TEMPLATES:
+    for template in templates:
         if found := _pattern(template).fullmatch(words):
             values = {
-                name: ", ".join(_said(texts, one) for one in (value.split(", ") if name == "records" else [value]))
+                name: ", ".join(
+                    _said(texts, one, templates) for one in (value.split(", ") if name in _LISTS else [value])
+                )
                 for name, value in found.groupdict().items()
             }
             return texts(template, **values)
@@ -185,4 +201,10 @@ def _whole(texts: Texts, words: str) -> str | None:
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
     pieces = _FIELD.split(template)
-    return re.compile("".join(f"(?P<{one}>.+?)" if n % 2 else re.escape(one) for n, one in enumerate(pieces)), re.S)
+    return re.compile(
+        "".join(
+            f"(?P<{one}>{'[0-9,]+' if one in _COUNTS else '.+?'})" if n % 2 else re.escape(one)
+            for n, one in enumerate(pieces)
+        ),
+        re.S,
+    )
