@@ -10,7 +10,8 @@ a number, gives one of 6 districts by its remainder, and one of 8 sectors in the
 OpenDP has the same clip, the same neighbours (one record is another), and for each table of each level the same part of
 the same rho: sums of clipped whole euros (the sensitivity is that of `make_sum` on bounded data) with the noise of
 `make_gaussian`, whose scale is found by its own privacy map. Its numbers are then cut at 0. Errors are those of both
-from the sums of clipped amounts. Each key is another release; ratios are of means over keys.
+from the sums of clipped amounts. Each key is another release; ratios are of means over keys. Coverage is shown of all
+sums and by how many standard errors, as the plan foretells them, the true sum is: below 1, 1 to 3, and 3 or more.
 
 --write only writes the records and the list of areas that the example names. Needs ../shared/data beside the project;
 without it says so and ends.
@@ -27,6 +28,7 @@ import tempfile
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,12 +37,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from flows.execution.progress import Silent
+from flows.plan.release_plan import plan_release
 from flows.runs.request import Request, check_stated
 from flows.runs.run import run_release
 from pipeline.model.universe import Universe
 from pipeline.release.joined.means import read_means
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
+from postprocess.linear.half_widths import NORMAL_QUANTILE
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "wages.toml"
 POPULATION = EXAMPLE.parents[2] / "shared" / "data" / "eusilc_population.parquet"
@@ -48,6 +52,10 @@ OPENDP_DRAWS = 5
 HIGH, PREFIXES = 60_000, {"country": 2, "region": 3, "district": 4, "sector": 5}
 BANDS = ((15, "0-15"), (29, "16-29"), (44, "30-44"), (59, "45-59"), (200, "60+"))
 ACTIVITY = {"1": "full time", "2": "part time"}
+#: Standard errors between which true sums are taken together.
+SIZES = ((0.0, 1.0), (1.0, 3.0), (3.0, math.inf))
+#: Numbers over all keys of which a coverage is shown.
+FEW = 100
 
 
 def write_inputs(folder: Path) -> None:
@@ -147,20 +155,30 @@ def main() -> None:
         rows = measured(Path(name), options.keys)
     print(
         f"{'table':12} {'level':9} {'error':>10} {'OpenDP':>10} {'ratio':>6} "
-        f"{'sums in':>8} {'means in':>8} {'margin':>9}"
+        f"{'sums in':>8} {'means in':>8} {'margin':>9}   sums in: below 1, 1 to 3, 3 or more standard errors"
     )
     for row in rows:
         print(
             f"{row['table']:12} {row['level']:9} {row['error']:10,.0f} {row['opendp']:10,.0f} {row['ratio']:6.2f} "
-            f"{row['sums_inside']:8.1%} {row['means_inside']:8.1%} {row['mean_margin']:9,.0f}"
+            f"{row['sums_inside']:8.1%} {row['means_inside']:8.1%} {row['mean_margin']:9,.0f}   "
+            + "  ".join("    -" if one is None else f"{one:5.1%}" for one in row["inside_by_size"])
         )
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def measured(folder: Path, keys: int) -> list[dict[str, float | str]]:
+def foretold(folder: Path) -> dict[tuple[str, str], float]:
+    """(query, level) -> standard error of a sum, as the plan foretells it."""
+    (folder / "wages.toml").write_text(EXAMPLE.read_text("utf-8"), encoding="utf-8")
+    rows = plan_release(folder / "wages.toml", None, 1).amounts
+    return {(row.query, row.level): (row.sum_margin or math.nan) / NORMAL_QUANTILE for row in rows}
+
+
+def measured(folder: Path, keys: int) -> list[dict[str, Any]]:
     """For each table and level: mean absolute errors, and the shares of intervals that hold the truth."""
     write_inputs(folder)
+    standard = foretold(folder)
+    by_size: dict[tuple[str, str], NDArray[np.int64]] = {}
     errors: dict[tuple[str, str], list[list[float]]] = {}
     for spec, run in releases(folder, keys):
         universe = spec.universes()[1]
@@ -180,19 +198,26 @@ def measured(folder: Path, keys: int) -> list[dict[str, float | str]]:
             assert assured.highs is not None
             some = (counts > 0) & ~np.isnan(assured.values)
             truth = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+            size = sums / standard[query.name, level]
+            held = inside(lows, highs, sums)
+            classes = [(size >= least) & (size < most) for least, most in SIZES]
+            by_size.setdefault((table, level), np.zeros((2, len(SIZES)), dtype=np.int64))
+            by_size[table, level] += np.array([[c.sum() for c in classes], [held[c].sum() for c in classes]])
             errors.setdefault((table, level), []).append([
                 float(np.abs(means.sums.values - sums).mean()),
                 float(np.mean(others)),
-                float(inside(lows, highs, sums).mean()),
+                float(held.mean()),
                 float(inside(assured.lows, assured.highs, truth)[some].mean()),
                 float(np.median((assured.highs - assured.lows)[some]) / 2),
             ])  # fmt: skip
-    rows: list[dict[str, float | str]] = []
+    rows: list[dict[str, Any]] = []
     for table, level in itertools.product(dict.fromkeys(t for t, _ in errors), PREFIXES):
+        number, holding = by_size[table, level].tolist()
         own, other_error, sums_in, means_in, margin = np.mean(errors[table, level], axis=0).tolist()
         rows.append({
             "table": table, "level": level, "error": own, "opendp": other_error, "ratio": own / other_error,
             "sums_inside": sums_in, "means_inside": means_in, "mean_margin": margin,
+            "inside_by_size": [h / n if n >= FEW else None for n, h in zip(number, holding, strict=True)],
         })  # fmt: skip
     return rows
 

@@ -45,7 +45,8 @@ class PublishedRelease:
 
     def histogram(self, universe: Universe, level: Level) -> sp.csr_array:
         """The released histogram of a level, `(n, n_cells)`."""
-        return read_histogram(self.run.universe(universe.name).histogram(level.name), level.geocodes, universe.schema)
+        path = self.run.universe(universe.name).histogram(level.name)
+        return read_histogram(path, level.geocodes, universe.schema, signed=universe.signed)
 
 
 def release_at(folder: Path) -> RunDirectory:

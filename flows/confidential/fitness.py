@@ -114,7 +114,12 @@ def _judged(
 def _truth(release: Release) -> list[sp.csr_array]:
     """The confidential histograms of all levels."""
     return [
-        read_histogram(release.files.true_histogram(level.name), level.geocodes, release.schema)
+        read_histogram(
+            release.files.true_histogram(level.name),
+            level.geocodes,
+            release.schema,
+            signed=release.universe.signed,
+        )
         for level in release.spine.levels
     ]
 

@@ -64,7 +64,8 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
     folder = job.folder(universe)
     for level, counts in zip(job.spine.levels, roll_up(job.spine, leaves), strict=True):
         target = folder.true_histogram(level.name)
-        write_histogram(target, job.run.staging, level.name, level.geocodes, universe.schema, counts, private=True)
+        place = (level.name, level.geocodes, universe.schema)
+        write_histogram(target, job.run.staging, *place, counts, private=True, signed=universe.signed)
         job.progress.advance(len(level))
     remarks = []
     if left_out.records:
@@ -78,7 +79,8 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
 def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:
     """The confidential histogram of a level, `(n, n_cells)` int64."""
     geocodes = job.spine.level(level).geocodes
-    return read_histogram(job.folder(universe).true_histogram(level), geocodes, universe.schema)
+    path = job.folder(universe).true_histogram(level)
+    return read_histogram(path, geocodes, universe.schema, signed=universe.signed)
 
 
 def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequence[NDArray[np.int64]]]) -> list[str]:

@@ -162,7 +162,8 @@ class SubtreeEstimation(Estimation):
             report = SolverReport()
             target = self.job.folder(self.universe).histogram(level.name)
             histograms = self._histograms(level.name, report)
-            write_histogram(target, self.job.run.staging, level.name, level.geocodes, self.universe.schema, histograms)
+            place = (level.name, level.geocodes, self.universe.schema)
+            write_histogram(target, self.job.run.staging, *place, histograms, signed=self.universe.signed)
             name = Step("estimate", self.estimate_below, self.universe.name, level.name).name
             notes[name] = report.public() | self.shared.notes(self.job.spine.index_of(level.name))
         return notes

@@ -252,6 +252,15 @@ class Joined:
             bounds += joined_bounds(composition, self._released(companion, level)[rows])
         return tuple(bounds)
 
+    def origin(self, level: int) -> sp.csr_array | None:
+        """The least that each cell `(n, n_cells)` of a level can be: of sums that may be below 0; None for 0."""
+        if not self._universe.signed:
+            return None
+        if level not in self._origins:
+            (bound,) = self._of_amounts(level, slice(None))
+            self._origins = {level: sp.csr_array(bound.lower)}  # levels are worked on one after the other
+        return self._origins[level]
+
     def _of_amounts(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:
         """Of every cell of sums of an amount: low x n to high x n units, n the released number of records there."""
         amount, own = self._universe.amount, self._job.universes[0]
@@ -276,6 +285,10 @@ class Joined:
 
     @cached_property
     def _histograms(self) -> dict[tuple[str, int], Any]:
+        return {}
+
+    @cached_property
+    def _origins(self) -> dict[int, sp.csr_array]:
         return {}
 
 

@@ -27,10 +27,13 @@ from flows.execution.batch_store import Arrays
 from flows.execution.batches import run_kept
 from flows.execution.workers import foreign_arrays
 from pipeline.model.allocation import allocations
+from pipeline.model.beside import counted_in
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.release.tables import read_table
 from postprocess.downward.intervals import Intervals
+from postprocess.downward.origin import Clipped
 from postprocess.downward.simulated_margins import ErrorCounts, OwnErrors, PublishedTable
 from postprocess.downward.simulation import Simulated, simulate_run
 
@@ -231,10 +234,31 @@ class Margins:
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
         variances, own = self.variances.of_rows(level, rows)
-        ends = self._intervals[table.name, level].ends(self.estimation.basis, variances, counts, own)
+        intervals, basis = self._intervals[table.name, level], self.estimation.basis
+        if (clipped := self._clipped(table, level, rows)) is not None:
+            # Sizes are those above the least that sums can be, as the simulated runs' are.
+            above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
+            low, high = intervals.ends(basis, variances, above, own)
+            large = (intervals.large(basis, variances, above, own), intervals.large(basis, variances, below, own))
+            return clipped.widened(counts, (low + clipped.origin, high + clipped.origin), large)
+        ends = intervals.ends(basis, variances, counts, own)
         if self._shared is not None:
             self._shared.put_into(ends, counts, rows)
         return ends
+
+    def _clipped(self, table: Table, level: int, rows: slice) -> Clipped | None:
+        """The released records of sums that may be below 0, some geounits of a level; None where these cannot be."""
+        estimation, amount = self.estimation, self.estimation.universe.amount
+        if amount is None or not estimation.universe.signed:
+            return None
+        job, geounits = estimation.job, estimation.job.spine.levels[level]
+        own = job.universes[0]
+        beside = counted_in(table, estimation.universe, own, geounits.name)
+        assert beside is not None, "refused with the spec"
+        counted = read_table(job.folder(own).table(beside.name, geounits.name), len(geounits)).rows(rows)
+        assert counted.lows is not None
+        assert counted.highs is not None
+        return Clipped(counted.counts, counted.lows, counted.highs, amount.first, amount.last)
 
     def close(self) -> None:
         """Free what was computed."""

@@ -57,7 +57,12 @@ def estimated_otherwise(
                 perform_steps(job, part.estimating())
         histograms = {
             universe.name: [
-                read_histogram(again.universe(universe.name).histogram(level.name), level.geocodes, universe.schema)
+                read_histogram(
+                    again.universe(universe.name).histogram(level.name),
+                    level.geocodes,
+                    universe.schema,
+                    signed=universe.signed,
+                )
                 for level in release.spine.levels
             ]
             for universe in release.universes

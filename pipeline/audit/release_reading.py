@@ -77,7 +77,7 @@ def open_audited(folder: Path) -> PublishedRelease:
 def truth_of(release: PublishedRelease, universe: Universe, level: str) -> sp.csr_array:
     """The confidential histogram of a level, `(n, n_cells)`; ReleaseError where restricted/ does not hold it."""
     path = release.run.universe(universe.name).true_histogram(level)
-    return read_histogram(path, release.spine.level(level).geocodes, universe.schema)
+    return read_histogram(path, release.spine.level(level).geocodes, universe.schema, signed=universe.signed)
 
 
 def budget_masks(shares: Sequence[Fraction], spine: Spine) -> list[NDArray[np.int64]]:

@@ -161,9 +161,11 @@ def _wrong_mean(
         s_low, s_high = (sums[label + end][geounits] for end in _ENDS)
         n_low, n_high = (counts[label + end][geounits] for end in _ENDS)
         unknown = (n == 0) | np.isnan(s_low) | np.isnan(n_low)
-        right = (low <= s / n * (1 + _NEAR)) & (s / n <= high * (1 + _NEAR) + _NEAR)
-        right &= solves(low, s, n, (s - s_low, n_high - n), float(amount.first), near=True)
-        right &= solves(high, s, n, (s_high - s, n - n_low), float(amount.last), near=True)
+        right = (low <= s / n + np.abs(s / n) * _NEAR) & (s / n <= high + np.abs(high) * _NEAR + _NEAR)
+        # A mean below 0 is further from 0 the fewer records there are.
+        fewer, more = n - n_low, n_high - n
+        right &= solves(low, s, n, (s - s_low, np.where(s_low < 0, fewer, more)), float(amount.first), near=True)
+        right &= solves(high, s, n, (s_high - s, np.where(s_high < 0, more, fewer)), float(amount.last), near=True)
     return np.asarray(wrong | np.where(unknown, ~(np.isnan(low) & np.isnan(high)), ~right))
 
 

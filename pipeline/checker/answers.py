@@ -29,30 +29,34 @@ def check_table(
     findings: Findings,
     *,
     margins: bool,
+    least: int = 0,
 ) -> None:
     """Compare a table with the histogram `cells` of its level; None where that cannot be read.
+
+    Args:
+        least: what no number is below; less than 0 for sums of amounts that may be.
 
     Raises:
         ReleaseError: the file is missing or damaged.
     """
     required = None if cells is None else cells.answers(answers)
     file = LevelFile(files, path, level, findings, once=True)
-    counted = findings.check(file.name, "counts that are not whole numbers from 0")
+    counted = findings.check(file.name, f"counts that are not whole numbers{_from(least)}")
     equal = findings.check(file.name, "counts that are not the histogram's")
     precise = findings.check(file.name, "intervals that are not whole numbers around the count") if margins else None
     suffixes = ("", *_INTERVAL) if margins else ("",)
     for part, geounits in file.parts([label + suffix for label in answers.labels for suffix in suffixes]):
         expected = None if required is None else required.dense(geounits)
         for index, label in enumerate(answers.labels):
-            actual = read_counts(part.column(label), label, geounits, file, counted)
+            actual = read_counts(part.column(label), label, geounits, file, counted, least)
             if expected is not None:
-                _compare(equal, "the sum over the histogram's cells", file, geounits, label, actual, expected[:, index])
+                why = "the sum over the histogram's cells"
+                _compare(equal, why, file, geounits, label, actual, expected[:, index], least)
             if precise is not None:
                 # Of a count that is wrong, the interval is not reported too.
-                right = actual if expected is None else np.where(actual == expected[:, index], actual, -1)
-                _check_intervals(
-                    [part.column(label + suffix) for suffix in _INTERVAL], right, label, geounits, file, precise
-                )
+                right = actual if expected is None else np.where(actual == expected[:, index], actual, least - 1)
+                intervals = [part.column(label + suffix) for suffix in _INTERVAL]
+                _check_intervals(intervals, right, label, geounits, file, precise, least)
 
 
 def check_invariant(
@@ -149,19 +153,28 @@ def _check_facilities(
 
 
 def read_counts(
-    column: pa.Array | pa.ChunkedArray, label: str, geounits: NDArray[np.int64], file: LevelFile, counted: Check
+    column: pa.Array | pa.ChunkedArray,
+    label: str,
+    geounits: NDArray[np.int64],
+    file: LevelFile,
+    counted: Check,
+    least: int = 0,
 ) -> NDArray[np.int64]:
-    """The counts of a column, `(n_rows,)`; -1 where there is none, which is reported."""
+    """The counts of a column, `(n_rows,)`; `least` - 1 where there is none from `least` on, which is reported."""
     counts, whole = whole_numbers(column, label, file.name)
-    whole &= counts >= 0
+    whole &= counts >= least
     counted.add(
         ~whole,
         lambda row: (
-            f"{_geounit(file, geounits, row)}, {label!r}: found {value_text(column, row)}, whole numbers "
-            "from 0 are required"
+            f"{_geounit(file, geounits, row)}, {label!r}: found {value_text(column, row)}, whole "
+            f"numbers{_from(least)} are required"
         ),
     )
-    return np.where(whole, counts, -1)
+    return np.where(whole, counts, least - 1)
+
+
+def _from(least: int) -> str:
+    return " from 0" if least == 0 else ""
 
 
 def _compare(
@@ -172,10 +185,11 @@ def _compare(
     label: str,
     actual: NDArray[np.int64],
     required: NDArray[np.int64],
+    least: int = 0,
 ) -> None:
-    """Report where counts, all `(n_rows,)`, differ; rows without a geounit or a count (-1) are reported elsewhere."""
+    """Report where counts, all `(n_rows,)`, differ; rows without a geounit or a count are reported elsewhere."""
     equal.add(
-        (geounits >= 0) & (actual >= 0) & (required >= 0) & (actual != required),
+        (geounits >= 0) & (actual >= least) & (required >= least) & (actual != required),
         lambda row: (
             f"{file.level.label(geounits[row])}, {label!r}: {surplus(int(actual[row]), int(required[row]))} ({why})"
         ),
@@ -189,19 +203,20 @@ def _check_intervals(
     geounits: NDArray[np.int64],
     file: LevelFile,
     precise: Check,
+    least: int,
 ) -> None:
-    """An interval is of whole numbers from 0, holds the count, and its margin is the larger distance to an end.
+    """An interval is of whole numbers from `least` on, holds the count, and its margin is the larger distance to an end.
 
     All three numbers are NaN where nothing is known of it.
     """
     read = [whole_numbers(column, label + suffix, file.name) for column, suffix in zip(columns, _INTERVAL, strict=True)]
     (margins, *_), (lows, *_), (highs, *_) = read
     whole = np.logical_and.reduce([numbers[1] for numbers in read])
-    right = whole & (lows >= 0) & (lows <= counts) & (counts <= highs)
+    right = whole & (lows >= least) & (lows <= counts) & (counts <= highs)
     right &= margins == np.maximum(counts - lows, highs - counts)
     unknown = np.logical_and.reduce([_is_nan(column) for column in columns])
     precise.add(
-        (counts >= 0) & ~(unknown | right),
+        (counts >= least) & ~(unknown | right),
         lambda row: (
             f"{_geounit(file, geounits, row)}, interval of {label!r}: found {value_text(columns[1], row)} to "
             f"{value_text(columns[2], row)} with margin of error {value_text(columns[0], row)} for the count "

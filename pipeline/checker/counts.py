@@ -135,16 +135,26 @@ class LevelFile:
 
 
 def read_histogram(
-    files: PublicFiles, path: Path, level: PublicLevel, cells: Cells, impossible: NDArray[np.bool_], findings: Findings
+    files: PublicFiles,
+    path: Path,
+    level: PublicLevel,
+    cells: Cells,
+    impossible: NDArray[np.bool_],
+    findings: Findings,
+    least: int = 0,
 ) -> Counts:
     """The counts of a histogram; anything that is not a count, occurs twice or lies in a structural zero is reported.
+
+    Args:
+        least: what counts are not below; less than 0 for sums of amounts that may be.
 
     Raises:
         ReleaseError: the file is missing or damaged, or its counts are too large to be added.
     """
     file = LevelFile(files, path, level, findings, once=False, most=len(level.codes) * cells.size)
     valued = findings.check(file.name, "rows with an unknown value")
-    counted = findings.check(file.name, "counts that are not whole numbers from 0")
+    from_0 = " from 0" if least == 0 else ""
+    counted = findings.check(file.name, f"counts that are not whole numbers{from_0}")
     keys, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
     for part, geounits in file.parts([*cells.names, "count"]):
         numbers = cell_numbers(part, cells, file, valued)
@@ -153,9 +163,9 @@ def read_histogram(
 
         def no_count(row: int, column: pa.ChunkedArray = column) -> str:
             place = f"row {file.first_row + row:,}"
-            return f"{place} has the count {value_text(column, row)}; whole numbers from 0 are required"
+            return f"{place} has the count {value_text(column, row)}; whole numbers{from_0} are required"
 
-        counted.add(~whole | (values < 0), no_count)
+        counted.add(~whole | (values < least), no_count)
         usable = (geounits >= 0) & (numbers >= 0) & whole
         keys.append((geounits * cells.size + numbers)[usable])
         counts.append(values[usable])

@@ -117,13 +117,18 @@ class _Universe:
             with self.findings.noting_errors():
                 path = self.folder.histogram(level.name)
                 self.counts[level.name] = read_histogram(
-                    self.files, path, level, self.universe.cells, self.universe.impossible, self.findings
+                    self.files, path, level, self.universe.cells, self.universe.impossible, self.findings, self._least
                 )
         self._check_sums()
         self._check_microdata()
         self._check_tables()
         self._check_invariants()
         self._check_bounds()
+
+    @property
+    def _least(self) -> int:
+        """What no number is below."""
+        return 0 if self.universe.amount is None else self.universe.amount.least
 
     def histogram(self, level: str) -> str:
         """The histogram of a level, as sentences name it."""
@@ -168,8 +173,8 @@ class _Universe:
             for level in (level for level in self.levels if level.name in names):
                 with self.findings.noting_errors():
                     path, counts = self.folder.table(table, level.name), self.counts.get(level.name)
-                    margins = self.spec.margins
-                    check_table(self.files, path, level, answers, counts, self.findings, margins=margins)
+                    margins, least = self.spec.margins, self._least
+                    check_table(self.files, path, level, answers, counts, self.findings, margins=margins, least=least)
 
     def _check_invariants(self) -> None:
         for name, answers in self.universe.invariants:

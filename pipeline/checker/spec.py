@@ -138,6 +138,11 @@ class Amount:
     first: int
     last: int
 
+    @property
+    def least(self) -> int:
+        """What sums are not below: 0 where no record counts less."""
+        return 0 if self.first >= 0 else -(2**62)
+
 
 @dataclass(frozen=True, eq=False)
 class PublicUniverse:
@@ -317,7 +322,7 @@ def _amount(sections: Mapping[str, Any]) -> Amount | None:
         return None
     (low, high), unit = (Fraction(end) for end in _texts(sections["between"])), Fraction(sections["unit"])
     first, last = low / unit, high / unit
-    if not 0 <= first < last or first.denominator != 1 or last.denominator != 1:
+    if not first < last or first.denominator != 1 or last.denominator != 1:
         raise ValueError(f"an amount between {low} and {high} in units of {unit} is not possible")
     return Amount(unit, int(first), int(last))
 

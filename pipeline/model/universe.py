@@ -126,6 +126,11 @@ class Universe:
         return 1 if self.amount is None else reach_between(self.amount.first, self.amount.last, self.neighbours)
 
     @property
+    def signed(self) -> bool:
+        """Whether sums may be below 0: those of an amount whose lower end is."""
+        return self.amount is not None and self.amount.first < 0
+
+    @property
     def unit_budget(self) -> Fraction:
         """What a change costs that moves numbers by one each, for which the noise is made; exact."""
         return budget_of_one(self.framework, self.record_budget, self.reach)

@@ -145,8 +145,8 @@ def _open_rows(
                 usable &= codes >= 0
             persons = None
             if counter is not None:
-                persons = counter.read_counted(chunk.column(counter.column), first_row, log, counted)
-                usable &= persons >= 0
+                persons, right = counter.read_counted(chunk.column(counter.column), first_row, log, counted)
+                usable &= right
             usable &= counted
             units = None if records.unit is None or records.unit in skip else chunk.column(records.unit)
             if units is not None:

@@ -157,7 +157,7 @@ class AttributeReader:
 
 @dataclass(frozen=True)
 class AmountReader(AttributeReader):
-    """Reads a column of amounts from 0 on: the units that each row counts as, clipped and rounded."""
+    """Reads a column of amounts: the units that each row counts as, clipped and rounded."""
 
     first: int = 0
 
@@ -168,10 +168,10 @@ class AmountReader(AttributeReader):
 
     def read_counted(
         self, column: pa.Array, first_row: int, log: MistakeLog, counted: NDArray[np.bool_]
-    ) -> NDArray[np.int64]:
-        """Units of each row, `(n_rows,)`, negative where it is noted in `log` as wrong; 0 where it is not `counted`."""
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Units of each row `(n_rows,)`, and which rows are right; the others are noted in `log`, or not `counted`."""
         numbers = self.read(column, first_row, log, counted)
-        return np.where(counted & (numbers >= 0), numbers + self.first, numbers)
+        return numbers + self.first, counted & (numbers >= 0)
 
 
 @dataclass(frozen=True)
@@ -198,10 +198,11 @@ class CountReader:
         column: pa.Array,
         first_row: int,
         log: MistakeLog,
-        counted: NDArray[np.bool_],  # noqa: ARG002 - every row of the form long has a count
-    ) -> NDArray[np.int64]:
-        """As `read`, whichever rows are counted."""
-        return self.read(column, first_row, log)
+        counted: NDArray[np.bool_],
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """As `read`, whichever rows are counted, and which of these are right."""
+        counts = self.read(column, first_row, log)
+        return counts, counted & (counts >= 0)
 
     def _count(self, value: object) -> int:
         if self.decimal != "." and isinstance(value, str):

@@ -2,7 +2,7 @@
 
 Columns: geocode, one for each attribute of the schema (strings, held as dictionaries, which pandas
 reads as categories in the schema's order), count (int64). Rows are in the order of geounits, then of cells. Released
-and confidential histograms have the same form.
+and confidential histograms have the same form. Sums of amounts that may be below 0 are the only ones that are negative.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def write_histogram(
     counts: sp.csr_array | Iterable[sp.csr_array],
     *,
     private: bool = False,
+    signed: bool = False,
 ) -> None:
     """Write the histograms of a level.
 
@@ -53,9 +54,10 @@ def write_histogram(
         level: name of the level.
         geocodes: of all its geounits, `(n_geounits,)`.
         schema: whose cells are the columns of `counts`.
-        counts: `(n_geounits, n_cells)` int64, or batches of successive rows of it; not negative. The bytes written
-            do not depend on the batches.
+        counts: `(n_geounits, n_cells)` int64, or batches of successive rows of it; not negative unless `signed`. The
+            bytes written do not depend on the batches.
         private: only the owner may read the file, as in `files.staged`.
+        signed: sums of an amount that may be below 0.
 
     Raises:
         ReleaseError: the file cannot be written.
@@ -66,7 +68,7 @@ def write_histogram(
     labels = LabelColumns(geocodes, schema)
     groups = RowGroups(rows_per_group(len(columns)))
     with parquet_sink(target, staging, columns, header, private=private) as sink:
-        for first, batch in geounit_batches(counts, len(geocodes), schema):
+        for first, batch in geounit_batches(counts, len(geocodes), schema, signed=signed):
             rows = np.repeat(np.arange(first, first + batch.shape[0]), np.diff(batch.indptr))
             filled = np.flatnonzero(batch.data)
             full = groups.add(rows[filled], batch.indices[filled], batch.data[filled])
@@ -80,7 +82,7 @@ def _columns(schema: Schema) -> pa.Schema:
     return pa.schema([*label_fields(schema, ("geocode", "count")), pa.field("count", pa.int64(), nullable=False)])
 
 
-def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema) -> sp.csr_array:
+def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema, *, signed: bool = False) -> sp.csr_array:
     """The histograms written by `write_histogram`, `(n_geounits, n_cells)` int64 in the order of `geocodes`.
 
     Raises:
@@ -98,9 +100,10 @@ def read_histogram(path: Path, geocodes: NDArray[np.str_], schema: Schema) -> sp
         start, last = 0, -1
         for geounits, cells, persons in _row_groups(file, path, geocodes, schema):
             keys = np.concatenate([[last], geounits * schema.n_cells + cells])
-            if not (np.diff(keys) > 0).all() or not (persons > 0).all():
+            if not (np.diff(keys) > 0).all() or not (persons != 0 if signed else persons > 0).all():
                 raise ReleaseError(
-                    f"{path} is damaged: rows must be in the order of geounits and cells, with counts above 0"
+                    f"{path} is damaged: rows must be in the order of geounits and cells, with counts "
+                    f"{'other than' if signed else 'above'} 0"
                 )
             stop, last = start + len(cells), int(keys[-1])
             indices[start:stop], data[start:stop] = cells, persons
@@ -181,20 +184,20 @@ class LabelColumns:
 
 
 def geounit_batches(
-    counts: sp.csr_array | Iterable[sp.csr_array], n_geounits: int, schema: Schema
+    counts: sp.csr_array | Iterable[sp.csr_array], n_geounits: int, schema: Schema, *, signed: bool = False
 ) -> Iterator[tuple[int, sp.csr_array]]:
     """Batches of `counts` with the number of their first geounit, checked.
 
     Raises:
-        ValueError: a batch has another number of cells, negative counts or unsorted cells, or the batches together
-            are not `n_geounits` long.
+        ValueError: a batch has another number of cells, negative counts (unless `signed`) or unsorted cells, or the
+            batches together are not `n_geounits` long.
     """
     first = 0
     batches: Iterable[Any] = [counts] if sp.issparse(counts) else counts
     for batch in batches:
         if batch.shape[1] != schema.n_cells or batch.data.dtype != np.int64:
             raise ValueError(f"counts must be int64 over {schema.n_cells} cells, got {batch.dtype} of {batch.shape}")
-        if not batch.has_canonical_format or (batch.data < 0).any():
+        if not batch.has_canonical_format or (not signed and (batch.data < 0).any()):
             raise ValueError("counts must have each cell once, in order, and none negative")
         if first + batch.shape[0] > n_geounits:
             raise ValueError(f"counts must be given for {n_geounits} geounits, got more")

@@ -54,6 +54,7 @@ class AmountView:
 
     Attributes:
         low, high, unit: of the clip, as exact texts.
+        signed: whether sums may be below 0.
         levels: those with few areas, of the table with the fewest answers.
     """
 
@@ -62,6 +63,7 @@ class AmountView:
     low: str
     high: str
     unit: str
+    signed: bool
     levels: tuple[LevelAmounts, ...]
 
 
@@ -77,7 +79,7 @@ def _view(sources: ReportSources, universe: Universe) -> AmountView:
     table = min(few, key=lambda one: one.query.size, default=None)
     levels = () if table is None else tuple(_levels(sources, universe, table))
     low, high, unit = (str(end) for end in (amount.low, amount.high, amount.unit))
-    return AmountView(universe.name, amount.name, low, high, unit, levels)
+    return AmountView(universe.name, amount.name, low, high, unit, universe.signed, levels)
 
 
 def _levels(sources: ReportSources, universe: Universe, table: Table) -> Iterator[LevelAmounts]:

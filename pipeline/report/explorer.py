@@ -80,6 +80,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         }
         for universe in sources.universes
         for table in universe.tables
+        if not universe.signed
     }
     by_household = sources.spec.tables_of_households()
     tables |= {
@@ -121,7 +122,7 @@ def _add_moments(
             told: list[tuple[dict[str, object], TableMoments]] = []
             for universe in sources.universes:
                 for table in universe.tables:
-                    chunk = tables[universe.name, table.name]["levels"].get(level.name)
+                    chunk = tables.get((universe.name, table.name), {"levels": {}})["levels"].get(level.name)
                     if chunk is not None and chunk["ends"]:
                         told.append((chunk, sources.moments(universe.name, number, table)))
             for (chunk, _), entry in zip(told, kept.entries([moments for _, moments in told]), strict=True):
@@ -214,7 +215,10 @@ def _shapes(areas: list[Area], place: dict[str, int]) -> Iterator[NDArray[np.int
 def _table(
     explorer: Explorer, sources: ReportSources, universe: Universe, table: Table, level: Level
 ) -> dict[str, object] | None:
-    """Read a table, once; where its numbers are, as `decode.js` reads them."""
+    """Read a table, once; where its numbers are, as `decode.js` reads them; None where they are not in the explorer.
+
+    Nor are sums that may be below 0: they have no shares, and no order by size.
+    """
     path = sources.table_file(universe, table, level.name)
     summary = explorer.summaries[universe.name, table.name, level.name] = MarginSummary()
     exact = _exact(sources, universe, table, level)
@@ -228,6 +232,10 @@ def _table(
             seen.rows, seen.total, seen.ends = end, seen.total + int(part.counts.sum()), part.lows is not None
             yield part.counts if part.lows is None else np.hstack([part.counts, *_ends(part, of_part)])
 
+    if universe.signed:
+        for _ in read():
+            pass
+        return None
     entry = _numbers(explorer, path.relative_to(sources.run.public).as_posix(), read(), len(level), table.query.size)
     explorer.totals.setdefault(universe.name, seen.total)
     return None if entry is None else entry | {"ends": seen.ends}

@@ -68,12 +68,14 @@ class MarginSummary:
     def add(self, part: ReleasedTable, exact: NDArray[np.bool_] | None = None) -> None:
         """Count some rows of the table; the size of an area is the sum of its row, which holds everybody once.
 
+        Of amounts that may be below 0, sizes are those without the sign.
+
         Args:
             exact: which numbers `(n, size)` are exact.
         """
         if part.margins is None or not len(part.counts):
             return
-        size = np.searchsorted(SIZES, part.counts.sum(axis=1), side="right") - 1
+        size = np.searchsorted(SIZES, np.abs(part.counts.sum(axis=1)), side="right") - 1
         self._areas += np.bincount(size, minlength=len(SIZES))
         margins = tenths(part.margins, exact)
         known = margins != UNKNOWN
@@ -83,8 +85,8 @@ class MarginSummary:
         bins[large] = np.searchsorted(_EDGES, margins[large], side="right") - 1
         places = (size[:, None] * len(_EDGES) + bins)[known]
         self._margins += np.bincount(places, minlength=self._margins.size).reshape(self._margins.shape)
-        some = part.counts > 0
-        classes = (size[:, None] * len(CLASSES) + classes_of(part.counts, margins))[some]
+        some = part.counts != 0
+        classes = (size[:, None] * len(CLASSES) + classes_of(np.abs(part.counts), margins))[some]
         self._classes += np.bincount(classes, minlength=self._classes.size).reshape(self._classes.shape)
 
     def all(self) -> SizeSummary:

@@ -171,7 +171,7 @@ class TableErrors:
     def add(self, part: ReleasedTable, truth: NDArray[np.int64]) -> None:
         """Compare some rows of the table with the true answers `(n, size)` of the same areas."""
         error = part.counts - truth
-        people = truth.sum(axis=1)
+        people = np.abs(truth.sum(axis=1))
         self._cells = error.shape[1]
         sizes = np.searchsorted(SIZES, people, side="right") - 1
         for size in np.unique(sizes).tolist():

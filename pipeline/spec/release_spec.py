@@ -15,6 +15,7 @@ from pipeline.model.household_table import HouseholdTable
 from pipeline.model.join import Join
 from pipeline.model.labels import Labels
 from pipeline.model.universe import Universe
+from pipeline.spec.amounts.resolve import note_uncounted
 from pipeline.spec.collect.resolve import note_apart
 from pipeline.spec.collect.section import CollectSection, with_measured
 from pipeline.spec.fields import PUBLIC, Name, NamedTable, TableName
@@ -121,6 +122,8 @@ class ReleaseSpec(UniverseSections):
         note_language(self.report.language, self.geography, [one.labels for one in schemas], problems.at("report"))
         note_names(self.geography, problems.at("geography"))
         universes = tuple(universe for universe in resolved if universe is not None)
+        if universes and not universes[0].name:
+            note_uncounted(universes, self.publish.margins, problems)
         for universe in universes:
             section, key = self._sections(universe.name).schema_section.labels, universe.key("schema.labels")
             note_labels(section, universe, problems.at(key))

@@ -256,6 +256,13 @@ class Intervals:
         unknown = np.isnan(standard)
         return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
+    def large(
+        self, basis: Basis, variances: LevelVariances | AnswerVariances, released: IntArray, rows: slice
+    ) -> BoolArray:
+        """Which released numbers `(n, cells)` are so far above 0 that non-negativity does not bite; as `ends`."""
+        standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
+        return is_large(released, standard)
+
     def _by_variance(self, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The ends by the standard errors: as many whole numbers as the width is, right on average.
 

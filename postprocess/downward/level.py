@@ -12,6 +12,7 @@ from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, IntArray
 from postprocess.downward.assembly import Member, Targets, member_of, targets_of, used_then
 from postprocess.downward.completion import completed
+from postprocess.downward.origin import above_origin, from_origin, origin_of
 from postprocess.downward.passes import Pass, passes_of, possible_groups
 from postprocess.downward.report import SolverReport
 from postprocess.downward.tasks import LevelTask, level_tasks
@@ -217,6 +218,8 @@ def downward_level(
         passes = passes_of(problem)
     if checked is None:
         checked = checked_parents(problem.spine, problem.seed)[level]
+    if (origin := origin_of(problem, level)) is not None:
+        problem, estimate, parents = from_origin(problem, basis, level, estimate, parents, origin)
     share = None
     if parents is not None and estimate.info.any_unmeasured:
         share = completed(problem, basis, level, estimate, parents)
@@ -226,4 +229,5 @@ def downward_level(
     for part, part_report in runner(solve_task, tasks):
         parts.append(part)
         report.merge(part_report)
-    return sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64), report
+    counts = sp.csr_array(sp.vstack(parts, format="csr"), dtype=np.int64)
+    return counts if origin is None else above_origin(counts, -origin), report

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from postprocess.algebra import Basis
 from postprocess.arrays import BoolArray, FloatArray, IntArray, successive, wide_enough
 from postprocess.downward.level import downward_level
+from postprocess.downward.origin import above_origin, only_below, origin_of
 from postprocess.downward.passes import Pass
 from postprocess.downward.simulated_margins import (
     CHUNK_NUMBERS,
@@ -151,11 +152,21 @@ class _Errors:
         self._run = run
         self.counts = list(run.nothing)
 
-    def add(self, level: int, stretch: Stretch, number: int, simulated: sp.csr_array, rows: IntArray) -> None:
-        """Count the errors of some geounits of a level, in each of its tables."""
+    def add(
+        self,
+        level: int,
+        stretch: Stretch,
+        number: int,
+        simulated: sp.csr_array,
+        rows: IntArray,
+        origin: IntArray | None = None,
+    ) -> None:
+        """Count the errors of some geounits of a level, in each of its tables, by sizes above the level's origin."""
         variances, released = stretch.variances[number], stretch.released[number]
         if variances is None or not len(rows):
             return
+        if origin is not None:
+            released, simulated = above_origin(released, origin), above_origin(simulated, origin)
         if len(rows) < released.shape[0]:
             released, simulated = released[rows], simulated[rows]
             variances = replace(variances, classes=variances.classes[rows])
@@ -192,12 +203,13 @@ def _solved_down(
         if number and parents is not None and not (flags := stretch.solved[number - 1]).all():
             parents = _only(parents, flags)
             rows = np.flatnonzero(flags[level.parents])
+        here = problem if len(rows) == len(level) else only_below(problem, number, stretch.solved[number - 1])
         # cvxpy compares a sample in the run itself.
         unchecked = np.zeros(len(problem.spine.levels[max(number - 1, 0)]), dtype=bool)
         above, _ = downward_level(
-            problem, run.basis, number, upward[number], parents, checked=unchecked, passes=run.passes
+            here, run.basis, number, upward[number], parents, checked=unchecked, passes=run.passes
         )
-        errors.add(problem.first_level + number, stretch, number, above, rows)
+        errors.add(problem.first_level + number, stretch, number, above, rows, origin_of(here, number))
     assert above is not None
     return above
 

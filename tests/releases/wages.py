@@ -1,6 +1,7 @@
 """A small town with the wages of its persons: an amount on the spine, clipped and in units of 10.
 
-One block has a single person, who earns far more than the clip.
+One block has a single person, who earns far more than the clip. The balance of a person is the wage less 150, which is
+below 0 for many.
 """
 
 from __future__ import annotations
@@ -33,18 +34,24 @@ strategy.levels = { county = "1/4", tract = "1/4", block = "1/2" }
 """
 
 
+#: What makes it a release of balances, between a loss of 300 and a gain of 400.
+BALANCES = (('amount = "wage"', 'amount = "balance"'), ('between = ["0", "500"]', 'between = ["-300", "400"]'))
+
+
 def write_wages(folder: Path, *changes: tuple[str, str]) -> Path:
     """Write the files and the spec; `changes` are texts of the spec and what stands in their place."""
     rng = np.random.default_rng(19)
     blocks = [f"A{tract}{block}" for tract in range(3) for block in range(4)]
     (folder / "blocks.csv").write_text("block\n" + "\n".join([*blocks, "A30", "A31"]) + "\n", encoding="utf-8")
-    lines = ["block,sex,job,wage"]
+    lines = []
     for number in range(600):
         job = ("none", "part", "full")[int(rng.integers(3))]
         wage = "" if job == "none" else f"{rng.gamma(2.0, 60.0 if job == 'part' else 120.0):.2f}"
         lines.append(f"{blocks[int(rng.integers(len(blocks)))]},{'fm'[number % 2]},{job},{wage}")
     lines += ["A30,m,full,9000.00", "A31,f,part,104.999", "A31,f,full,105"]
-    (folder / "persons.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    lines = [f"{line},{_balance(line.rpartition(',')[2])}" for line in lines]
+    header = "block,sex,job,wage,balance"
+    (folder / "persons.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
     text = SPEC
     for old, new in changes:
         assert old in text, old
@@ -54,12 +61,24 @@ def write_wages(folder: Path, *changes: tuple[str, str]) -> Path:
     return path
 
 
-def true_units(folder: Path) -> dict[tuple[str, str, str], int]:
-    """Units by block, sex and job, by hand in whole thousandths: clipped to 500, rounded to tens with halves up."""
+def _balance(wage: str) -> str:
+    if not wage:
+        return ""
+    whole, _, part = wage.partition(".")
+    thousandths = int(whole) * 1000 + int(part.ljust(3, "0")) - 150_000
+    return f"{'-' if thousandths < 0 else ''}{abs(thousandths) // 1000}.{abs(thousandths) % 1000:03d}"
+
+
+def true_units(
+    folder: Path, column: str = "wage", low: int = 0, high: int = 500
+) -> dict[tuple[str, str, str], int]:
+    """Units by block, sex and job, by hand in whole thousandths: clipped, rounded to tens with halves up."""
     sums: dict[tuple[str, str, str], int] = {}
     for line in (folder / "persons.csv").read_text("utf-8").splitlines()[1:]:
-        block, sex, job, wage = line.split(",")
-        whole, _, part = (wage or "0").partition(".")
-        thousandths = min(int(whole) * 1000 + int(part.ljust(3, "0")), 500_000)
-        sums[block, sex, job] = sums.get((block, sex, job), 0) + (thousandths + 5000) // 10_000
+        block, sex, job, wage, balance = line.split(",")
+        stated = (wage if column == "wage" else balance) or "0"
+        whole, _, part = stated.lstrip("-").partition(".")
+        thousandths = (int(whole) * 1000 + int(part.ljust(3, "0"))) * (-1 if stated.startswith("-") else 1)
+        clipped = min(max(thousandths, low * 1000), high * 1000)
+        sums[block, sex, job] = sums.get((block, sex, job), 0) + (clipped + 5000) // 10_000
     return sums

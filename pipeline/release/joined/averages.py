@@ -7,7 +7,7 @@ Medical Research 21) does not exclude 0 for the t between the roots of
     (P - t H)^2 = (P - P_low)^2 + t^2 (H_high - H)^2,   t <= R,
     (P - t H)^2 = (P_high - P)^2 + t^2 (H - H_low)^2,   t >= R,
 
-which is Fieller's interval where those of the counts are symmetric. Errors of P and H are taken as independent. They
+which is Fieller's interval where those of the counts are symmetric. For t below 0 the ends of H are the other ones. Errors of P and H are taken as independent. They
 are not: released households have learned from the persons, so that both err in the same direction, and the average errs
 less than is said here. A household has at least and at most so many members, and so has the average.
 """
@@ -56,7 +56,7 @@ def average_sizes(persons: Counted, households: Counted, least: int, most: int) 
     """Persons for each household.
 
     Args:
-        persons: in households.
+        persons: in households; or sums of an amount, which may be below 0 where `least` is.
         households: all of them.
         least, most: members that one household can have.
     """
@@ -65,8 +65,11 @@ def average_sizes(persons: Counted, households: Counted, least: int, most: int) 
     values = np.divide(p, h, out=np.full(len(h), np.nan), where=some)
     if persons.lows is None or persons.highs is None or households.lows is None or households.highs is None:
         return Averages(values, None, None)
-    low = _low_end(p, h, p - persons.lows, households.highs - h)
-    high = _high_end(p, h, persons.highs - p, h - households.lows)
+    below, above, more, fewer = p - persons.lows, persons.highs - p, households.highs - h, h - households.lows
+    if least < 0:
+        low, high = _signed_low_end(p, h, below, more, fewer), -_signed_low_end(-p, h, above, more, fewer)
+    else:
+        low, high = _low_end(p, h, below, more), _high_end(p, h, above, fewer)
     known = some & ~np.isnan(low) & ~np.isnan(high)
     low = np.where(known, np.minimum(np.clip(low, least, most), values), np.nan)
     return Averages(values, low, np.where(known, np.maximum(np.clip(high, least, most), values), np.nan))
@@ -84,3 +87,16 @@ def _high_end(p: Floats, h: Floats, above: Floats, below: Floats) -> Floats:
     square = h**2 - below**2
     root = np.sqrt(np.maximum(p**2 * below**2 + above**2 * square, 0.0))
     return np.divide(p * h + root, square, out=np.where(np.isnan(root), np.nan, np.inf), where=square > 0)
+
+
+def _signed_low_end(p: Floats, h: Floats, below: Floats, more: Floats, fewer: Floats) -> Floats:
+    """The lower root, of any sign; infinite where there may be no households, and the sum may be below 0."""
+    aside = np.where(p - below < 0, fewer, more)
+    root = np.sqrt(np.maximum(aside**2 * (p**2 - below**2) + below**2 * h**2, 0.0))
+    unknown = np.isnan(root)
+    # The form without cancellation: of a sum from 0 on, and of one below.
+    denominator, square = p * h + root, h**2 - aside**2
+    nothing = np.where(unknown, np.nan, 0.0)
+    of_gain = np.divide(p**2 - below**2, denominator, out=nothing, where=denominator > 0)
+    of_loss = np.divide(p * h - root, square, out=np.where(unknown, np.nan, -np.inf), where=square > 0)
+    return np.where(p < 0, of_loss, of_gain)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from pipeline.model.beside import counted_in
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, Schema
+from pipeline.model.universe import Universe
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import CompanionSection, UniverseSections
@@ -83,3 +86,21 @@ def note_amount_schema(schema: Schema, own: UniverseSections, problems: Problems
                 f"the release itself {found}; a companion of an amount has some of the release's attributes, each with "
                 "the same values in the same order",
             )
+
+
+def note_uncounted(universes: Sequence[Universe], margins: bool, problems: Problems) -> None:
+    """Note tables of sums that may be below 0 for which the release does not publish the number of records.
+
+    Args:
+        universes: of the spec, its own first.
+        margins: whether intervals are published, which need these numbers.
+        problems: of the whole spec.
+    """
+    for universe in (one for one in universes if one.signed and margins):
+        for table in universe.tables:
+            if missing := [level for level in table.levels if counted_in(table, universe, universes[0], level) is None]:
+                problems.add(
+                    universe.key(dotted(["tables", table.name])),
+                    "sums that may be below 0 have intervals only where the release itself has a table of the same "
+                    f"answers; it has none at level {', '.join(missing)}",
+                )

@@ -24,7 +24,7 @@ class AmountKeys(Section):
     between: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = Field(
         default=None,
         description='of `amount`: the public ends to which each is clipped, as exact text, such as ["0", "60000"]; '
-        "from 0 on",
+        "the lower may be below 0",
     )
     unit: str | None = Field(
         default=None,
@@ -44,17 +44,9 @@ class AmountKeys(Section):
             if getattr(self, key) is None:
                 raise Misfit((key, "missing; an amount needs public ends and a unit: between and unit"))
         try:
-            found = self.grid()
+            self.grid()
         except (ValueError, SpecError) as error:
             raise Misfit(("between", str(error))) from None
-        if found.low < 0:
-            raise Misfit(
-                (
-                    "between",
-                    f"found the lower end {found.low}; released sums are never below 0, so the ends start from 0: "
-                    "leave out what is below (it counts as 0), or state losses as an amount of their own",
-                )
-            )
         return self
 
     def grid(self) -> AmountAttribute:
