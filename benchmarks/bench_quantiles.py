@@ -5,7 +5,7 @@
 58,654 made-up persons of EU-SILC: median and quartile of the employee income of those who have one, by region and sex,
 in steps of 100 up to 60,000. Errors are in records: how many lie between the number and the true quantile. OpenDP's is
 its exponential mechanism on the same candidates, given all of the budget, where the program keeps an eighth for the
-ends of an interval; a changed record is two for it, one that goes and one that comes. Both draw for the same
+counts that make an interval; a changed record is two for it, one that goes and one that comes. Both draw for the same
 groups. The truth is of amounts as they are clipped and rounded.
 
 Needs the data in ../shared/data beside the project; without it says so and ends.
@@ -26,7 +26,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from pipeline.privacy.noise.exponential import Exponential
-from pipeline.questions.quantiles import losses, ranked, ranks_of
+from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.questions.quantiles import Rank, losses
+from pipeline.questions.windows import bought, counts_in_windows, interval
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "eusilc_population.parquet"
 STEPS = 601
@@ -64,22 +66,21 @@ def spinewise(
     groups: list[NDArray[np.int64]], quantile: Fraction, rho: Fraction, draws: int
 ) -> tuple[float, float, float]:
     """Mean error in records, share of intervals with the truth, and their median width in amounts."""
-    parts = ranked(ranks_of(quantile, STEPS), "zcdp", "change-one", rho, 1)
+    choice, windows = bought(Rank(quantile, STEPS, 0), "zcdp", "change-one", rho, 1)
     errors, covered, widths = [], [], []
     for number, values in enumerate(groups):
         histogram = np.bincount(values, minlength=STEPS)[None].astype(np.int64)
         upto = np.cumsum(histogram[0])
         true = int(np.searchsorted(upto, math.ceil(quantile * len(values))))
-        chosen = {}
-        for place, one in enumerate(parts):
-            key = bytes([number, place, quantile.denominator]) + bytes(29)
-            row = losses(one.part.blocks(histogram), one)
-            drawn = Exponential(one.scale).draw(key, np.repeat(row, draws, axis=0))
-            chosen[one.part.name] = one.part.step(drawn, STEPS)
-        low, high = np.minimum(chosen["low"], chosen["quantile"]), np.maximum(chosen["high"], chosen["quantile"])
-        errors += [rank_error(values, int(step), quantile) for step in chosen["quantile"]]
-        covered += ((low <= true) & (true <= high)).tolist()
-        widths += (100 * (high - low)).tolist()
+        key = bytes([number, quantile.denominator]) + bytes(29)
+        steps = Exponential(choice.scale).draw(key + b"q", np.repeat(losses(histogram, choice), draws, axis=0))
+        counts = counts_in_windows(np.repeat(histogram, draws, axis=0), steps)
+        noisy = counts + sampler_for(windows.noise).draw(key + b"w", 0, counts.size).reshape(counts.shape)
+        for step, row in zip(steps.tolist(), noisy.tolist(), strict=True):
+            low, high = interval(step, row, STEPS, quantile, windows.noise.variance)
+            covered.append(low <= true <= high)
+            widths.append(100 * (high - low))
+        errors += [rank_error(values, step, quantile) for step in steps.tolist()]
     return fmean(errors), fmean(covered), float(np.median(widths))
 
 

@@ -61,7 +61,8 @@ class Basis:
         symmetric = []
         for j, n in enumerate(shape):
             sizes = {marginal.sizes[j] for marginal in marginals}
-            if j not in keep_whole and sizes <= {1, n}:
+            partial = any(marginal.is_partial(j) for marginal in marginals)
+            if j not in keep_whole and sizes <= {1, n} and not partial:
                 symmetric.append(j)
         return cls(shape, tuple(symmetric))
 
@@ -128,11 +129,16 @@ class Basis:
         return shaped.transpose(0, *(1 + int(j) for j in inverse)).reshape(len(folded), -1)
 
     def recode(self, marginal: Marginal) -> FloatArray:
-        """The marginal's matrix on the asymmetric attributes alone, `(asymmetric answers, a)` zeros and ones."""
+        """The marginal's matrix on the asymmetric attributes alone, `(asymmetric answers, a)` zeros and ones.
+
+        Rows of answers that were not measured are zeros.
+        """
         matrix: FloatArray = np.ones((1, 1))
         for j in self.asymmetric:
             indicator = np.zeros((marginal.sizes[j], self.shape[j]))
             indicator[marginal.groups[j], np.arange(self.shape[j])] = 1.0
+            if marginal.answered:
+                indicator *= marginal.answered[j][:, None]
             matrix = np.asarray(np.kron(matrix, indicator), dtype=float)
         return matrix
 

@@ -22,15 +22,22 @@ class Marginal:
     Attributes:
         name: its name in messages and files.
         groups: one array per attribute, value -> group number; zeros where the attribute is summed out.
+        answered: one array per attribute, `(n_groups,)`: which of its groups were measured, where a measurement has a
+            condition; empty where all were. Answers with a group that was not are zeros, which say nothing.
     """
 
     name: str
     groups: tuple[NDArray[np.int64], ...]
+    answered: tuple[NDArray[np.bool_], ...] = ()
 
     @cached_property
     def key(self) -> MarginalKey:
         """What distinguishes it from other queries, whatever their names."""
-        return tuple(group.tobytes() for group in self.groups)
+        return tuple(part.tobytes() for part in (*self.groups, *self.answered))
+
+    def is_partial(self, attribute: int) -> bool:
+        """Whether not all groups of an attribute were measured."""
+        return bool(self.answered) and not self.answered[attribute].all()
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -10,11 +10,13 @@ import pandas as pd
 
 from flows.confidential.custody import KeySource, configured_source
 from flows.runs.questions.answering import answer_question
+from flows.runs.questions.combining import combine_answer, is_combined
 from flows.runs.questions.explaining import Explanation, explain_question
 from flows.runs.questions.request import QuestionRequest, check_question
 from flows.settings import load_settings
 from pipeline.errors import InputError
 from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer
+from pipeline.questions.released.combined import COMBINED, Combination
 from pipeline.questions.text import Asked, Condition, Word, parse
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
@@ -177,6 +179,30 @@ class Answer:
         manifest = self.manifest
         texts = [*manifest.terms, manifest.place]
         return pd.read_csv(self.directory / "public" / ANSWER, dtype=dict.fromkeys(texts, str))
+
+    def combine(self, release: Path | str) -> Combination:
+        """Put the counts together with those of a finished release, by least squares; costs nothing.
+
+        Afterwards `combined` has the numbers. The result says in `note` how near they are, and whether answer and
+        release agree.
+
+        Raises:
+            InputError: they are no sums of the release's counts, or of other areas, another schema or dataset.
+        """
+        return combine_answer(RunDirectory(self.directory), Path(release))
+
+    @property
+    def combined(self) -> pd.DataFrame:
+        """The combined counts with their 90 % intervals, and beside them those of answer and release.
+
+        Raises:
+            InputError: nothing was combined yet.
+        """
+        if not is_combined(RunDirectory(self.directory)):
+            raise InputError(f"{self.directory}: is not combined with a release; see Answer.combine")
+        manifest = self.manifest
+        texts = [*manifest.terms, manifest.place]
+        return pd.read_csv(self.directory / "public" / COMBINED, dtype=dict.fromkeys(texts, str))
 
 
 def open_dataset(spec: Path | str, *, ledger: str | Path | None = None, data: Path | str | None = None) -> Dataset:

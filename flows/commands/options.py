@@ -64,6 +64,15 @@ SignKeyCommandOption = Annotated[
 SignedByOption = Annotated[
     Path | None, typer.Option(metavar="PUBLIC_KEY_FILE", help="Public key whose signature is required.")
 ]
+CombinedWithOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--release",
+        metavar="RELEASE_DIR",
+        help="Of a combined answer: the release. [default: where run has put it]",
+        show_default=False,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, no remarks.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.commands.options import (
+    CombinedWithOption,
     KeyCommandOption,
     KeyDescriptorOption,
     KeyFileOption,
@@ -35,6 +36,7 @@ def rerun(
         Path | None,
         typer.Option(help="The release's spec, needed only without its restricted/ folder."),
     ] = None,
+    combined_with: CombinedWithOption = None,
     workers: WorkersOption = None,
     key_file: KeyFileOption = None,
     key_fd: KeyDescriptorOption = None,
@@ -61,12 +63,15 @@ def rerun(
     from flows.runs.record_sources import universes_to_rerun
     from flows.runs.rerun import repeated_apart
     from flows.settings import load_settings
+    from pipeline.errors import InputError
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
 
     if is_answer(release):
-        _rerun_answer(release, spec, data, KeySource(key_file, key_fd, key_command))
+        _rerun_answer(release, spec, data, KeySource(key_file, key_fd, key_command), combined_with)
         return
+    if combined_with is not None:
+        raise InputError(f"--release: {release} is no answer that could be combined with a release")
     workers = load_settings(workers=workers).workers
     run = release_at(release)
     universes_to_rerun(run, data, spec)  # before an engine is started
@@ -103,19 +108,29 @@ def rerun(
     raise typer.Exit(1)
 
 
-def _rerun_answer(answer: Path, spec: Path | None, data: Path | None, source: KeySource) -> None:
+def _rerun_answer(
+    answer: Path, spec: Path | None, data: Path | None, source: KeySource, combined_with: Path | None
+) -> None:
     from flows.confidential.custody import KeySource
-    from flows.console import tell_problems
+    from flows.console import error_console, tell_problems
     from flows.runs.questions.checking import rerun_answer
+    from flows.runs.questions.combining import is_combined, release_of
     from flows.settings import load_settings
+    from pipeline.errors import InputError
     from pipeline.release.layout import RunDirectory
 
     run = RunDirectory(answer)
     if source == KeySource() and not run.key.exists():
         settings = load_settings()
         source = KeySource(settings.key_file, command=settings.key_command)
-    differing = rerun_answer(run, spec, data, source)
+    combined = is_combined(run)
+    if combined_with is not None and not combined:
+        raise InputError(f"--release: {answer} is not combined with a release")
+    release = release_of(run, combined_with) if combined else None
+    if combined and release is None:
+        error_console().print("Note: combined numbers were not computed again: name the release with --release")
+    differing, files = rerun_answer(run, spec, data, source, release), 3 if release is None else 5
     if differing:
-        tell_problems(f"{answer}: {len(differing)} of 3 public files differ", differing)
+        tell_problems(f"{answer}: {len(differing)} of {files} public files differ", differing)
         raise typer.Exit(1)
-    typer.echo(f"{answer}: rerun; all 3 public files are the same")
+    typer.echo(f"{answer}: rerun; all {files} public files are the same")

@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from flows.commands.options import (
+    CombinedWithOption,
     JsonOption,
     Output,
     QuietOption,
@@ -25,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
 def verify(
     release: ReleaseArgument,
     signed_by: SignedByOption = None,
+    combined_with: CombinedWithOption = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -35,7 +37,8 @@ def verify(
     Every file must have the hash that the manifest states, and everything that follows from the measurements must be
     the same to the last byte. Reads nothing under restricted/, so anyone who has the public/ folder can verify it.
 
-    An answer of spinewise ask is verified, too: its files, its costs, and what follows from its noisy numbers.
+    An answer of spinewise ask is verified, too: its files, its costs, and what follows from its noisy numbers; where it
+    is combined with a release, also from that release.
 
     With --signed-by, the release must also be signed by that key.
 
@@ -50,6 +53,7 @@ def verify(
     from flows.execution.workers import default_workers
     from flows.runs.verify import verify_release
     from flows.settings import load_settings
+    from pipeline.errors import InputError
     from pipeline.published import release_at
     from pipeline.questions.manifest import is_answer
     from pipeline.witness.signing_keys import PublicKey
@@ -57,8 +61,10 @@ def verify(
 
     output = Output(quiet, verbose, json)
     if is_answer(release):
-        _verify_answer(release, signed_by, output)
+        _verify_answer(release, signed_by, combined_with, output)
         return
+    if combined_with is not None:
+        raise InputError(f"--release: {release} is no answer that could be combined with a release")
     run = release_at(release)
     key = None if signed_by is None else PublicKey.read(signed_by)
     progress = output.progress()
@@ -79,19 +85,28 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_answer(answer: Path, signed_by: Path | None, output: Output) -> None:
+def _verify_answer(answer: Path, signed_by: Path | None, combined_with: Path | None, output: Output) -> None:
     from flows.console import tell_problems
     from flows.runs.questions.checking import verify_answer
+    from flows.runs.questions.combining import is_combined, release_of
     from pipeline.errors import InputError
     from pipeline.release.layout import RunDirectory
 
     if signed_by is not None:
         raise InputError(f"--signed-by: {answer} is an answer; answers are not signed")
-    problems = verify_answer(RunDirectory(answer))
+    run, combined = RunDirectory(answer), is_combined(RunDirectory(answer))
+    if combined_with is not None and not combined:
+        raise InputError(f"--release: {answer} is not combined with a release")
+    release = release_of(run, combined_with) if combined else None
+    problems = verify_answer(run, release)
     if problems and not output.json:
         tell_problems(f"{answer}: this answer does not verify", problems)
     else:
         text = f"{answer}: verified; its numbers follow from its measurements, and its cost from its noise"
+        if release is not None:
+            text += f"; combined with {release}"
+        elif combined:
+            output.remark(f"{answer}: its combined numbers were not computed again: name the release with --release")
         output.result(text, {"answer": str(answer), "verified": not problems, "problems": problems})
     if problems:
         raise typer.Exit(1)

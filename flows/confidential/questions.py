@@ -33,10 +33,11 @@ from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
-from pipeline.questions.quantiles import Ranked, losses, ranked
+from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import Measured, measured
 from pipeline.questions.tables import Measurements, measurements_bytes
+from pipeline.questions.windows import bought, columns_of, counts_in_windows, n_windows
 from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import tabulate_units
 from pipeline.release.layout import RunDirectory
@@ -78,10 +79,10 @@ class QuestionWork:
     budget: Fraction
     again: RunDirectory | None = None
 
-    def parts(self) -> tuple[Measured, ...] | tuple[Ranked, ...]:
+    def parts(self) -> tuple[Measured | Ranked, ...]:
         """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
-        if self.question.ranks:
-            return ranked(self.question.ranks, self.framework, self.neighbours, self.budget, self.at_once)
+        if (rank := self.question.rank) is not None:
+            return bought(rank, self.framework, self.neighbours, self.budget, self.at_once)
         return measured(self.question.parts, self.framework, self.neighbours, self.budget, self.at_once)
 
     def fingerprint(self) -> str:
@@ -150,7 +151,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
             f"{one.part.name}: {question.text}{by_up_to(one.reach)}{per_person(work.at_once)}",
             one.mechanism,
             one.scale,
-            n_places * question.size,
+            n_places * question.size * (n_windows(len(question.candidates)) if one.part.name == "windows" else 1),
         )
         for one in work.parts()
     )
@@ -166,12 +167,15 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
     """
     geocodes, leaves = places_of(work)
     question = work.question
-    numbers = {}
-    if question.ranks:
+    numbers: dict[str, NDArray[np.int64]] = {}
+    if question.rank is not None:
         histogram = question.histograms(counts, leaves, len(geocodes))
-        for one in work.parts():
-            assert isinstance(one, Ranked)
-            numbers[one.part.name] = chosen(work, key, fingerprint, one, histogram)
+        choice, around = bought(question.rank, work.framework, work.neighbours, work.budget, work.at_once)
+        steps = chosen(work, key, fingerprint, choice, histogram)
+        numbers[choice.part.name] = steps + choice.part.first
+        true = counts_in_windows(histogram, steps)
+        noisy = true + noise_of(work, key, fingerprint, around, true.shape)
+        numbers |= dict(zip(columns_of(choice.part.candidates), noisy.T, strict=True))
     else:
         truth = question.answers(counts, leaves, len(geocodes))
         for one in work.parts():
@@ -193,16 +197,14 @@ def noise_of(
 def chosen(
     work: QuestionWork, key: MasterKey, fingerprint: str, one: Ranked, histogram: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """What is chosen for each group, in units of the amount, `(n_groups,)`; the stream is bound as that of noise."""
-    question, amount = work.question, work.question.amount
-    assert amount is not None
-    numbers = np.empty(len(histogram), dtype=np.int64)
+    """The number of the step that is chosen for each group, `(n_groups,)`; the stream is bound as that of noise."""
+    steps = np.empty(len(histogram), dtype=np.int64)
     stream = _stream(work, key, fingerprint, one.part.name)
-    mechanism, step = Exponential(one.scale), max(1, _AT_ONCE // len(question.candidates))
-    for start in range(0, len(histogram), step):
-        part = one.part.blocks(histogram[start : start + step])
-        numbers[start : start + step] = mechanism.draw(stream, losses(part, one), start)
-    return question.candidates[one.part.step(numbers, len(question.candidates))] + amount.first
+    mechanism, at_once = Exponential(one.scale), max(1, _AT_ONCE // histogram.shape[1])
+    for start in range(0, len(histogram), at_once):
+        rows = slice(start, start + at_once)
+        steps[rows] = mechanism.draw(stream, losses(histogram[rows], one), start)
+    return steps
 
 
 def _stream(work: QuestionWork, key: MasterKey, fingerprint: str, part: str) -> bytes:

@@ -10,11 +10,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from pipeline.errors import ReleaseError
+from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
-from pipeline.questions.quantiles import Ranked, ranked, ranks_of
+from pipeline.questions.quantiles import Rank, Ranked
 from pipeline.questions.resolved import Part, parts_of
-from pipeline.questions.sensitivity import reach
+from pipeline.questions.sensitivity import Measured, reach
+from pipeline.questions.windows import bought, columns_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
@@ -47,7 +48,8 @@ NOTE: Final = (
 
 RANK_NOTE: Final = (
     "Each number is a step of the grid that was chosen by the exponential mechanism. Each interval covers the true "
-    "quantile, of amounts as they are clipped and rounded, with a probability of at least 90 %, whatever the records."
+    "quantile, of amounts as they are clipped and rounded, with a probability of about 90 %: more where many records "
+    "share a step, and less where there are hardly any around the quantile."
 )
 MOST_COMMON_NOTE: Final = (
     "The values are ordered by noisy counts, which are unbiased one by one; those of values that come first because of "
@@ -122,7 +124,7 @@ class PartStated(Stated):
         scale: of the noise, sigma^2 or b.
     """
 
-    name: Literal["count", "sum"]
+    name: Literal["count", "sum", "windows"]
     low: int
     high: int
     centre: int
@@ -141,6 +143,22 @@ class PartStated(Stated):
         """The noise; InputError where it is none."""
         return NoiseSpec(self.mechanism, Fraction(self.scale))
 
+    @classmethod
+    def of(cls, one: Measured) -> PartStated:
+        """What a manifest states of a part."""
+        return cls.model_validate(
+            {
+                "name": one.part.name,
+                "low": one.part.low,
+                "high": one.part.high,
+                "centre": one.part.centre,
+                "reach": one.reach,
+                "budget": str(one.budget),
+                "mechanism": one.noise.mechanism,
+                "scale": str(one.noise.scale),
+            }
+        )
+
     def cost(self, neighbours: Neighbours, records: int) -> Fraction:
         """What it costs, from its own sensitivity and scale."""
         moved, times = MOVED[neighbours], reach(self.part, neighbours) * records
@@ -153,19 +171,17 @@ class RankStated(Stated):
     """Numbers that were chosen together by rank; see `quantiles.Ranked`.
 
     Attributes:
-        quantile: the fraction; `candidates`: blocks of the grid, each of `width` steps.
-        shift: in records times the fraction's denominator.
+        quantile: the fraction; `candidates`: steps of the grid, from `first` on, in units.
         reach: of the losses, times `times`, by a record's change.
         ties: records of one step of which the middle is taken.
         budget: that it costs.
         scale: epsilon of the mechanism.
     """
 
-    name: Literal["quantile", "low", "high"]
+    name: Literal["quantile"]
     quantile: Positive
     candidates: int = Field(ge=2)
-    width: int
-    shift: int
+    first: int
     reach: int
     times: int
     ties: int
@@ -182,8 +198,7 @@ class RankStated(Stated):
                 "name": part.name,
                 "quantile": str(part.quantile),
                 "candidates": part.candidates,
-                "width": part.width,
-                "shift": one.shift,
+                "first": part.first,
                 "reach": one.reach,
                 "times": one.times,
                 "ties": one.ties,
@@ -256,13 +271,26 @@ class AnswerManifest(Stated):
         """Whether its numbers are chosen by rank."""
         return self.statistic in ("median", "quantile")
 
-    def needed_ranks(self) -> tuple[RankStated, ...]:
+    @property
+    def rank(self) -> RankStated | None:
+        """What was chosen by rank, if it was."""
+        return next((part for part in self.parts if isinstance(part, RankStated)), None)
+
+    @property
+    def columns(self) -> list[str]:
+        """Of measurements.csv, beside the keys."""
+        if self.rank is not None:
+            return [self.rank.name, *columns_of(self.rank.candidates)]
+        return [part.name for part in self.parts]
+
+    def needed_choice(self) -> tuple[RankStated, PartStated]:
         """What its budget buys for its quantile; InputError where that is nothing."""
-        candidates = [part.candidates for part in self.parts if isinstance(part, RankStated)]
-        parts = ranks_of(Fraction(self.number or "1/2"), max(candidates, default=2))
-        budget = Fraction(self.budget)
-        bought = ranked(parts, self.framework, self.neighbours, budget, self.records_per_person)
-        return tuple(RankStated.of(one) for one in bought)
+        stated = self.rank
+        if stated is None:
+            raise InputError(f"nothing was chosen for a {self.statistic}")
+        part = Rank(Fraction(self.number or "1/2"), stated.candidates, stated.first)
+        choice, around = bought(part, self.framework, self.neighbours, Fraction(self.budget), self.records_per_person)
+        return RankStated.of(choice), PartStated.of(around)
 
     def needed_parts(self) -> tuple[Part, ...]:
         """What is measured for its statistic of its amount."""

@@ -1,10 +1,9 @@
 """Quantiles of an amount on its public grid, by the exponential mechanism: losses, how far a record moves them, cost.
 
 The number asked for is a quantile of the amounts in each group: the least step of the grid with at least q n of the n
-records at or below it. Of a candidate v with L records below it and M at or below it, the loss for a shift of t
-records is
+records at or below it. Of a candidate v with L records below it and M at or below it, the loss is
 
-    max(L + q c - (q n + t), (q n + t) - M + (1 - q) c, 0),   c the lesser of M - L and `ties`,
+    max(L + q c - q n, q n - M + (1 - q) c, 0),   c the lesser of M - L and `ties`,
 
 so that a step with few records stands for their middle, and one with many for all of the ranks that it has, but `ties`
 at either side. The first term is left out for the lowest candidate and the second for the highest, so that some
@@ -15,17 +14,12 @@ if c were moved (`Exponential`), so that R with m R >= the sum over the groups (
 (zcdp) is what a charge states. R is a whole number, and the root of 2 is none: where one is needed, all losses are
 taken 70 times (99 / 70 is the root of 2 to 5 digits).
 
-An interval cannot be had from one such choice, since what lies between two ranks is what the records know. Its ends
-are two more choices, t records to the lower and to the upper side, among blocks of steps. A block on the wrong side of
-the true number has a loss of t at least, and there are at most k - 1 of them, so each end, for which `ties` is 0, is
-wrong with a probability of at most (k - 1) exp(-e t / 2), whatever the records; t is chosen to make this 5 %. With
-fewer blocks t is less, and the end of a block is further away.
+An interval cannot be had from this choice, since what lies between two ranks is what the records know: see `windows`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
@@ -38,17 +32,11 @@ from pipeline.privacy.accounting.select import affordable_epsilon
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
 
-__all__ = ["Rank", "Ranked", "cost_of_rank", "losses", "rank_reach", "ranked", "ranks_of"]
+__all__ = ["Rank", "Ranked", "cost_of_rank", "losses", "rank_reach", "ranked"]
 
-#: Of the budget, for the number itself and for each end of its interval. With sqrt(8 / 7) = 1.07 times the error that
-#: all of the budget would buy under zcdp.
-_SHARES: Final = {"quantile": Fraction(7, 8), "low": Fraction(1, 16), "high": Fraction(1, 16)}
-#: Among which an end is chosen, at most.
-_BLOCKS: Final = 40
 #: Times which losses are taken where a root of 2 is needed.
 _FINER: Final = 70
-#: With which an end is on the wrong side, and with which the number is further off than is told.
-_WRONG_END: Final = 0.05
+#: With which the number is further off than is told.
 _FAR: Final = 0.1
 #: Times the deviation of the rank that is chosen, up to which records of one step are told apart.
 _TIES: Final = 3
@@ -61,26 +49,15 @@ class Rank:
     """Numbers that are chosen together, one for each group of each place, from the same candidates.
 
     Attributes:
-        name: "quantile" or an end of its interval, "low" or "high".
         quantile: the fraction q, above 0 and below 1.
-        candidates: how many blocks of the grid there are to choose from.
-        width: steps of a block; the last may have fewer.
+        candidates: steps of the grid that there are to choose from.
+        first: the lowest of them, in units.
     """
 
-    name: str
     quantile: Fraction
     candidates: int
-    width: int = 1
-
-    def blocks(self, histogram: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Records by block, `(n_groups, n_candidates)`, of records by step, `(n_groups, n_steps)`."""
-        return np.add.reduceat(histogram, np.arange(0, histogram.shape[1], self.width), axis=1)
-
-    def step(self, block: NDArray[np.int64], n_steps: int) -> NDArray[np.int64]:
-        """The step that stands for a block: its first, or for an upper end its last."""
-        if self.name != "high":
-            return block * self.width
-        return np.minimum((block + 1) * self.width, n_steps) - 1
+    first: int
+    name: Literal["quantile"] = "quantile"
 
 
 @dataclass(frozen=True)
@@ -92,7 +69,6 @@ class Ranked:
         reach: see `rank_reach`; of losses times `times`.
         budget: that it costs, rho or epsilon, exact.
         scale: epsilon of the exponential mechanism, for losses that move by one.
-        shift: in 1 / b records, below 0 for a lower end.
         times: that losses are taken.
         ties: records of one step of which the middle is taken; see the head of this file.
     """
@@ -101,7 +77,6 @@ class Ranked:
     reach: int
     budget: Fraction
     scale: Fraction
-    shift: int
     times: int
     ties: int = 0
     mechanism: Literal["exponential"] = "exponential"
@@ -114,18 +89,6 @@ class Ranked:
         """Records between the number chosen and the true one, at most, with a probability of 90 %."""
         steps = _rank_needed(self.part.candidates, self.scale * self.times, _FAR)
         return math.ceil(Fraction(steps, self.part.quantile.denominator)) + self.ties
-
-    @property
-    def away(self) -> int:
-        """Records by which an end is shifted."""
-        return math.ceil(Fraction(abs(self.shift), self.part.quantile.denominator))
-
-
-def ranks_of(quantile: Fraction, steps: int) -> tuple[Rank, ...]:
-    """What is chosen for a quantile of an amount with so many steps: the number among them, its ends among blocks."""
-    width = -(-steps // _BLOCKS)
-    ends = (Rank(name, quantile, -(-steps // width), width) for name in ("low", "high"))
-    return (Rank("quantile", quantile, steps), *ends)
 
 
 def rank_reach(quantile: Fraction, framework: Framework, neighbours: Neighbours) -> tuple[int, int]:
@@ -144,13 +107,11 @@ def rank_reach(quantile: Fraction, framework: Framework, neighbours: Neighbours)
     return root, _FINER
 
 
-def ranked(
-    parts: Sequence[Rank], framework: Framework, neighbours: Neighbours, budget: Fraction, records: int
-) -> tuple[Ranked, ...]:
-    """The mechanism of each choice; together they cost the budget, or a little less, since a root is no fraction.
+def ranked(part: Rank, framework: Framework, neighbours: Neighbours, budget: Fraction, records: int) -> Ranked:
+    """The mechanism of a choice, which costs the budget, or a little less, since a root is no fraction.
 
     Args:
-        parts: see `ranks_of`.
+        part: what is chosen.
         framework, neighbours, budget, records: as for `sensitivity.measured`.
 
     Raises:
@@ -158,21 +119,17 @@ def ranked(
     """
     if budget <= 0:
         raise InputError(f"budget: found {budget}; it must be above 0")
-    found = []
-    for part in parts:
-        reach, times = rank_reach(part.quantile, framework, neighbours)
-        try:
-            epsilon = affordable_epsilon(framework, budget * _SHARES[part.name], neighbours)
-        except InputError:
-            raise InputError(f"budget: found {budget}, which is too little to choose a quantile with") from None
-        scale = epsilon / (reach * records)
-        away = 0 if part.name == "quantile" else _rank_needed(part.candidates, scale * times, _WRONG_END)
-        if away * times > _LARGEST_LOSS // 2:
-            raise InputError(f"budget: found {budget}, which is too little to choose a quantile with")
-        cost = cost_of_rank(scale, reach, records, framework, neighbours)
-        ties = math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator)) if part.name == "quantile" else 0
-        found.append(Ranked(part, reach, cost, scale, -away if part.name == "low" else away, times, ties))
-    return tuple(found)
+    reach, times = rank_reach(part.quantile, framework, neighbours)
+    try:
+        epsilon = affordable_epsilon(framework, budget, neighbours)
+    except InputError:
+        raise InputError(f"budget: found {budget}, which is too little to choose a quantile with") from None
+    scale = epsilon / (reach * records)
+    ties = math.ceil(_TIES * 2 / (scale * times * part.quantile.denominator))
+    if ties * times > _LARGEST_LOSS // 2:
+        raise InputError(f"budget: found {budget}, which is too little to choose a quantile with")
+    cost = cost_of_rank(scale, reach, records, framework, neighbours)
+    return Ranked(part, reach, cost, scale, times, ties)
 
 
 def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework, neighbours: Neighbours) -> Fraction:
@@ -182,7 +139,7 @@ def cost_of_rank(scale: Fraction, reach: int, records: int, framework: Framework
 
 
 def losses(histogram: NDArray[np.int64], one: Ranked) -> NDArray[np.int64]:
-    """Of each candidate in each group, `(n_groups, n_candidates)`, for the records by block, of the same shape.
+    """Of each candidate in each group, `(n_groups, n_candidates)`, for the records by candidate, of the same shape.
 
     Raises:
         ValueError: more records than losses can be computed of; their number is not shown.
@@ -190,9 +147,9 @@ def losses(histogram: NDArray[np.int64], one: Ranked) -> NDArray[np.int64]:
     q = one.part.quantile
     upto = np.cumsum(histogram, axis=1)
     below = upto - histogram
-    if upto.size and int(upto[:, -1].max()) * q.denominator + abs(one.shift) > _LARGEST_LOSS // one.times:
+    if upto.size and int(upto[:, -1].max()) * q.denominator > _LARGEST_LOSS // one.times:
         raise ValueError("quantile: too many records in a group")
-    target = upto[:, -1:] * q.numerator + one.shift
+    target = upto[:, -1:] * q.numerator
     few = np.minimum(histogram, one.ties)
     lacking = q.denominator * below - target + q.numerator * few
     lacking[:, :1] = 0

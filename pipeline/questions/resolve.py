@@ -67,7 +67,7 @@ def _refuse_few(asked: Asked, resolved: Resolved) -> None:
     """QuestionError where there is nothing to choose among."""
     if asked.amount is None:
         return
-    if resolved.ranks and len(resolved.candidates) < 2:
+    if resolved.statistic in ("median", "quantile") and len(resolved.candidates) < 2:
         raise asked.amount.refused("the conditions leave one amount, which is then the quantile: nothing to ask")
     if asked.statistic == "most common" and resolved.sizes[-1] < (asked.number or 1):
         raise asked.amount.refused(

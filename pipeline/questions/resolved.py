@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from pipeline.model.schema import AmountAttribute, Attribute, Schema
-from pipeline.questions.quantiles import Rank, ranks_of
+from pipeline.questions.quantiles import Rank
 
 __all__ = ["EVERYWHERE", "Axis", "Part", "Resolved"]
 
@@ -30,7 +30,7 @@ class Part:
     nothing to any other; a record that is not counted adds nothing. All that its noise and cost depend on is this.
 
     Attributes:
-        name: "count" or "sum".
+        name: "count" or "sum"; "windows" for the counts around a quantile.
         low, high: whole; both 1 for a count, units of the amount less `centre` for a sum.
         centre: units that are taken off each record's amount before it is added.
     """
@@ -135,11 +135,12 @@ class Resolved:
         return [tuple(names[int(i)] for names, i in zip(axes, row, strict=True)) for row in indices]
 
     @property
-    def ranks(self) -> tuple[Rank, ...]:
-        """What is chosen by rank, for a median or a quantile; nothing for other statistics."""
-        if self.statistic not in ("median", "quantile"):
-            return ()
-        return ranks_of(self.number or Fraction(1, 2), len(self.candidates))
+    def rank(self) -> Rank | None:
+        """What is chosen by rank, for a median or a quantile; None for other statistics."""
+        if self.statistic not in ("median", "quantile") or self.amount is None:
+            return None
+        first = self.amount.first + int(self.candidates[0])
+        return Rank(self.number or Fraction(1, 2), len(self.candidates), first)
 
     @cached_property
     def candidates(self) -> NDArray[np.int64]:
@@ -151,7 +152,7 @@ class Resolved:
     @cached_property
     def parts(self) -> tuple[Part, ...]:
         """What is measured; nothing where it is chosen by rank."""
-        if self.ranks:
+        if self.rank is not None:
             return ()
         if self.amount is None:
             return parts_of(self.statistic, None)
@@ -221,6 +222,7 @@ class Resolved:
             for number, axis in enumerate(self.axes)
         ]
         parts: list[list[object]] = [[part.name, part.low, part.high, part.centre] for part in self.parts]
-        parts += [[rank.name, str(rank.quantile), rank.candidates, rank.width] for rank in self.ranks]
+        if self.rank is not None:
+            parts.append([self.rank.name, str(self.rank.quantile), self.rank.candidates, self.rank.first])
         content = ["question", 1, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -17,6 +17,7 @@ from pipeline.questions.intervals import half_width, ratio_interval
 from pipeline.questions.listed import listed, most_common
 from pipeline.questions.manifest import AnswerManifest, PartStated
 from pipeline.questions.resolved import EVERYWHERE
+from pipeline.questions.windows import interval
 
 __all__ = ["Measurements", "answer_bytes", "measurements_bytes", "read_measurements"]
 
@@ -60,7 +61,8 @@ class Measurements:
 def measurements_bytes(measured: Measurements) -> bytes:
     """measurements.csv: the keys, and the number of each part as it was drawn.
 
-    A "sum" is in units of the amount, less the centre; what is chosen by rank, in units of it.
+    A "sum" is in units of the amount, less the centre; what is chosen by rank, in units of it, and then the counts in
+    the windows around it.
     """
     columns = [values.tolist() for values in measured.numbers.values()]
     rows = ([*key, *numbers] for key, *numbers in zip(measured.keys, *columns, strict=True))
@@ -70,7 +72,7 @@ def measurements_bytes(measured: Measurements) -> bytes:
 def read_measurements(path: Path, manifest: AnswerManifest) -> Measurements:
     """What `measurements_bytes` wrote; ReleaseError where it is not what the manifest says."""
     n_keys = len(manifest.terms) + (manifest.place != EVERYWHERE)
-    names = [part.name for part in manifest.parts]
+    names = manifest.columns
     try:
         rows = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline="")))
         empty = Measurements(manifest.place, manifest.terms, (), {})
@@ -120,10 +122,14 @@ def _names(name: str) -> list[str]:
 
 
 def _chosen_rows(manifest: AnswerManifest, measured: Measurements) -> Iterator[list[str]]:
-    """The keys and the steps that were chosen; a number on the far side of an end widens the interval to itself."""
-    columns = [measured.numbers[name].tolist() for name in ("quantile", "low", "high")]
-    for key, number, low, high in zip(measured.keys, *columns, strict=True):
-        ends = (number, min(low, number), max(high, number))
+    """The keys, the steps that were chosen, and their intervals from the noisy counts around them."""
+    rank, (windows,) = manifest.rank, manifest.noisy
+    assert rank is not None
+    quantile, variance = Fraction(rank.quantile), windows.noise.variance
+    numbers, *around = (measured.numbers[name].tolist() for name in manifest.columns)
+    for key, number, *counts in zip(measured.keys, numbers, *around, strict=True):
+        low, high = interval(number - rank.first, counts, rank.candidates, quantile, variance)
+        ends = (number, low + rank.first, high + rank.first)
         yield [*key, *(_exact(step * manifest.unit) for step in ends)]
 
 

@@ -26,7 +26,18 @@ class DenseEstimate:
 def query_matrix(marginal: Marginal, n_cells: int) -> np.ndarray:
     matrix = np.zeros((marginal.size, n_cells))
     matrix[marginal.cell_answer, np.arange(n_cells)] = 1.0
+    if marginal.answered:
+        matrix[~answered(marginal)] = 0.0
     return matrix
+
+
+def answered(marginal: Marginal) -> np.ndarray:
+    """Which answers were measured, `(size,)`: those of which each attribute's group was."""
+    codes = np.unravel_index(np.arange(marginal.size), marginal.sizes)
+    found = np.ones(marginal.size, dtype=bool)
+    for of_group, code in zip(marginal.answered, codes, strict=False):
+        found &= of_group[code]
+    return found
 
 
 def descendants(spine: Spine, level: int, index: int) -> list[tuple[int, int]]:

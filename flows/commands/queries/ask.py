@@ -47,7 +47,8 @@ def ask(
     release: Annotated[
         Path | None,
         typer.Option(
-            help="With --explain: a finished release of the spec, which may answer already.", show_default=False
+            help="A finished release of the spec: with --explain, which may answer already; else to combine with.",
+            show_default=False,
         ),
     ] = None,
     data: DataOption = None,
@@ -63,6 +64,8 @@ def ask(
     The spec names the dataset; without a ledger there is no answer. The charge is made before anything is drawn. The
     same question with the same budget, key and records gives the same numbers again and is not charged again.
 
+    With --release, counts that are sums of the release's cells are combined with it by least squares, for nothing.
+
     Example:
 
         spinewise ask release.toml "count by county where age >= 65" --rho 1/200 --explain
@@ -74,9 +77,9 @@ def ask(
         os.environ["SPINEWISE_LEDGER"] = ledger
     from flows.confidential.custody import KeySource, configured_source
     from flows.runs.questions.answering import answer_question
+    from flows.runs.questions.combining import combine_answer, why_not
     from flows.runs.questions.request import QuestionRequest, check_question
     from flows.settings import load_settings
-    from pipeline.errors import InputError
     from pipeline.questions.manifest import read_answer
     from pipeline.release.layout import RunDirectory
     from pipeline.spec.release_spec import load_spec
@@ -93,9 +96,12 @@ def ask(
         explained = explain_question(checked, release)
         output.result(str(explained), asdict(explained))
         return
-    if release is not None:
-        raise InputError("--release is for --explain; an answer is from the records")
+    alone = None if release is None else why_not(checked, release)  # before anything is spent
     root = answer_question(checked)
     manifest = read_answer(RunDirectory(root))
     output.remark(f"charged to {manifest.dataset!r}: {checked.unit} = {manifest.cost}; {manifest.note}")
+    if alone is not None:
+        output.remark(f"not combined with {release}: {alone}")
+    elif release is not None:
+        output.remark(f"combined with {release}: {combine_answer(RunDirectory(root), release).note}")
     output.result(str(root), {"answer": manifest.answer, "directory": str(root), "cost": str(manifest.cost)})

@@ -144,17 +144,4 @@ def _amount(amount: AmountAttribute) -> AmountStated:
 
 
 def _stated(one: Measured | Ranked) -> PartStated | RankStated:
-    if isinstance(one, Ranked):
-        return RankStated.of(one)
-    return PartStated.model_validate(
-        {
-            "name": one.part.name,
-            "low": one.part.low,
-            "high": one.part.high,
-            "centre": one.part.centre,
-            "reach": one.reach,
-            "budget": str(one.budget),
-            "mechanism": one.noise.mechanism,
-            "scale": str(one.noise.scale),
-        }
-    )
+    return RankStated.of(one) if isinstance(one, Ranked) else PartStated.of(one)

@@ -9,10 +9,12 @@ from pathlib import Path
 from flows.confidential.custody import KeySource
 from flows.confidential.process import MeasuringProcess
 from flows.runs.questions.answering import ASKED, Answering, write_answer
+from flows.runs.questions.combining import combination_problems, combine_answer, is_combined
 from flows.runs.questions.costs import cost_problems
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.released.combined import COMBINED, SUMMARY
 from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
@@ -20,8 +22,12 @@ from pipeline.storage.files import sha256_file
 from pipeline.storage.temporary import temporary_folder
 
 
-def verify_answer(run: RunDirectory) -> list[str]:
+def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
     """What is wrong with an answer, by its public files alone: a sentence each; empty if nothing is.
+
+    Args:
+        run: the answer.
+        release: that it is combined with, if it is; without it combined numbers are not computed again.
 
     Raises:
         ReleaseError: the manifest cannot be read.
@@ -36,7 +42,7 @@ def verify_answer(run: RunDirectory) -> list[str]:
         return [str(error)]
     if recomputed != (run.public / ANSWER).read_bytes():
         problems.append(f"{ANSWER}: does not follow from {MEASUREMENTS}")
-    return problems
+    return problems + (combination_problems(run, manifest, release) if is_combined(run) else [])
 
 
 def _file_problems(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
@@ -49,21 +55,28 @@ def _file_problems(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
             problems.append(f"{name}: is missing")
         elif sha256_file(path) != stated:
             problems.append(f"{name}: was changed: it has not the hash that the manifest states")
-    listed = {*manifest.files, MANIFEST}
+    listed = {*manifest.files, MANIFEST, *((COMBINED, SUMMARY) if is_combined(run) else ())}
     return problems + [
         f"{path.name}: is not listed" for path in sorted(run.public.iterdir()) if path.name not in listed
     ]
 
 
-def rerun_answer(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource) -> list[str]:
+def rerun_answer(
+    run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource, release: Path | None = None
+) -> list[str]:
     """Draw an answer again, in a process of its own, and compare; the public files that differ.
+
+    Args:
+        run: the answer.
+        spec, data, key: that it was made with; where they were, if None.
+        release: that it is combined with, if it is; without it combined numbers are not compared.
 
     Raises:
         InputError: the spec, the records or the key are others, or the answer was never charged; nothing was drawn.
     """
     checked = again_of(run, spec, data, key)
     with MeasuringProcess(key, None) as process:
-        return compared(run, checked, process)
+        return compared(run, checked, process, release)
 
 
 def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySource) -> CheckedQuestion:
@@ -88,14 +101,19 @@ def again_of(run: RunDirectory, spec: Path | None, data: Path | None, key: KeySo
     return checked
 
 
-def compared(run: RunDirectory, checked: CheckedQuestion, measuring: Answering) -> list[str]:
+def compared(
+    run: RunDirectory, checked: CheckedQuestion, measuring: Answering, release: Path | None = None
+) -> list[str]:
     """The public files that are not the same when they are made again, in a folder that is removed at the end."""
     with temporary_folder("rerun") as folder:
         again = RunDirectory(folder / "answer")
         make_run_folders(again)
         said = measuring.question(replace(checked.work, run=again, again=run))
         write_answer(again, checked, said)
-        names = (MEASUREMENTS, ANSWER, MANIFEST)
+        names = [MEASUREMENTS, ANSWER, MANIFEST]
+        if release is not None and is_combined(run):
+            combine_answer(again, release)
+            names += [COMBINED, SUMMARY]
         return [name for name in names if (again.public / name).read_bytes() != _bytes(run.public / name)]
 
 

@@ -35,7 +35,7 @@ def cost_problems(manifest: AnswerManifest) -> list[str]:
 def _choice_problems(manifest: AnswerManifest) -> list[str]:
     """Whether its choices are made with what its budget buys."""
     try:
-        needed = manifest.needed_ranks()
+        needed = manifest.needed_choice()
     except InputError as error:
         return [str(error)]
     if manifest.parts != needed:

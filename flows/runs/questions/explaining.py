@@ -18,6 +18,7 @@ from pipeline.questions.intervals import half_width
 from pipeline.questions.listed import half_width_at_once
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.sensitivity import Measured
+from pipeline.questions.windows import n_windows, typical_reach
 from pipeline.release.layout import RunDirectory
 
 
@@ -151,19 +152,20 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
         if checked.question.statistic == "most common":
             half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
         width = _width(half * _unit(checked, one.part.name))
+        if (rank := checked.question.rank) is not None:
+            held = (
+                f"{n_windows(rank.candidates)} counts around each number make its 90 % interval, which typically "
+                f"reaches {typical_reach(one, rank):,} records to either side: each"
+            )
         return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), f"{held} +- {width}")
-    if one.part.name == "quantile":
-        near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
-        name, records = str(checked.question.number or "median"), one.within
-    else:
-        near = f"the {one.part.name} end of the 90 % interval, {one.away:,} records away"
-        name, records = one.part.name, one.away
+    near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
+    name, records = str(checked.question.number or "median"), one.within
     return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, "a loss")
 
 
 def _unit(checked: CheckedQuestion, part: str) -> Fraction:
     amount = checked.question.amount
-    return Fraction(1) if amount is None or part == "count" else amount.unit
+    return Fraction(1) if amount is None or part != "sum" else amount.unit
 
 
 def _width(value: Fraction) -> str:

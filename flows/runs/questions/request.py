@@ -80,7 +80,7 @@ class CheckedQuestion:
     spec: ReleaseSpec
     universe: Universe
     work: QuestionWork
-    parts: tuple[Measured, ...] | tuple[Ranked, ...]
+    parts: tuple[Measured | Ranked, ...]
 
     @property
     def question(self) -> Resolved:
@@ -208,7 +208,7 @@ def _check_size(question: Resolved, spine: Spine) -> None:
         raise InputError(
             f"question: it has {n_places * question.size:,} numbers in each part; at most {MOST_NUMBERS:,} are allowed"
         )
-    if (found := n_places * question.size * len(question.candidates)) > MOST_CANDIDATES and question.ranks:
+    if (found := n_places * question.size * len(question.candidates)) > MOST_CANDIDATES and question.rank:
         raise InputError(
             f"question: its groups have {found:,} steps of the amount to choose among; at most {MOST_CANDIDATES:,} are "
             "allowed: take a larger unit, or fewer groups"

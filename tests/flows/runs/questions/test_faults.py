@@ -82,12 +82,12 @@ def quantile_findings(spec: Path, rho: str = "1/4") -> set[str]:
     except SpinewiseError:
         return {"refused"}
     found = {"verify"} if verify_answer(RunDirectory(root)) else set()
-    part = read_answer(RunDirectory(root)).parts[0]
+    part, windows = read_answer(RunDirectory(root)).parts
     assert isinstance(part, RankStated)
     epsilon = float(Fraction(part.scale)) * part.times
     measured = pd.read_csv(root / "public" / "measurements.csv", dtype={"tract": str})
     units = {key: group.to_numpy() for key, group in truth(spec).groupby(KEYS)["units"]}
-    excess, variance = 0.0, 0.0
+    excess, variance, added = 0.0, 0.0, []
     for row in measured.itertuples(index=False):
         values = units.get(tuple(row[:4]), np.zeros(0))
         steps = np.arange(601)
@@ -101,12 +101,34 @@ def quantile_findings(spec: Path, rho: str = "1/4") -> set[str]:
         mean = float(chance @ loss)
         excess += float(loss[int(row[4])]) - mean
         variance += float(chance @ loss**2) - mean**2
+        away = [2, 8, 32, 128, 512]
+        edges = [row[4] - one for one in reversed(away)] + [row[4]] + [row[4] + one for one in away]
+        counts = np.histogram(values, bins=[-np.inf, *(edge + 0.5 for edge in edges), np.inf])[0]
+        added += (np.array(row[5:]) - counts).tolist()
     if abs(excess) > 4 * np.sqrt(variance):
         found.add("choice")
     # By the definition of zCDP: within a group one loss rises by 2 and another falls by 2, a range of 4 epsilon / 2.
     if (2 * epsilon) ** 2 / 8 > float(Fraction(rho) * Fraction(7, 8)) * 1.0001:
         found.add("cost")
+    ratio = float(np.mean(np.square(added))) / float(Fraction(windows.scale))
+    if abs(ratio - 1) > 4 * np.sqrt(2 / len(added)):
+        found.add("noise of windows")
+    # Two counts of a changed record move, by one each.
+    if Fraction(2) / (2 * Fraction(windows.scale)) > Fraction(rho) / 8:
+        found.add("cost of windows")
     return found
+
+
+def test_windows_without_noise_or_with_half_of_it(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confidential, "noise_of", lambda *arguments: noise_of(*arguments) // 2)
+    assert quantile_findings(spec) == {"noise of windows"}
+    monkeypatch.setattr(confidential, "noise_of", lambda *arguments: np.zeros(arguments[-1], dtype=np.int64))
+    assert quantile_findings(spec, "1/5") == {"noise of windows"}
+
+
+def test_windows_charged_for_one_of_two(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sensitivity, "MOVED", {"change-one": 1, "add-remove": 1})
+    assert quantile_findings(spec) == {"verify", "cost of windows"}
 
 
 def test_a_quantile_without_noise(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,1 @@
+"""Answers to questions, estimated together with a release, from public files alone."""

@@ -1,0 +1,72 @@
+"""An answer's noisy counts and a release's measurements, estimated together by least squares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flows.estimation.whole_spine import Computed
+from flows.execution.job import Job
+from flows.execution.progress import Silent
+from flows.execution.workers import Workers
+from pipeline.errors import InputError
+from pipeline.published import PublishedRelease
+from pipeline.questions.released.cells import SumsOfCells
+from postprocess.downward.subtrees import cut_of
+from postprocess.linear.one_more import LinearAnswers, linear_answers, with_one_more
+from postprocess.marginal import Marginal
+from postprocess.problem import Measured
+
+__all__ = ["Together", "estimated_together"]
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Linear unbiased estimates of an answer's counts, `(n_geounits, size)` each, in the order of the question.
+
+    Attributes:
+        release: from the release's measurements alone.
+        both: from these and the answer.
+    """
+
+    release: LinearAnswers
+    both: LinearAnswers
+
+
+def estimated_together(
+    release: PublishedRelease, sums: SumsOfCells, values: NDArray[np.int64], variance: float
+) -> Together:
+    """The estimates of the release alone, and with the answer as one measurement more.
+
+    The full estimator is used for both, whichever the release was made by, and neither non-negativity nor rounding.
+
+    Args:
+        release: finished; of its own universe.
+        sums: what the answer's numbers are sums of.
+        values: noisy counts `(n_geounits, size)`.
+        variance: of the noise on each, persons squared.
+
+    Raises:
+        InputError: the release is one that is estimated part by part.
+        ReleaseError: a file of it is damaged.
+    """
+    universe, spine = release.universes[0], release.spine
+    if cut_of(spine, universe.schema.n_cells) is not None:
+        raise InputError(
+            f"{release.run.root}: it has {spine.n_leaves:,} areas of the lowest level with {universe.schema.n_cells:,} "
+            "numbers each, and is estimated part by part; answers are combined with smaller releases only"
+        )
+    with Workers(1) as here:
+        job = Job(release.run, release.spec, release.universes, spine, here, Silent())
+        problem = Computed(job, universe, full=True).problem
+    level = spine.index_of(sums.level)
+    query = Marginal("question", sums.groups, sums.answered)
+    further = Measured(query, sums.spread(values), variance)
+    alone, both = (linear_answers(one, level, query) for one in (problem, with_one_more(problem, level, further)))
+    return Together(_picked(alone, sums), _picked(both, sums))
+
+
+def _picked(found: LinearAnswers, sums: SumsOfCells) -> LinearAnswers:
+    return LinearAnswers(sums.picked(found.values), sums.picked(found.variances))

@@ -1,0 +1,150 @@
+"""A question as sums of the cells of a release: whether it is one, and which cells each of its numbers adds up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError
+from pipeline.published import PublishedRelease
+from pipeline.questions.manifest import AnswerManifest
+from pipeline.questions.resolve import resolve
+from pipeline.questions.resolved import Axis, Resolved
+from pipeline.questions.stated import domain_of
+from pipeline.questions.text import QuestionError, parse
+
+__all__ = ["AskedOnce", "NoSumOfCellsError", "SumsOfCells", "sums_of_cells"]
+
+
+class NoSumOfCellsError(InputError):
+    """The numbers of a question are no sums of the counts of a release; the message is a sentence that says why."""
+
+
+@dataclass(frozen=True)
+class AskedOnce:
+    """What was, or is to be, asked, as its answer states it.
+
+    Attributes:
+        text: of the question.
+        dataset: whose records.
+        context: what its fingerprint depends on beside the question itself.
+        fingerprint: of the question in that context.
+        geography: fingerprint of its areas.
+    """
+
+    text: str
+    dataset: str
+    context: tuple[str, ...]
+    fingerprint: str
+    geography: str
+
+    @classmethod
+    def of(cls, manifest: AnswerManifest) -> AskedOnce:
+        """What an answer states."""
+        people = str(manifest.records_per_person)
+        context = (manifest.dataset, manifest.framework, manifest.budget, manifest.neighbours, people)
+        return cls(manifest.question, manifest.dataset, context, manifest.fingerprint, manifest.geography)
+
+
+@dataclass(frozen=True, eq=False)
+class SumsOfCells:
+    """The numbers of a question as answers of a query on a release's cells, of which some are not asked for.
+
+    Attributes:
+        level: of the areas that are told apart.
+        groups: of each attribute of the release the group of each value; what is not asked for is the last group.
+        answered: of each attribute which groups are asked for, `(n_groups,)`.
+        positions: `(size,)` of each number in a place the answer of the query.
+        keys: of the numbers as an answer has them: geocode, unless it is of everywhere, and labels.
+    """
+
+    level: str
+    groups: tuple[NDArray[np.int64], ...]
+    answered: tuple[NDArray[np.bool_], ...]
+    positions: NDArray[np.int64]
+    keys: tuple[tuple[str, ...], ...]
+
+    @property
+    def n_answers(self) -> int:
+        """Of the query."""
+        return int(np.prod([len(of_group) for of_group in self.answered]))
+
+    def spread(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers `(n, size)` as answers of the query `(n, n_answers)`, zeros where nothing is asked for."""
+        out = np.zeros((len(values), self.n_answers), dtype=np.int64)
+        out[:, self.positions] = values
+        return out
+
+    def picked(self, answers: NDArray[Any]) -> NDArray[Any]:
+        """The numbers `(n, size)` among answers `(n, n_answers)`."""
+        out: NDArray[Any] = answers[:, self.positions]
+        return out
+
+
+def sums_of_cells(asked: AskedOnce, release: PublishedRelease) -> SumsOfCells:
+    """What the numbers of a question add up of a release's own cells.
+
+    Raises:
+        NoSumOfCellsError: they are no sums of them.
+        InputError: the release is of another dataset, other areas or another schema than the question.
+    """
+    universe, where = release.universes[0], release.run.root
+    if universe.dataset and universe.dataset != asked.dataset:
+        raise InputError(f"{where}: it is of the dataset {universe.dataset!r}, and the answer of {asked.dataset!r}")
+    if release.spine.fingerprint() != asked.geography:
+        raise InputError(f"{where}: its areas are not those of the answer")
+    question = _in_schema(asked, release)
+    level = question.level or release.spine.levels[0].name
+    if question.level is None and len(release.spine.levels[0]) > 1:
+        raise NoSumOfCellsError(
+            f"the question is of everywhere together, and the release has {len(release.spine.levels[0])} areas at its "
+            f"uppermost level {level!r}: ask by {level!r} and add up"
+        )
+    axes = {axis.attribute.name: axis for axis in question.axes}
+    parts = [_groups(axes.get(one.name), len(one.values)) for one in universe.schema.attributes]
+    groups, answered = tuple(part for part, _ in parts), tuple(part for _, part in parts)
+    codes = [np.zeros(question.size, dtype=np.int64) for _ in parts]
+    told_apart = np.unravel_index(np.arange(question.size), question.sizes) if question.order else ()
+    for number, code in zip(question.order, told_apart, strict=True):
+        codes[universe.schema.names.index(question.axes[number].attribute.name)] = code
+    sizes = tuple(len(part) for part in answered)
+    positions = np.asarray(np.ravel_multi_index(codes, sizes), dtype=np.int64)
+    places = [(str(code),) for code in release.spine.level(level).geocodes] if question.level else [()]
+    keys = tuple((*place, *label) for place in places for label in question.labels())
+    return SumsOfCells(level, groups, answered, positions, keys)
+
+
+def _in_schema(asked: AskedOnce, release: PublishedRelease) -> Resolved:
+    """The question with its names looked up in the release's spec."""
+    universe, parsed = release.universes[0], parse(asked.text)
+    if parsed.statistic not in ("count", "most common"):
+        raise NoSumOfCellsError(f"a {parsed.statistic} of {parsed.amount and parsed.amount.text!r} is no count")
+    if universe.collected is not None:
+        raise NoSumOfCellsError("the release is made from randomised answers, whose true counts nobody has")
+    domain = domain_of(release.spec, universe.schema)
+    known = {*universe.schema.names, *(recode.name for recode in universe.schema.recodes), *domain.levels}
+    beside = [*parsed.by, *(condition.name for condition in parsed.where)]
+    if parsed.amount is not None:
+        beside.append(parsed.amount)
+    if strange := [word.text for word in beside if word.text not in known]:
+        raise NoSumOfCellsError(f"the release tells no records apart by {strange[0]!r}, as the question does")
+    for whole in (False, True):
+        try:
+            question = resolve(parsed, domain, whole=whole)
+        except QuestionError:
+            break
+        if question.fingerprint(*asked.context) == asked.fingerprint:
+            return question
+    raise InputError(f"{release.run.root}: its attributes or their values are not those that the question was asked of")
+
+
+def _groups(axis: Axis | None, n_values: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """The groups of an attribute's values, and which of them are asked for."""
+    if axis is None:
+        return np.zeros(n_values, dtype=np.int64), np.ones(1, dtype=bool)
+    n_groups = len(axis.labels) or 1
+    groups = np.where(axis.keep, axis.group, n_groups).astype(np.int64)
+    return groups, np.arange(n_groups + (not axis.keep.all())) < n_groups

@@ -1,0 +1,267 @@
+"""combined.csv and combined.json of an answer: its counts put together with those of a release, and how they agree."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import NormalDist, median
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from pipeline.errors import ReleaseError
+from pipeline.privacy.budget import Framework
+from pipeline.release.software import Software
+from pipeline.release.stated import Stated
+from pipeline.storage.files import canonical_json
+
+__all__ = ["COMBINED", "SUMMARY", "Combination", "Combined", "combined_bytes", "read_combination", "summary_bytes"]
+
+#: Files under public/ of an answer, where it is combined with a release.
+COMBINED: Final = "combined.csv"
+SUMMARY: Final = "combined.json"
+#: The share of answers, of the same records as their release, that are called inconsistent with it.
+_FALSE_ALARM: Final = 0.001
+#: 90 % quantile of the absolute value of a standard normal.
+_Z: Final = 1.6448536269514722
+_EXACT: Final = 1e-9
+
+
+class Agreement(Stated):
+    """How far the answer's own numbers stand from the release's, in standard deviations of their difference.
+
+    Attributes:
+        numbers: that both have with noise, or one of them without.
+        within: the share that is no further than 1.645, which is 90 % on average.
+        largest: distance; `allowed`: which one of all numbers exceeds with a probability of 0.1 %.
+        agree: whether the largest is allowed.
+    """
+
+    numbers: int
+    within: float
+    largest: float
+    allowed: float
+    agree: bool
+
+
+class Combination(Stated):
+    """combined.json.
+
+    Attributes:
+        answer: its name; `answer_sha256`: of its answer.json.
+        release: its name; `release_sha256`: of its manifest.json.
+        question: canonical text.
+        numbers: how many; `exact`: those that the release knows without noise; `undetermined`: of which its
+            measurements say nothing, so that the answer stands alone.
+        half_widths: medians of half the widths of 90 % intervals of those with noise: of the answer alone, of the
+            release alone, and combined.
+        published: the share of the released whole numbers that are in the combined intervals.
+        note: all this in words.
+        files: name -> SHA-256.
+    """
+
+    spinewise_combined: Literal[1] = 1
+    answer: str
+    answer_sha256: str
+    release: str
+    release_sha256: str
+    question: str
+    numbers: int
+    exact: int
+    undetermined: int
+    half_widths: dict[Literal["answer", "release", "combined"], float]
+    agreement: Agreement
+    published: float
+    note: str
+    files: dict[str, str]
+    software: Software
+
+
+@dataclass(frozen=True, eq=False)
+class Combined:
+    """Counts, each `(n,)`: as measured, by the release, of both together, and as released.
+
+    Attributes:
+        header: names of the columns of `keys`, which say what the counts are of.
+        answer: noisy, with `variance`.
+        release, release_variances: linear estimates of the release alone; variance 0 where exact, NaN where none.
+        both, both_variances: of answer and release together.
+        published: the whole numbers of the release.
+    """
+
+    header: Sequence[str]
+    keys: Sequence[tuple[str, ...]]
+    answer: NDArray[np.int64]
+    variance: float
+    release: NDArray[np.float64]
+    release_variances: NDArray[np.float64]
+    both: NDArray[np.float64]
+    both_variances: NDArray[np.float64]
+    published: NDArray[np.int64]
+
+    @property
+    def apart(self) -> NDArray[np.float64]:
+        """Answer less release in standard deviations of the difference, `(n,)`; NaN where the release has none."""
+        return (self.answer - self.release) / np.sqrt(self.variance + self.release_variances)
+
+    @property
+    def half_widths(self) -> NDArray[np.float64]:
+        """Half the widths of the combined 90 % intervals."""
+        return _Z * _standard(self.both_variances)
+
+    def agreement(self, framework: Framework) -> Agreement:
+        """Whether answer and release are as far from each other as their noise lets expect."""
+        apart = np.abs(self.apart[~np.isnan(self.apart)])
+        numbers, largest = len(apart), round(float(apart.max(initial=0.0)), 2)
+        share = _FALSE_ALARM / (2 * max(1, numbers))
+        # The tail of a sum of Laplace noise is no heavier than that of one with all of the variance.
+        far = NormalDist().inv_cdf(1 - share) if framework == "zcdp" else -math.log(2 * share) / math.sqrt(2)
+        within = round(float((apart <= _Z).mean()), 4) if numbers else 1.0
+        return Agreement(
+            numbers=numbers, within=within, largest=largest, allowed=round(far, 2), agree=largest <= round(far, 2)
+        )
+
+    def typical(self) -> dict[Literal["answer", "release", "combined"], float]:
+        """Medians of half the widths of intervals of numbers with noise; 0 where there are none."""
+        variances = {
+            "answer": np.full(1, self.variance),
+            "release": self.release_variances,
+            "combined": self.both_variances,
+        }
+        found = {}
+        for name, values in variances.items():
+            noisy = values[values > _EXACT]
+            found[name] = float(f"{_Z * math.sqrt(median(noisy.tolist())):.4g}") if noisy.size else 0.0
+        return found  # type: ignore[return-value]
+
+
+def note_of(combined: Combined, framework: Framework) -> str:
+    """What the combined numbers are, and whether they may be used, in words."""
+    agreement, typical = combined.agreement(framework), combined.typical()
+    undetermined = int(np.isnan(combined.release_variances).sum())
+    alone = f", of the release's {typical['release']:,g}" if typical["release"] else ""
+    found = [
+        "Each number is the least-squares combination of the answer with all measurements of the release; its interval "
+        "covers the true number with a probability of 90 %, and is no wider than that of answer or release alone: half "
+        f"of it is typically {typical['combined']:,g}, of the answer's {typical['answer']:,g}{alone}."
+    ]
+    if (exact := int((combined.release_variances <= _EXACT).sum())) > 0:
+        found.append(f"{exact:,} numbers that the release knows exactly are as there.")
+    if undetermined:
+        found.append(f"Of {undetermined:,} numbers the release's measurements say nothing.")
+    if not agreement.numbers:
+        return " ".join(found)
+    apart = (
+        f"the largest distance of {agreement.numbers:,} is {agreement.largest:g} standard deviations, and "
+        f"{agreement.allowed:g} is exceeded with a probability of 0.1 %"
+    )
+    if agreement.agree:
+        found.append(f"Answer and release are consistent with each other: {apart}.")
+    else:
+        found.append(
+            f"ANSWER AND RELEASE ARE NOT CONSISTENT: {apart}. Do not use these numbers: are the records other?"
+        )
+    inside = _inside(combined)
+    found.append(f"{inside:.1%} of the released whole numbers are in the combined intervals.")
+    return " ".join(found)
+
+
+def _inside(combined: Combined) -> float:
+    off = np.abs(combined.published - combined.both)
+    return float((off <= combined.half_widths + 0.5).mean()) if off.size else 1.0
+
+
+def summary_of(
+    combined: Combined,
+    framework: Framework,
+    names: dict[str, str],
+    files: dict[str, str],
+    software: Software,
+) -> Combination:
+    """combined.json; `names` are those of its attributes that are text, but the note."""
+    exact = int((combined.release_variances <= _EXACT).sum())
+    return Combination.model_validate(
+        {
+            **names,
+            "numbers": len(combined.keys),
+            "exact": exact,
+            "undetermined": int(np.isnan(combined.release_variances).sum()),
+            "half_widths": combined.typical(),
+            "agreement": combined.agreement(framework),
+            "published": round(_inside(combined), 4),
+            "note": note_of(combined, framework),
+            "files": files,
+            "software": software,
+        }
+    )
+
+
+def combined_bytes(combined: Combined) -> bytes:
+    """combined.csv: keys; the combined count, its interval and error; answer and release with theirs; how far apart.
+
+    An error is a standard error. "a:less_b" is a less b; "apart" is answer less release in standard deviations.
+    """
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(
+        [
+            *combined.header,
+            *("count", "count:low90", "count:high90", "count:error"),
+            *("answer", "answer:error", "release", "release:error", "published"),
+            *("answer:less_release", "count:less_answer", "count:less_release", "count:less_published", "apart"),
+        ]
+    )
+    writer.writerows([*key, *row] for key, row in zip(combined.keys, _rows(combined), strict=True))
+    return text.getvalue().encode()
+
+
+def _rows(combined: Combined) -> Iterator[list[str]]:
+    half, own = combined.half_widths, math.sqrt(combined.variance)
+    errors, alone = _standard(combined.both_variances), _standard(combined.release_variances)
+    for i, apart in enumerate(combined.apart.tolist()):
+        count, release = float(combined.both[i]), float(combined.release[i])
+        answer, published = int(combined.answer[i]), int(combined.published[i])
+        known = not math.isnan(alone[i])
+        yield [
+            *(_places(count), _places(count - half[i]), _places(count + half[i]), _digits(errors[i])),
+            *(str(answer), _digits(own), _places(release) if known else "", _digits(alone[i]) if known else ""),
+            *(str(published), _places(answer - release) if known else "", _places(count - answer)),
+            *(_places(count - release) if known else "", _places(count - published)),
+            f"{apart:.2f}".replace("-0.00", "0.00") if known else "",
+        ]
+
+
+def _standard(variances: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.sqrt(np.where(variances <= _EXACT, 0.0, variances))
+
+
+def _places(value: float) -> str:
+    """To three decimals, as unbiased estimates of a release: what is beyond differs between processors."""
+    return f"{round(value, 3) + 0.0:.3f}".rstrip("0").rstrip(".")
+
+
+def _digits(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def read_combination(path: Path) -> Combination:
+    """combined.json; ReleaseError where it is damaged."""
+    try:
+        return Combination.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ReleaseError(f"{path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise ReleaseError(f"{path}: does not state a combination: {where}: {first['msg']}") from None
+
+
+def summary_bytes(stated: Combination) -> bytes:
+    """combined.json as it is written."""
+    return canonical_json(stated.model_dump(mode="json"))
