@@ -43,7 +43,8 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
             them; the message may show what is in the file, and names no respondent.
     """
     records = universe.require_input()
-    found = count_reports(records, collected.mechanism, job.spine)
+    drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
+    found = count_reports(records, collected.mechanism, job.spine, bytes.fromhex(drawing))
     if records.bad_reports != "count":
         found.log.raise_if_any()
     if not found.reports.any():
