@@ -203,11 +203,14 @@ class Contents:
         for universe in self._universes:
             labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
             for allocated in universe.strategy.levels:
-                level = allocated.level
+                level, measured = allocated.level, allocated.queries
                 kind, what_varies = "noisy answers", "Variance of the noise on each"
                 if universe.collected is not None:
                     kind, what_varies = "totals of randomised reports", "Variance of each count that is made from them"
-                noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in allocated.queries]
+                if universe.central is not None and level in universe.central.shares:
+                    kind, what_varies = "noisy answers of another release", "Variance of the noise on each"
+                    measured = universe.strategy.levels[-1].queries
+                noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in measured]
                 exact = [
                     (folder.invariant(level, query.name), query, "exact answers")
                     for name, query in universe.invariants
