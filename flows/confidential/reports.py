@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from flows.execution.job import Job
 from geography.codes import counted
+from geography.spine import Spine
 from pipeline.collect.collected import Collected
 from pipeline.errors import RecordsError
 from pipeline.model.allocation import allocations
@@ -43,11 +45,14 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
             them; the message may show what is in the file, and names no respondent.
     """
     records = universe.require_input()
-    found = count_reports(records, collected.mechanism, job.spine)
+    drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
+    found = count_reports(records, collected.mechanism, job.spine, bytes.fromhex(drawing))
     if records.bad_reports != "count":
         found.log.raise_if_any()
     if not found.reports.any():
         raise RecordsError(f"{records.file}: no report can be used; at least one is needed")
+    if (wrong := _contradiction(universe, job.spine, job.central, found.reports)) is not None:
+        raise RecordsError(wrong)
     digest = hashlib.sha256(b"spinewise reports 1\0")
     for part in (found.totals, found.reports, np.array(list(found.unused.values()))):
         digest.update(np.array([*part.shape], dtype="<i8").tobytes())
@@ -94,3 +99,33 @@ def _write(job: Job, target: Path, values: NDArray[np.int64]) -> None:
     header = MeasurementHeader(leaves.name, target.stem, values.shape[1], "exact", Fraction(0), 0.0)
     with MeasurementWriter.open(target, job.run.staging, header, private=True) as writer:
         writer.write(leaves.geocodes, values)
+
+
+def _contradiction(
+    universe: Universe, spine: Spine, counts: Mapping[str, NDArray[np.int64]], reports: NDArray[np.int64]
+) -> str | None:
+    """Where central counts cannot be of those who sent reports; None where they may be.
+
+    The counts of an area add up to the persons there, but for the noise; beyond six standard errors they are others.
+
+    Args:
+        universe: of the reports.
+        spine: the geography.
+        counts: level -> noisy counts `(n_geounits, n_cells)` of a central release.
+        reports: `(n_leaves,)` how many each leaf has.
+    """
+    if universe.central is None:
+        return None
+    for level, values in counts.items():
+        starts = spine.leaf_offsets(spine.index_of(level))[:-1]
+        sent, persons = np.add.reduceat(reports, starts), values.sum(axis=1)
+        reach = 6 * (values.shape[1] * universe.central.noise(level).variance) ** 0.5
+        wrong = np.flatnonzero(np.abs(persons - sent) > reach)
+        if wrong.size:
+            first = int(wrong[0])
+            return (
+                f"collect.central: in {wrong.size:,} areas of the level {level!r} central counts are not of those who "
+                f"sent reports: {spine.level(level).geocodes[first]} has {sent[first]:,} reports, and the counts add "
+                f"up to {persons[first]:,}, by their noise within {reach:,.0f}; both have to be of the same persons"
+            )
+    return None

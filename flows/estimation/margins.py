@@ -18,7 +18,7 @@ from flows.estimation.margin_packing import packed_errors, unpacked_errors
 from flows.estimation.marginals import marginal_of
 from flows.estimation.problem import totals_of
 from flows.estimation.public_key import public_key
-from flows.estimation.reports.numbers import SimulatedReports
+from flows.estimation.reports.numbers import ErrorsOfReports, SimulatedReports
 from flows.estimation.reports.stand_ins import stand_ins
 from flows.estimation.sampled_runs import SampledRuns
 from flows.estimation.shares.intervals import SharedIntervals
@@ -163,9 +163,11 @@ class Margins:
         job = self.estimation.job
         noise = PublicNoise(self.estimation.stated.seed, self.estimation.universe.name, *self._noise())
         sampled = SampledRuns(self.estimation, self.tables, self.variances, self.replicates, self._stand_ins())
-        rates = sampled.rates()
+        rates, leaves = sampled.rates(), job.spine.n_levels - 1
         reported, own = self._reported(), self._own()
-        tasks = [Simulation(replace(run, reported=reported, own=own), noise) for run in sampled.tasks(rates)]
+        tasks = [
+            Simulation(replace(run, reported=reported, leaves=leaves, own=own), noise) for run in sampled.tasks(rates)
+        ]
         self.errors.clear()  # those of an earlier attempt that failed
         runs = run_kept(
             job.workers, job.batches, self._step, run_simulation, tasks,
@@ -185,7 +187,7 @@ class Margins:
     ) -> tuple[tuple[tuple[tuple[NoiseSpec, ...], ...], ...], tuple[NDArray[np.signedinteger] | None, ...]]:
         """Noise and kinds, as `PublicNoise` has them."""
         universe = self.estimation.universe
-        if universe.collected is not None:
+        if universe.collected is not None and universe.central is None:
             return (), ()
         allotted = allocations(universe, self.estimation.job.spine)
         noise = tuple(
@@ -214,8 +216,10 @@ class Margins:
 
     def _own(self) -> OwnErrors | None:
         """How errors depend on the counts themselves, where these are made from reports."""
-        collected = self.estimation.universe.collected
-        return None if collected is None else collected.own_errors
+        universe = self.estimation.universe
+        if universe.collected is None:
+            return None
+        return ErrorsOfReports(universe.collected, mixed=universe.central is not None)
 
     def of(
         self, table: Table, level: int, counts: NDArray[np.int64], rows: slice

@@ -101,6 +101,7 @@ def unmeasured_problem(
         invariants: (level, query) -> published answers `(n_geounits, size)`, of a finished release.
     """
     nothing = np.zeros((0, 0), dtype=np.int8)
+    allotted = allocations(universe, spine, reports_in(universe, invariants))
     if invariants is None:
         constraints = _constraints_without_values(universe, spine, facilities)
     else:
@@ -109,13 +110,13 @@ def unmeasured_problem(
         spine=spine,
         shape=universe.schema.shape,
         measured=tuple(
-            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in level.queries)
-            for level in universe.strategy.levels
+            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in allocation.strategy.queries)
+            for allocation in allotted
         ),
         constraints=constraints,
         passes=tuple(marginal_of(query) for query in universe.passes),
         estimator=estimator,
-        kinds=tuple(allocation.kinds for allocation in allocations(universe, spine, reports_in(universe, invariants))),
+        kinds=tuple(allocation.kinds for allocation in allotted),
         further=tuple(marginal_of(share.query) for share in universe.shares),
     )
 
@@ -148,7 +149,7 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
                 header_of(universe, allocation, measured),
                 marginal_of(measured.query),
                 allocation.kinds,
-                debiased,
+                None if allocation.central is not None else debiased,
             )
             for measured in allocation.strategy.queries
         )

@@ -43,6 +43,7 @@ class Job:
         beacon: the round of public randomness that the spec names, once it is known.
         names: of areas, for people, from the files that the spec names; empty once they are published.
         shares: of each universe, of each of its public shares the numbers `(n_geounits, n_columns)`; for writing them.
+        central: level -> noisy counts `(n_geounits, n_cells)` of a central release; for writing and checking them.
     """
 
     run: RunDirectory
@@ -60,6 +61,7 @@ class Job:
     beacon: Beacon | None = None
     names: AreaNames = field(default_factory=dict)
     shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
+    central: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def n_geounits(self) -> int:

@@ -94,7 +94,7 @@ def _central(universe: Universe) -> Universe:
     (measured,) = levels[-1].queries
     share, queries = Fraction(1, len(levels)), (MeasuredQuery(measured.query, Fraction(1)),)
     strategy = Strategy(tuple(LevelStrategy(level.level, share, queries) for level in levels))
-    return replace(universe, framework="pure", strategy=strategy, collected=None)
+    return replace(universe, framework="pure", strategy=strategy, collected=None, central=None)
 
 
 def show_local(rows: tuple[LocalRow, ...], console: Console) -> None:

@@ -24,12 +24,23 @@ def selected_path(job: Job, universe: Universe, selection: Selection) -> Path:
 
 
 def public_input_files(job: Job) -> tuple[Path, ...]:
-    """Spine, names, polygons, facilities of bounds, numbers of shares: what is from public files of other sources."""
+    """Spine, names, polygons, facilities, numbers of shares, central counts: what is from public files elsewhere."""
     constraints = [
         job.folder(universe).constraint(number) for universe in job.universes for number in range(len(universe.bounds))
     ]
     shares = [job.folder(universe).shares(share.name) for universe in job.universes for share in universe.shares]
-    return (job.run.spine, *name_files(job), *polygon_files(job), *constraints, *shares)
+    return (job.run.spine, *name_files(job), *polygon_files(job), *constraints, *shares, *central_files(job))
+
+
+def central_files(job: Job) -> tuple[Path, ...]:
+    """The counts of a central release that are used beside reports."""
+    return tuple(
+        job.folder(universe).measurement(level, measured.query.name)
+        for universe in job.universes
+        if universe.central is not None
+        for measured in universe.strategy.levels[-1].queries
+        for level in universe.central.shares
+    )
 
 
 def input_files(job: Job) -> tuple[Path, ...]:

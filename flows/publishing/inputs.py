@@ -8,7 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.execution.job import Job
+from pipeline.model.allocation import allocations
+from pipeline.model.universe import Universe
 from pipeline.release.facilities import write_facilities, write_shares
+from pipeline.release.measurements import MeasurementWriter, header_of
 from pipeline.release.spine import write_names, write_spine
 from pipeline.report.polygons import Area, write_areas
 
@@ -19,7 +22,7 @@ Polygons = Mapping[str, Sequence[Area]]
 
 
 def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) -> None:
-    """Publish the inputs beside measurements and invariants: spine, names, polygons, facilities, numbers of shares.
+    """Publish the inputs beside measurements and invariants, from the spine to the counts of a central release.
 
     Args:
         job: the run.
@@ -39,3 +42,16 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
         for share, numbers in zip(universe.shares, job.shares.get(universe.name, ()), strict=True):
             geocodes = job.spine.level(share.level).geocodes
             write_shares(job.folder(universe).shares(share.name), job.run.staging, share, geocodes, numbers)
+        if universe.central is not None:
+            _write_central(job, universe)
+
+
+def _write_central(job: Job, universe: Universe) -> None:
+    """Publish the counts of a central release in the form of measurements, which they are."""
+    for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True):
+        if allocation.central is not None:
+            (measured,) = allocation.strategy.queries
+            header = header_of(universe, allocation, measured)
+            target = job.folder(universe).measurement(level.name, measured.query.name)
+            with MeasurementWriter.open(target, job.run.staging, header) as writer:
+                writer.write(level.geocodes, job.central[level.name])

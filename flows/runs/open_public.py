@@ -16,6 +16,7 @@ from flows.execution.workers import Workers
 from flows.plan.determined import published_tables
 from flows.publishing.inputs import Facilities, Polygons
 from flows.publishing.report import read_polygons
+from flows.runs.central import read_central, read_public_central
 from geography.spine import Spine
 from pipeline.inputs.facilities import read_facilities
 from pipeline.inputs.geography import left_out_remark, read_spine
@@ -45,6 +46,7 @@ class PublicSide:
         names: of each level that has some.
         remarks: what the measurements do not determine, a sentence each; public.
         shares: of each universe, of each of its public shares the numbers.
+        central: level -> noisy counts of a central release, where the spec uses some.
     """
 
     spec: ReleaseSpec
@@ -55,11 +57,12 @@ class PublicSide:
     remarks: tuple[str, ...] = ()
     names: AreaNames = field(default_factory=dict)
     shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
+    central: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
         """What the steps of a run have in common."""
         job = Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
-        return replace(job, names=self.names, shares=self.shares)
+        return replace(job, names=self.names, shares=self.shares, central=self.central)
 
     def keep_remarks(self, run: RunDirectory) -> None:
         """Keep the remarks for the end of the run, in place of those of a run before."""
@@ -79,6 +82,8 @@ class PublicSide:
             identity["the public numbers of shares"] = json_sha256(
                 [[name, [_hash(one) for one in numbers]] for name, numbers in sorted(self.shares.items())]
             )
+        if self.central:
+            identity["the central counts"] = json_sha256([[level, _hash(one)] for level, one in self.central.items()])
         identity["the polygons"] = json_sha256({level: fingerprint(areas) for level, areas in self.polygons.items()})
         if self.names:
             identity["the names"] = json_sha256({name: names_fingerprint(names) for name, names in self.names.items()})
@@ -95,12 +100,13 @@ def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
     spine = read_spine(spec.geography)
     facilities = {universe.name: [read_facilities(bound, spine) for bound in universe.bounds] for universe in universes}
     shares = {universe.name: [read_shares(share, spine) for share in universe.shares] for universe in universes}
+    central = read_central(universes[0], spine, example=spec.purpose == "example")
     polygons = read_polygons(spec.report, spine)
     names = read_names(spec.geography, spine)
     spec, kept, remarks = published_tables(spec, universes, spine, facilities)
     if left_out := left_out_remark(spec.geography):
         remarks = (left_out, *remarks)
-    return PublicSide(spec, kept, spine, facilities, polygons, remarks, names, shares)
+    return PublicSide(spec, kept, spine, facilities, polygons, remarks, names, shares, central)
 
 
 def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> PublicSide:
@@ -132,7 +138,8 @@ def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> 
         ]
         for universe in universes
     }
-    return PublicSide(release.spec, tuple(universes), spine, facilities, polygons, names=release.names, shares=shares)
+    side = PublicSide(release.spec, tuple(universes), spine, facilities, polygons, names=release.names, shares=shares)
+    return replace(side, central=read_public_central(run, universes[0]))
 
 
 def _hash(numbers: NDArray[np.generic]) -> str:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from pipeline.collect.mechanism import FAULTS, Reals, Reports
 from pipeline.collect.rappor import Rappor
+from pipeline.collect.several import GoodReport, OneOfEach
 from pipeline.collect.words import WordList
 from pipeline.errors import InputError
 
@@ -66,19 +67,22 @@ def arrived(
     *,
     areas: Collection[str],
     respondents: Sequence[str] | None = None,
+    key: bytes | None = None,
 ) -> ArrivedReports:
     """The reports that can be used. Nothing is repaired; each other one is counted under the first reason that holds.
 
-    Of a respondent with several good reports the first one is used.
+    Of a respondent with several good reports one is used, drawn with the key: see `OneOfEach`.
 
     Args:
         mechanism: by which the texts were randomised.
         codes, cohorts, texts: of each report, as they arrived.
         areas: the codes of all areas, also of those without reports.
         respondents: who sent each report, where that is known.
+        key: a secret of 16 to 64 bytes, needed with respondents; the same key draws the same reports again.
 
     Raises:
-        InputError: there are not as many of one as of the other; an area's code is listed twice.
+        InputError: there are not as many of one as of the other; an area's code is listed twice; there are respondents
+            and no key.
     """
     given = {"codes": codes, "cohorts": cohorts, "texts": texts, "respondents": respondents}
     for name, column in given.items():
@@ -97,9 +101,11 @@ def arrived(
     if respondents is not None:
         nobody = used & np.array([not who for who in respondents], dtype=np.bool_)
         used &= ~nobody
-        first = _first(respondents, used)
-        unused |= {NOBODY: int(nobody.sum()), AGAIN: int((used & ~first).sum())}
-        used = first
+        if key is None:
+            raise InputError("key: missing; of a respondent with several reports one is drawn with a secret")
+        one = _one_of_each(OneOfEach(key), respondents, list(zip(codes, cohorts, texts, strict=True)), used)
+        unused |= {NOBODY: int(nobody.sum()), AGAIN: int((used & ~one).sum())}
+        used = one
     return ArrivedReports(decoded.reports[used[good]], listed, places[used], unused)
 
 
@@ -136,12 +142,16 @@ def count_words(words: WordList, from_reports: ArrivedReports, *, lengths: Seque
     return levels
 
 
-def _first(respondents: Sequence[str], used: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """The first of each respondent's usable reports."""
-    first = np.zeros(len(used), dtype=np.bool_)
-    seen: set[str] = set()
-    for row in np.flatnonzero(used).tolist():
-        if respondents[row] not in seen:
-            seen.add(respondents[row])
-            first[row] = True
-    return first
+def _one_of_each(
+    drawing: OneOfEach,
+    respondents: Sequence[str],
+    sent: Sequence[tuple[str, ...]],
+    usable: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.bool_]:
+    """Which rows are used: one of each respondent's usable ones."""
+    used = np.zeros(len(usable), dtype=np.bool_)
+    for row in np.flatnonzero(usable).tolist():
+        used[row] = drawing.add(respondents[row], GoodReport(row, sent[row]))
+    for first, drawn in drawing.exchanged():
+        used[first.row], used[drawn.row] = False, True
+    return used

@@ -122,6 +122,12 @@ class Collected:
         factors: NDArray[np.float64] = np.sqrt(np.where(known, variances, 1) / np.where(known, stated, 1))
         return factors
 
+    def stated_variances(self, cells: NDArray[np.int64], reports: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Variances of counts of so many cells by `unit_variance`, given the numbers of reports."""
+        part = cells / self.n_cells
+        found: NDArray[np.float64] = reports * float(self.unit_variance) * cells * (1 - part)
+        return found
+
     def totals_of(self, counts: NDArray[np.int64], generator: np.random.Generator) -> NDArray[np.int64]:
         """Totals `(n, n_cells)` of reports that respondents with the values `counts` `(n, n_cells)` might have sent."""
         out = np.zeros(counts.shape, dtype=np.int64)

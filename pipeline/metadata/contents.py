@@ -210,12 +210,15 @@ class Contents:
         for universe in self._universes:
             labels, folder = self._spec.labels(universe.name), self._run.universe(universe.name)
             for allocated in universe.strategy.levels:
-                level = allocated.level
+                level, measured = allocated.level, allocated.queries
                 kind, what_varies = marked("{query}: noisy answers as they were published"), _VARIANCE
                 if universe.collected is not None:
                     kind = marked("{query}: totals of randomised reports as they were published")
                     what_varies = marked("Variance of each count that is made from them")
-                noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in allocated.queries]
+                if universe.central is not None and level in universe.central.shares:
+                    kind, what_varies = marked("{query}: noisy answers of another release"), _VARIANCE
+                    measured = universe.strategy.levels[-1].queries
+                noisy = [(folder.measurement(level, one.query.name), one.query, kind) for one in measured]
                 exact = [
                     (
                         folder.invariant(level, query.name),

@@ -26,12 +26,14 @@ class Allocation:
         kinds: `(n,)` whole numbers, the kind of each geounit, -1 where it is not measured because one above stands for
             it; None where all geounits of the level are of the first kind.
         reports: of each kind, how many reports a geounit has, where the counts are made from reports; else empty.
+        central: the noise on counts that another release has measured; None where this one measures.
     """
 
     strategy: LevelStrategy
     shares: tuple[Fraction, ...]
     kinds: NDArray[np.signedinteger] | None = None
     reports: tuple[int, ...] = ()
+    central: NoiseSpec | None = None
 
     def measured(self, geocodes: NDArray[np.str_]) -> NDArray[np.str_]:
         """The geocodes of the geounits that are measured, given those of the level."""
@@ -43,6 +45,8 @@ class Allocation:
 
     def noises(self, universe: Universe, measured: MeasuredQuery) -> tuple[NoiseSpec | ReportNoise, ...]:
         """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
+        if self.central is not None:
+            return (self.central,)
         if universe.collected is not None:
             return tuple(universe.collected.noise(reports) for reports in self.reports)
         return tuple(
@@ -66,7 +70,7 @@ def allocations(universe: Universe, spine: Spine, reports: NDArray[np.int64] | N
         numbers = np.full(spine.n_leaves, expected) if reports is None else reports
         distinct, kinds = np.unique(numbers, return_inverse=True)
         of_leaves = Allocation(levels[-1], (levels[-1].share,) * len(distinct), kinds, tuple(distinct.tolist()))
-        return (*(Allocation(level, (level.share,)) for level in levels[:-1]), of_leaves)
+        return (*(_above_reports(universe, level) for level in levels[:-1]), of_leaves)
     if not universe.bypass:
         return tuple(Allocation(level, (level.share,)) for level in levels)
     allotted = []
@@ -83,6 +87,16 @@ def allocations(universe: Universe, spine: Spine, reports: NDArray[np.int64] | N
             kinds[last == end] = totals.index(total)
         allotted.append(Allocation(level, tuple(totals), None if not level.share or not kinds.any() else kinds))
     return tuple(allotted)
+
+
+def _above_reports(universe: Universe, level: LevelStrategy) -> Allocation:
+    """Of a level above the leaves that have reports: what a central release has measured there, or nothing."""
+    central = universe.central
+    if central is None or level.level not in central.shares:
+        return Allocation(level, (level.share,))
+    (measured,) = universe.strategy.levels[-1].queries
+    strategy = LevelStrategy(level.level, central.shares[level.level], (MeasuredQuery(measured.query, Fraction(1)),))
+    return Allocation(strategy, (strategy.share,), central=central.noise(level.level))
 
 
 def allocation_of(allocations: tuple[Allocation, ...], level: str) -> Allocation:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 from pipeline.errors import SpecError
 from pipeline.model.exact import sum_text
 from pipeline.model.query import Query
+from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec, noise_for
+
+#: What one person's change is in both: another answer. With add-remove the two promises would be about other changes.
+_NEIGHBOURS: Neighbours = "change-one"
 
 
 @dataclass(frozen=True)
@@ -102,3 +108,24 @@ class Strategy:
             for measured in level.queries:
                 queries.setdefault(measured.query.terms, measured.query)
         return tuple(queries.values())
+
+
+@dataclass(frozen=True)
+class Central:
+    """A release of the true answers of those who sent reports, whose measurements are used above the leaves.
+
+    Attributes:
+        release: its directory.
+        framework: "zcdp" or "pure".
+        budget: its whole rho or epsilon, exact.
+        shares: level -> the part of the budget that its measurement of all cells has there.
+    """
+
+    release: Path
+    framework: Framework
+    budget: Fraction
+    shares: Mapping[str, Fraction]
+
+    def noise(self, level: str) -> NoiseSpec:
+        """The noise on the counts of a level; InputError where there is none of the size."""
+        return noise_for(self.framework, self.budget, self.shares[level], Fraction(1), _NEIGHBOURS)

@@ -20,7 +20,7 @@ from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
-from pipeline.model.strategy import Strategy
+from pipeline.model.strategy import Central, Strategy
 from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between
 
 
@@ -81,6 +81,7 @@ class Universe:
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
         shares: public numbers by which answers are expected to be shared; no noise depends on them.
         collected: how answers were randomised before they were sent; None where the input are true records.
+        central: counts that another release has measured of those who sent reports; None where there is none.
         amount: what each record adds to its cell, in whole units; None where records count one each.
     """
 
@@ -106,6 +107,7 @@ class Universe:
     beacon: str = ""
     shares: tuple[PublicShare, ...] = ()
     collected: Collected | None = None
+    central: Central | None = None
     amount: AmountAttribute | None = None
 
     @cached_property

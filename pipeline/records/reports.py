@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from geography.spine import Spine
 from pipeline.collect.mechanism import CHARACTER, LENGTH, VALUE, ListedMechanism
+from pipeline.collect.several import GoodReport, OneOfEach
 from pipeline.model.record_source import RecordSource
 from pipeline.records.cells import CHUNK_ROWS
 from pipeline.records.columns import LEFT_OUT
@@ -50,17 +51,18 @@ class CountedReports:
 
 
 def count_reports(
-    records: RecordSource, mechanism: ListedMechanism, spine: Spine, *, chunk_rows: int = CHUNK_ROWS
+    records: RecordSource, mechanism: ListedMechanism, spine: Spine, key: bytes, *, chunk_rows: int = CHUNK_ROWS
 ) -> CountedReports:
     """Count the reports of each leaf. A report with a fault is never used, whatever the fault is.
 
-    Of a respondent with several reports the first without a fault is used: with two of them, what was sent would tell
-    more than one report does. Whether faults stop a run is for the caller to decide.
+    Of a respondent with several reports without a fault one is used, drawn with the key: with two of them, what is
+    published would tell more than one report does. Whether faults stop a run is for the caller to decide.
 
     Args:
         records: the spec's [input], of the form "reports".
         mechanism: by which the answers were randomised.
         spine: the geography; its leaves are the rows of the result.
+        key: a secret of 16 to 64 bytes; the same key draws the same reports again, in whatever order rows stand.
         chunk_rows: rows of a Parquet file in memory at a time.
 
     Raises:
@@ -74,7 +76,8 @@ def count_reports(
     totals = np.zeros((spine.n_leaves, mechanism.n_outputs), dtype=np.int64)
     reports = np.zeros(spine.n_leaves, dtype=np.int64)
     unused = dict.fromkeys(REASONS, 0)
-    seen: set[str] = set()
+    drawing = OneOfEach(key)
+    geocodes = spine.levels[-1].geocodes
     first_row = 0
     for chunk in file.chunks():
         leaves, _ = leaf_reader.read(chunk.column(records.geocode), first_row, log)
@@ -86,9 +89,9 @@ def count_reports(
         faults = np.where(outside, GEOCODE, faults)
         faults[leaves == LEFT_OUT] = -1
         if records.respondent is not None:
-            _note_respondents(
-                _texts(chunk.column(records.respondent)), faults, seen, records.respondent, first_row, log
-            )
+            who = _texts(chunk.column(records.respondent))
+            sent = [(str(geocodes[leaf]), text) if leaf >= 0 else () for leaf, text in zip(leaves, texts, strict=True)]
+            _note_respondents(who, sent, faults, drawing, records.respondent, first_row, log)
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
         own = leaves[decodable[used]]
@@ -97,6 +100,7 @@ def count_reports(
         for number in REASONS:
             unused[number] += int((faults == number).sum())
         first_row += chunk.num_rows
+    _exchange(drawing, mechanism, spine, totals, reports)
     return CountedReports(totals, reports, {REASONS[number]: count for number, count in unused.items()}, log)
 
 
@@ -133,24 +137,41 @@ def _example(mechanism: ListedMechanism) -> str:
 
 def _note_respondents(
     respondents: Sequence[str],
+    sent: Sequence[tuple[str, ...]],
     faults: NDArray[np.int64],
-    seen: set[str],
+    drawing: OneOfEach,
     column: str,
     first_row: int,
     log: MistakeLog,
 ) -> None:
-    """Mark in `faults` the good reports of nobody, and those of respondents with an earlier good one; names none."""
+    """Mark in `faults` the good reports of nobody, and those of respondents with a good one above; names none."""
     for row in np.flatnonzero(faults == 0).tolist():
-        who = respondents[row]
-        if not who:
+        if not respondents[row]:
             faults[row] = NOBODY
-        elif who in seen:
+        elif not drawing.add(respondents[row], GoodReport(first_row + row, sent[row])):
             faults[row] = AGAIN
-        else:
-            seen.add(who)
     where = f"column {column!r}"
     for fault, words, allowed in (
         (NOBODY, "a missing respondent", "each report needs the respondent who sent it"),
-        (AGAIN, "a respondent of whom an earlier report is used", "one report of each respondent is allowed"),
+        (AGAIN, "a respondent with a report above", "one report of each respondent is allowed"),
     ):
         log.add(where, words, first_row + np.flatnonzero(faults == fault) + 1, (), allowed)
+
+
+def _exchange(
+    drawing: OneOfEach,
+    mechanism: ListedMechanism,
+    spine: Spine,
+    totals: NDArray[np.int64],
+    reports: NDArray[np.int64],
+) -> None:
+    """Count the reports that were drawn in the place of the first ones, which are counted already."""
+    pairs = drawing.exchanged()
+    if not pairs:
+        return
+    for number, sign in ((0, -1), (1, 1)):
+        sent = [pair[number].sent for pair in pairs]
+        leaves = np.asarray(spine.find_leaves(np.array([geocode for geocode, _ in sent], dtype=str)), dtype=np.int64)
+        decoded = mechanism.decode([text for _, text in sent])
+        totals += sign * mechanism.totals(decoded.reports, leaves, spine.n_leaves)
+        reports += sign * np.bincount(leaves, minlength=spine.n_leaves)

@@ -7,6 +7,7 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 
 from pipeline.collect.collected import Collected
+from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.mechanisms import MechanismName
@@ -28,6 +29,12 @@ _SELECT = (
 _MADE_ELSEWHERE = (
     " The noise was not drawn by this program: the measurements were made elsewhere. This statement holds if they "
     "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
+)
+
+
+_NOBODY = (
+    " It holds against everybody who sees the report, the publisher included, and so for everything that is published "
+    "here. Nobody has the true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
 )
 
 
@@ -134,10 +141,9 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
     words = (
         f"Every respondent randomised the answer before it was sent, by {mechanism.name} ({stated}): whatever the "
         f"answer is, no report is more than {decimal_text(mechanism.ratio)} times as likely as it would be with "
-        f"another answer, which is local differential privacy with epsilon = {epsilon}. It holds against everybody "
-        "who sees the report, the publisher included, and so for everything that is published here. Nobody has the "
-        "true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
+        f"another answer, which is local differential privacy with epsilon = {epsilon}."
     )
+    words += _NOBODY if universe.central is None else _of_both(universe, universe.central)
     if mechanism.repeated:
         words += (
             " Over time: a device draws one response to an answer and repeats it for ever, so that any number of "
@@ -165,6 +171,28 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
         words=words,
         noise=(),
         invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
+    )
+
+
+def _of_both(universe: Universe, central: Central) -> str:
+    """What holds where counts of a central release are used, of it and of both together.
+
+    Of one person's answer a report is epsilon-differentially private, which is epsilon^2 / 2 zero-concentrated, and
+    budgets of independent mechanisms add up (Bun and Steinke 2016, proposition 1.4 and lemma 1.7).
+    """
+    if central.framework == "zcdp":
+        promise = "zero-concentrated differential privacy with rho"
+        both = central.budget + universe.budget**2 / 2
+    else:
+        promise, both = "pure differential privacy with epsilon", central.budget + universe.budget
+    return (
+        " It holds against everybody who sees the report, the publisher included. At the levels "
+        f"{', '.join(central.shares)}, counts of the release {central.release.name} are used too, which were measured "
+        "of the true answers of the same persons: who made it has them. All that it publishes satisfies "
+        f"{promise} = {decimal_text(central.budget)}, as its own statement says, and its ledger was charged for it. "
+        "Nothing more is charged here: each report spent its own epsilon when it was sent. Both together: one report "
+        f"of each respondent and that release satisfy {promise} = {decimal_text(both)}, with respect to the change of "
+        "one person's answer."
     )
 
 

@@ -111,11 +111,16 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
 
 @dataclass(frozen=True)
 class CollectedView:
-    """How many reports a release is made from, and how many times as likely an answer can make one as another does."""
+    """How many reports a release is made from, and how many times as likely an answer can make one as another does.
+
+    Attributes:
+        central: the name of the release whose counts are used too; empty for none.
+    """
 
     used: int
     unused: int
     ratio: str
+    central: str = ""
 
 
 def _collected(sources: ReportSources) -> CollectedView | None:
@@ -123,7 +128,13 @@ def _collected(sources: ReportSources) -> CollectedView | None:
     if (collected := sources.universes[0].collected) is None:
         return None
     found = json.loads(sources.run.reports.read_bytes())
-    return CollectedView(found["used"], sum(found["not used"].values()), decimal_text(collected.mechanism.ratio))
+    central = sources.universes[0].central
+    return CollectedView(
+        used=found["used"],
+        unused=sum(found["not used"].values()),
+        ratio=decimal_text(collected.mechanism.ratio),
+        central="" if central is None else central.release.name,
+    )
 
 
 def _what(universe: Universe, what: str, texts: Texts) -> str:

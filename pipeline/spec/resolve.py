@@ -24,7 +24,7 @@ from pipeline.privacy.budget import budget_of_one
 from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
 from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema
-from pipeline.spec.collect.resolve import check_measured, resolve_collected
+from pipeline.spec.collect.resolve import check_measured, resolve_central, resolve_collected
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.input_section import InputSpec
 from pipeline.spec.preset import Preset, load_preset
@@ -101,6 +101,10 @@ class UniverseResolver:
         )
         if collected is not None and strategy is not None:
             check_measured(strategy, sections, schema, self.problems)
+        central = None
+        if collected is not None and context.collect is not None and context.collect.central is not None:
+            problems = self.problems.at("collect.central")
+            central = resolve_central(context.collect.central, context.level_names, problems)
         budget = self._budget(preset, strategy, collected)
         stated_values = self._stated(schema, strategy, budget)
         records = self._records()
@@ -122,6 +126,7 @@ class UniverseResolver:
             population=privacy.population,
             records_per_person=self._records_per_person,
             collected=collected,
+            central=central,
             amount=amount_of(sections),
             beacon="" if privacy.beacon is None else privacy.beacon.text,
             **stated_values,

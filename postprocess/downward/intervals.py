@@ -240,7 +240,7 @@ class Intervals:
         standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
         if self.own is not None:
             totals = released.sum(axis=1, keepdims=True)
-            standard = standard * self.own(self.table.marginal.n_cells_of, released, totals)
+            standard = standard * self.own(self.table.marginal.n_cells_of, released, totals, standard)
         low, high = self._by_variance(released, standard)
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = np.unique(

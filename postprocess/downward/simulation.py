@@ -90,6 +90,7 @@ class Simulated:
         nothing: of each table, no errors yet.
         key: 128 bits that follow from the public seed and the run, for what is measured among other universes.
         reported: draws reports in place of noise, where counts are made from reports.
+        leaves: the level whose counts are made from reports, if any are; others are measured with noise.
         own: of large counts, where standard errors depend on the counts themselves.
     """
 
@@ -104,6 +105,7 @@ class Simulated:
     nothing: tuple[ErrorCounts, ...]
     key: int = 0
     reported: DrawReports | None = None
+    leaves: int = 0
     own: OwnErrors | None = None
 
 
@@ -131,12 +133,17 @@ def simulate_run(run: Simulated, draw: DrawNoise) -> list[ErrorCounts]:
 def _terms_at_cut(run: Simulated, summary: Summary) -> FloatArray:
     """The linear terms of all subtrees below the cut, drawn at once."""
     counts, reported = run.upper.released[-1], run.reported
-    if reported is None:
+    if reported is None or _measured_above_leaves(run):
         generator = np.random.Generator(np.random.Philox(key=summary.key))
         return drawn_terms(run.basis, summary.at_cut, summary.factors, counts, generator)
     # Negative, so that no leaf has the same numbers.
     own = -1 - run.replicate
     return reported_terms(run.basis, summary.at_cut, counts, lambda first, answers: reported(own, first, answers))
+
+
+def _measured_above_leaves(run: Simulated) -> bool:
+    """Whether counts at the cut, or between it and the leaves, are not made from reports."""
+    return bool(run.upper.problem.measured[-1]) or any(any(group.problem.measured[:-1]) for group in run.groups)
 
 
 def _estimated(group: Stretch, run: Simulated, draw: DrawNoise) -> tuple[Problem, list[LevelEstimate]]:
@@ -251,7 +258,7 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
         rows, kinds = stretch.rows[number], problem.kinds_of(number)
         new = []
         for i, query in enumerate(queries):
-            if run.reported is not None:
+            if run.reported is not None and problem.first_level + number == run.leaves:
                 new.append(_reported_anew(query, stretch.released[number], rows, run.replicate, run.reported))
                 continue
             size = query.marginal.size

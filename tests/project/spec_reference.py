@@ -33,6 +33,7 @@ ANCHORS = {
     "BoundSection": "bounds",
     "InputSpec": "input",
     "CollectSection": "collect",
+    "CentralSection": "collectcentral",
     "TableSection": "tablesname",
     "SelectSection": "selectname",
     "PostprocessSection": "postprocess",

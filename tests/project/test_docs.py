@@ -22,6 +22,7 @@ from flows.execution.progress import Silent
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from flows.settings import Settings
+from pipeline.spec.collect.section import with_measured
 from pipeline.spec.release_spec import ReleaseSpec, parse_spec
 
 PAGES = pages()
@@ -94,7 +95,7 @@ def test_specs(block: CodeBlock) -> None:
         return
     whole = next(other for other in code_blocks("toml") if other.page == block.page)
     spec = {**tomllib.loads(whole.text), **content}
-    ReleaseSpec.model_validate(spec, context={"folder": PROJECT}).universes()
+    ReleaseSpec.model_validate(with_measured(spec), context={"folder": PROJECT}).universes()
 
 
 def test_tables_of_keys() -> None:

@@ -29,6 +29,40 @@ class DebiasedCounts:
 
 
 @dataclass(frozen=True, eq=False)
+class ErrorsOfReports:
+    """By what the standard errors of counts differ from those that estimation states.
+
+    Attributes:
+        collected: how answers were randomised.
+        mixed: whether counts of a central release, whose errors do not depend on the counts, are part of estimates.
+    """
+
+    collected: Collected
+    mixed: bool
+
+    def __call__(
+        self,
+        cells: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        reports: NDArray[np.int64],
+        standard: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """See `Collected.own_errors`; `standard` are the stated errors.
+
+        Of an estimate with the variance V, where reports alone have V_r, the reports have the weight w = V / V_r. They
+        add w^2 V_r = w V to the variance, what is known otherwise adds the rest: so the factor f of reports alone
+        becomes sqrt(w f^2 + 1 - w).
+        """
+        factors = self.collected.own_errors(cells, counts, reports)
+        if not self.mixed:
+            return factors
+        alone = self.collected.stated_variances(cells, reports)
+        weight = np.clip(standard**2 / np.where(alone > 0, alone, 1), 0, 1)
+        mixed: NDArray[np.float64] = np.sqrt(weight * factors**2 + 1 - weight)
+        return mixed
+
+
+@dataclass(frozen=True, eq=False)
 class SimulatedReports:
     """Reports that respondents with the released answers might have sent, from the public seed.
 

@@ -108,6 +108,20 @@ TEMPLATES = (
         "It holds against everybody who sees the report, the publisher included, and so for everything that is "
         "published here."
     ),
+    marked("It holds against everybody who sees the report, the publisher included."),
+    marked(
+        "At the levels {levels}, counts of the release {release} are used too, which were measured of the true answers "
+        "of the same persons: who made it has them."
+    ),
+    marked(
+        "All that it publishes satisfies {guarantee}, as its own statement says, and its ledger was charged for it."
+    ),
+    marked("zero-concentrated differential privacy with rho = {rho}"),
+    marked("Nothing more is charged here: each report spent its own epsilon when it was sent."),
+    marked(
+        "Both together: one report of each respondent and that release satisfy {guarantee}, with respect to the change "
+        "of one person's answer."
+    ),
     marked(
         "Nobody has the true answers, and no ledger is charged: each report spent its own epsilon when it was sent."
     ),

@@ -11,7 +11,8 @@ from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import PARAMETERS, mechanism_of
 from pipeline.errors import InputError
 from pipeline.model.schema import Schema
-from pipeline.model.strategy import Strategy
+from pipeline.model.strategy import Central, Strategy
+from pipeline.spec.collect.central import CentralSection
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
@@ -83,6 +84,27 @@ def _collected(section: CollectSection, schema: Schema, problems: Problems) -> C
         )
         return None
     return Collected(mechanism, section.respondents)
+
+
+def resolve_central(section: CentralSection, level_names: Sequence[str], problems: Problems) -> Central | None:
+    """What the section means; None where problems were noted."""
+    *above, leaves = level_names
+    known = True
+    for level in section.levels:
+        if level == leaves:
+            problems.add(f"levels.{level}", "the leaves have reports; only levels above them may have central counts")
+        elif level not in above:
+            problems.add("levels", unknown("level above the leaves", level, above))
+        known &= level in above
+    budget = section.rho if section.framework == "zcdp" else section.epsilon
+    central = Central(section.release, section.framework, budget or Fraction(0), dict(section.levels))
+    try:
+        for level in section.levels if known else ():
+            central.noise(level)
+    except InputError as error:
+        problems.lines.append(problems.full_key(f"levels: {error}"))
+        return None
+    return central if known else None
 
 
 def _note_others(sections: UniverseSections, problems: Problems) -> None:

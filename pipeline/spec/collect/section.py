@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictInt
 
+from pipeline.spec.collect.central import CentralSection
 from pipeline.spec.fields import Section, Table
 
 
@@ -19,6 +20,9 @@ class CollectSection(Section):
     parameters: Table[str] = Field(
         description='of the mechanism, exact, as text: epsilon = "1"; or p = "3/4", or q of unary_encoding; and '
         'memoised = "yes" where a device draws one response to a question and repeats it for ever'
+    )
+    central: CentralSection | None = Field(
+        default=None, description="a mixed design: counts of a central release of the same persons, above the leaves"
     )
     respondents: Annotated[StrictInt, Field(ge=1)] | None = Field(
         default=None, description="how many are expected in a leaf; for `spinewise plan` alone"

@@ -59,7 +59,7 @@ def test_every_report_is_used_once_or_counted_under_a_reason() -> None:
     respondents[6] = respondents[5]
     respondents[7] = respondents[0]  # whose first report cannot be used
     codes[0] = "nowhere"  # the text's fault is counted
-    used = arrived(MECHANISM, codes, cohorts, texts, areas=AREAS, respondents=respondents)
+    used = arrived(MECHANISM, codes, cohorts, texts, areas=AREAS, respondents=respondents, key=KEY)
     assert used.unused == {
         "wrong length": 1,
         "wrong character": 1,
@@ -70,13 +70,16 @@ def test_every_report_is_used_once_or_counted_under_a_reason() -> None:
         "second report of a respondent": 1,
     }
     assert len(used.reports) + sum(used.unused.values()) == 12
-    assert [used.areas[place] for place in used.places] == [codes[row] for row in (5, 7, 8, 9, 10, 11)]
+    kept = [used.areas[place] for place in used.places]
+    assert kept in ([codes[row] for row in (one, 7, 8, 9, 10, 11)] for one in (5, 6)) or codes[5] == codes[6]
 
 
 def test_mistakes_of_the_caller_are_named() -> None:
     codes, _, cohorts, texts = survey(5)
     with pytest.raises(InputError, match="codes: found 4, for 5 texts"):
         arrived(MECHANISM, codes[1:], cohorts, texts, areas=AREAS)
+    with pytest.raises(InputError, match="key: missing; of a respondent"):
+        arrived(MECHANISM, codes, cohorts, texts, areas=AREAS, respondents=codes)
     with pytest.raises(InputError, match="areas: found 41 codes, of which 40 are different"):
         arrived(MECHANISM, codes, cohorts, texts, areas=[*AREAS, "A00"])
     used = arrived(MECHANISM, codes, cohorts, texts, areas=AREAS)

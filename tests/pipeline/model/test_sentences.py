@@ -69,6 +69,7 @@ framework = "local"
 [collect]
 mechanism = "direct_encoding"
 parameters = {{ epsilon = "12", memoised = "{memoised}" }}
+{central}
 [geography]
 file = "blocks.csv"
 column = "block"
@@ -76,6 +77,11 @@ levels = {{ county = 1, block = 5 }}
 [schema.attributes]
 age = ["young", "old", "older"]
 """
+CENTRALS = (
+    "",
+    '[collect.central]\nrelease = "homes"\nrho = "1/7"\nlevels = { county = "1/3" }',
+    '[collect.central]\nrelease = "homes"\nframework = "pure"\nepsilon = "2"\nlevels = { county = "1" }',
+)
 KEPT = (
     "",
     'block = ["total"]',
@@ -125,10 +131,11 @@ def test_every_sentence_is_recognised(framework: str, neighbours: str, monkeypat
     assert len(seen) > 6
 
 
+@pytest.mark.parametrize("central", CENTRALS, ids=["reports alone", "zcdp above", "pure above"])
 @pytest.mark.parametrize("memoised", ["yes", "no"])
-def test_every_sentence_about_reports_is_recognised(memoised: str) -> None:
+def test_every_sentence_about_reports_is_recognised(memoised: str, central: str) -> None:
     texts = marked_texts()
-    (survey,) = parse_spec(SURVEY.format(memoised=memoised)).universes()
+    (survey,) = parse_spec(SURVEY.format(memoised=memoised, central=central)).universes()
     account = privacy_statements(survey)
     stated = privacy_statement(survey)
     found = [stated.words, stated.conversion, account.record.words, *(one.words for one in account.groups)]

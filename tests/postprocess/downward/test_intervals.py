@@ -145,7 +145,7 @@ def test_large_counts_whose_errors_depend_on_them() -> None:
     rng = np.random.default_rng(25)
     truth = rng.integers(100, 900, (N, CELLS))
 
-    def own(cells: np.ndarray, counts: np.ndarray, persons: np.ndarray) -> np.ndarray:
+    def own(cells: np.ndarray, counts: np.ndarray, persons: np.ndarray, standard: np.ndarray) -> np.ndarray:
         assert (cells == 1).all()
         assert (persons >= counts).all()
         return np.asarray(np.sqrt(counts / 400))

@@ -1,0 +1,39 @@
+"""The section [collect.central]: counts that a central release has measured of those who sent reports."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from pipeline.model.exact import sum_text
+from pipeline.spec.fields import Budget, File, Misfit, QueryShare, Section, Table
+
+
+class CentralSection(Section):
+    """A release of the true answers of the same persons, whose measurements are used above the leaves."""
+
+    release: File = Field(
+        description="the directory of the release, relative to the spec; a plan does not need it yet. It has to be "
+        "charged to a ledger, and of the very persons who sent reports"
+    )
+    framework: Literal["zcdp", "pure"] = Field(default="zcdp", description="that of the release")
+    rho: Budget | None = Field(default=None, description="the release's whole budget, with framework zcdp")
+    epsilon: Budget | None = Field(default=None, description="the release's whole budget, with framework pure")
+    levels: Table[QueryShare] = Field(
+        description="each level whose measurement of all attributes together is used, and its share of the budget: the "
+        "level's share times the query's"
+    )
+
+    @model_validator(mode="after")
+    def _one_budget(self) -> CentralSection:
+        needed, other = ("rho", "epsilon") if self.framework == "zcdp" else ("epsilon", "rho")
+        if getattr(self, other) is not None:
+            raise Misfit((other, f'the budget of framework "{self.framework}" is {needed}'))
+        if getattr(self, needed) is None:
+            raise Misfit((needed, f'missing; the whole budget of the release, with framework "{self.framework}"'))
+        if not self.levels:
+            raise Misfit(("levels", "is empty; name the levels whose measurements are used"))
+        if sum(self.levels.values()) > 1:
+            raise Misfit(("levels", f"the shares add up to {sum_text(self.levels)}; at most 1 is allowed"))
+        return self

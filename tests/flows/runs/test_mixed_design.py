@@ -1,0 +1,203 @@
+"""A mixed design: a central release above, reports below; both promises are stated, and no other counts are taken."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from releases.again import computed_again
+from releases.asked import ledger_of
+from releases.mixed import MixedSurvey, write_mixed
+from releases.small import public_bytes, run
+
+from flows.confidential.custody import KeySource
+from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
+from flows.estimation.reports.numbers import ErrorsOfReports
+from flows.execution.progress import Silent
+from flows.plan.release_plan import plan_release
+from flows.publishing.steps import perform_public_steps
+from flows.runs.record_sources import universes_to_rerun
+from flows.runs.rerun import repeated_apart, rerun_release
+from flows.runs.verify import verify_release
+from pipeline.checker.release import check_release
+from pipeline.errors import InputError, RefusedError, SpecError
+from pipeline.privacy.keys import MasterKey
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.measurements import read_measurement
+from pipeline.spec.release_spec import load_spec
+
+BLOCKS = {"block": 1, "tract": 12, "county": 36}
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> MixedSurvey:
+    """Its files, and the finished central release, which a ledger has counted."""
+    folder = tmp_path_factory.mktemp("mixed")
+    written = write_mixed(folder / "survey", dataset="workers")
+    MasterKey(bytes(range(32))).write(folder / "key")  # so that the numbers are the same in every test run
+    with ledger_of(folder):
+        run(written.central, written.central.parent / "out", key_file=folder / "key")
+    return written
+
+
+@pytest.fixture(scope="module")
+def released(mixed: MixedSurvey, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """The release of both."""
+    return RunDirectory(run(mixed.survey.spec, tmp_path_factory.mktemp("released")))
+
+
+def changed(mixed: MixedSurvey, folder: Path, *changes: tuple[str, str]) -> Path:
+    """A copy of the files with other texts in the survey's spec."""
+    shutil.copytree(mixed.survey.spec.parent, folder)
+    spec = folder / mixed.survey.spec.name
+    text = spec.read_text()
+    for old, new in changes:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    spec.write_text(text)
+    return spec
+
+
+def test_upper_levels_have_the_errors_of_both(mixed: MixedSurvey, released: RunDirectory) -> None:
+    planned = {row.level: row for row in plan_release(mixed.survey.spec, None, 1).local}
+    (universe,) = load_spec(mixed.survey.spec).universes()
+    assert universe.collected is not None
+    assert universe.central is not None
+    # By hand, of the county: its own count, those of three tracts, and reports; the total is known.
+    variances = [universe.central.noise(level).variance for level in ("county", "tract")]
+    reports = float(universe.collected.unit_variance) * 720
+    tract = 1 / (1 / variances[1] + 3 / reports)
+    by_hand = (3 / 4) / (1 / variances[0] + 1 / (3 * tract))
+    assert planned["county"].local == pytest.approx(by_hand**0.5, rel=1e-6)
+    assert planned["county"].local < 0.1 * (reports * 3 / 4) ** 0.5
+    for level, blocks in BLOCKS.items():
+        table = pd.read_parquet(released.main.table("answer", level))
+        truth = mixed.survey.truth.reshape(-1, blocks, 4).sum(axis=1)
+        names = [f"a{number}" for number in range(4)]
+        error = float(((table[names].to_numpy() - truth) ** 2).mean()) ** 0.5
+        assert error < 1.6 * planned[level].local, level  # 24 numbers of tracts, 8 of counties
+        low, high = (table[[name + end for name in names]].to_numpy() for end in (":low90", ":high90"))
+        assert np.mean((low <= truth) & (truth <= high)) > 0.7, level
+
+
+def test_its_counts_are_those_of_the_central_release(mixed: MixedSurvey, released: RunDirectory) -> None:
+    central = RunDirectory(mixed.central.parent / "out" / "register")
+    for level in ("county", "tract"):
+        own, other = (read_measurement(one.main.measurement(level, "answer")) for one in (released, central))
+        assert np.array_equal(own.values, other.values)
+        assert own.header == other.header
+    blocks = [one.main.measurement("block", "answer").read_bytes() for one in (released, central)]
+    assert blocks[0] != blocks[1]
+
+
+def test_the_statement_says_both_promises(released: RunDirectory) -> None:
+    manifest = read_manifest(released.manifest)
+    (statement,) = manifest.privacy
+    assert (statement.framework, statement.epsilon) == ("local", "1")
+    for words in (
+        "At the levels county, tract, counts of the release register are used too, which were measured of the true",
+        "satisfies zero-concentrated differential privacy with rho = 0.1, as its own statement says",
+        # epsilon^2 / 2 of a report, and 1/10
+        "one report of each respondent and that release satisfy zero-concentrated differential privacy with rho = 0.6,",
+    ):
+        assert words in statement.words
+    assert "Nobody has the true answers" not in statement.words
+    assert manifest.status == "official"
+    page = released.report.read_text()
+    assert "Nobody has the true answers" not in page
+    assert "noisy counts of the release register, whose maker has the true answers" in page
+
+
+def test_others_recompute_it(released: RunDirectory) -> None:
+    assert verify_release(released, 1, Silent()) == []
+    assert check_release(released.root) == []
+    universes = universes_to_rerun(released, None, None)
+    with repeated_apart(released, KeySource()) as measured:
+        assert rerun_release(released, universes, measured, 1, Silent()).same
+
+
+def test_verify_sees_other_central_counts(released: RunDirectory, tmp_path: Path) -> None:
+    copy = RunDirectory(tmp_path / "survey")
+    shutil.copytree(released.root, copy.root)
+    shutil.copy(copy.main.measurement("tract", "answer"), copy.main.measurement("county", "answer"))
+    assert any("measurements/county/answer" in problem for problem in verify_release(copy, 1, Silent()))
+
+
+def test_a_spine_in_parts_gives_the_same_numbers(released: RunDirectory, tmp_path: Path) -> None:
+    with computed_again(released.root, tmp_path / "survey", 1, 60) as job:
+        assert isinstance(estimation_of(job, job.universes[0]), SubtreeEstimation)
+        perform_public_steps(replace(job, status="official"))
+    expected, found = public_bytes(released.root), public_bytes(tmp_path / "survey")
+    same = {name for name in found if found[name] == expected[name]}
+    assert {name for name in found if name.startswith(("histograms", "measurements"))} <= same
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('rho = "1/10"', 'rho = "1/5"', "its framework and budget are zcdp, 1/10; the spec says zcdp, 1/5"),
+        ('tract = "1/4"', 'tract = "1/8"', "its noise at the level 'tract' is discrete_gaussian of scale 40"),
+        ("register/out/register", "register/nowhere", "no such folder"),
+        ('"a3"]', '"other"]', "its attributes and values are not those of the reports"),
+    ],
+)  # fmt: skip
+def test_other_releases_are_refused(mixed: MixedSurvey, tmp_path: Path, old: str, new: str, says: str) -> None:
+    spec = changed(mixed, tmp_path / "other", (old, new))
+    with pytest.raises(InputError) as refused:
+        run(spec, tmp_path / "out")
+    assert "collect.central.release" in str(refused.value)
+    assert says in str(refused.value)
+
+
+def test_a_release_that_no_ledger_has_counted_is_refused(tmp_path: Path) -> None:
+    written = write_mixed(tmp_path / "survey")
+    run(written.central, written.central.parent / "out")
+    with pytest.raises(InputError, match="its status is 'not charged"):
+        run(written.survey.spec, tmp_path / "out")
+
+
+def test_counts_of_other_persons_are_refused(mixed: MixedSurvey, tmp_path: Path) -> None:
+    spec = changed(mixed, tmp_path / "fewer")
+    reports = pd.read_csv(spec.parent / "reports.csv", dtype=str)
+    reports[~reports.block.str.startswith("A01")].to_csv(spec.parent / "reports.csv", index=False)
+    with pytest.raises(RefusedError):
+        run(spec, tmp_path / "out")
+    refusal = (tmp_path / "out" / "survey" / "restricted" / "refused.txt").read_text()
+    assert "collect.central: in 1 areas of the level 'county' central counts are not of those who sent" in refusal
+    assert not (tmp_path / "out" / "survey" / "public" / "measurements").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('tract = "1/4" }', 'block = "1/4" }', "collect.central.levels.block: the leaves have reports"),
+        ('tract = "1/4" }', 'tracts = "1/4" }', "collect.central.levels: 'tracts' is not a level above the leaves"),
+        ('tract = "1/4" }', 'tract = "3/4" }', "collect.central.levels: the shares add up to"),
+        ('rho = "1/10"', 'epsilon = "1"', 'the budget of framework "zcdp" is rho'),
+        ('rho = "1/10"\n', "", "collect.central.rho: missing"),
+    ],
+)  # fmt: skip
+def test_a_spec_that_does_not_fit_is_refused(mixed: MixedSurvey, tmp_path: Path, old: str, new: str, says: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        load_spec(changed(mixed, tmp_path / "spec", (old, new)))
+    assert says in str(refused.value)
+
+
+def test_errors_of_mixed_estimates_are_weighted(mixed: MixedSurvey) -> None:
+    (universe,) = load_spec(mixed.survey.spec).universes()
+    collected = universe.collected
+    assert collected is not None
+    one, counts, reports = np.ones(3, dtype=np.int64), np.array([10, 50, 90]), np.full(3, 100)
+    alone = np.sqrt(collected.stated_variances(one, reports))
+    own = collected.own_errors(one, counts, reports)
+    errors = ErrorsOfReports(collected, mixed=True)
+    assert np.allclose(errors(one, counts, reports, alone), own)
+    assert np.allclose(errors(one, counts, reports, alone / 100), 1, atol=1e-4)
+    # Two independent estimates of equal stated variance, of which one has the factor: (f^2 + 1) / 4 in place of 1 / 2.
+    expected = np.sqrt((own**2 + 1) / 4 / 0.5)
+    assert np.allclose(errors(one, counts, reports, alone * np.sqrt(0.5)), expected)
