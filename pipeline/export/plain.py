@@ -72,11 +72,11 @@ class CsvFiles:
         self._writers[name].write_table(part)
 
 
-def write_plain_parquet(target: Path, parts: Iterator[pa.Table], titles: Mapping[str, str]) -> None:
+def write_plain_parquet(target: Path, parts: Iterator[pa.Table], titles: Mapping[str, str] | None = None) -> None:
     """Write parts of one table as Parquet; of our metadata it has the titles of its columns alone."""
     target.parent.mkdir(parents=True, exist_ok=True)
     first = next(parts)
-    schema = with_titles(first.schema, titles)
+    schema = with_titles(first.schema, titles or {})
     with pq.ParquetWriter(target, schema, compression="zstd") as writer:
         writer.write_table(first.cast(schema))
         for part in parts:

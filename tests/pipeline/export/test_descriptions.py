@@ -164,3 +164,51 @@ def test_the_package_is_computed_again(surveyed: Path, tmp_path: Path) -> None:
     files = manifest.files | public_files(run)
     write_manifest(run, manifest.model_copy(update={"files": files}))
     assert any("datapackage.json" in problem for problem in verify_release(run, 1, Silent()))
+
+
+#: Labels as the spec gives them, by the values of the table's columns.
+AGES = {"child": "Under 18", "adult": "adult", "old": "65 and over"}
+
+
+@pytest.mark.parametrize("layout", ["parquet", "geoparquet"])
+def test_parquet_files_carry_names_and_labels(surveyed: Path, tmp_path: Path, layout: str) -> None:
+    """Areas by name in a column, and columns by label: in the file, to pyarrow, and in the package, to frictionless."""
+    if layout == "geoparquet":
+        pytest.importorskip("geopandas")
+    out = export_release(open_finished(surveyed, check_hashes=False), layout, tmp_path / "out", tables=["detailed"])
+    path = out / "detailed" / "tract.parquet"
+    table = pq.read_table(path)
+    assert dict(zip(table["geocode"].to_pylist(), table["name"].to_pylist(), strict=True)) == NAMES
+    titles = {field.name: (field.metadata or {}).get(b"title", b"").decode() for field in table.schema}
+    wanted = {"geocode": "Code of the Neighbourhood", "name": "Name of the area"}
+    for column in set(titles) - {*wanted, "geometry"}:
+        answer, _, suffix = column.partition(":")
+        age, home = answer.split(" * ")
+        words = {
+            "": "",
+            "moe90": ": margin of error (90 %)",
+            "low90": ": lower end of the 90 % interval",
+            "high90": ": upper end of the 90 % interval",
+        }
+        wanted[column] = f"{AGES[age]} * {home}{words[suffix]}"
+    if layout == "geoparquet":
+        wanted["geometry"] = "Polygon of the area"
+        import geopandas
+
+        frame = geopandas.read_parquet(path)
+        assert frame.crs.to_epsg() == 4326
+        assert dict(zip(frame["geocode"], frame["name"], strict=True)) == NAMES
+    assert titles == wanted
+    assert len(titles) > 20
+    found = Package(str(out / "datapackage.json")).get_resource("detailed.tract")
+    assert {field.name: field.title for field in found.schema.fields} == wanted
+    assert found.title == "Age by residence of residents, by Neighbourhood"
+    descriptor = json.loads((out / "datapackage.json").read_bytes())
+    (own,) = (one for one in descriptor["resources"] if one["path"] == "detailed/tract.parquet")
+    assert own["bytes"] == path.stat().st_size
+
+
+def test_the_package_of_the_release_has_the_labels(surveyed: Path) -> None:
+    package = Package(str(RunDirectory(surveyed).package))
+    titles = {field.name: field.title for field in package.get_resource("tables.detailed.tract").schema.fields}
+    assert titles["old * quarters"] == "65 and over * quarters"
