@@ -1,6 +1,6 @@
 """Amounts on the spine: errors of sums beside OpenDP's, and how often the intervals of sums and means hold the truth.
 
-    python benchmarks/bench_amounts.py [--keys 12] [--json PATH] [--write FOLDER]
+    python benchmarks/bench_amounts.py [--keys 12] [--less 0] [--json PATH] [--write FOLDER]
 
 Employee income of 58,654 persons (the Austrian EU-SILC 2006 as a synthetic population) by region, sex, age band and
 activity, by `examples/wages.toml`: clipped to 0 to 60,000, in units of 500, with rho = 1 for the counts and 1 for the
@@ -12,6 +12,9 @@ the same rho: sums of clipped whole euros (the sensitivity is that of `make_sum`
 `make_gaussian`, whose scale is found by its own privacy map. Its numbers are then cut at 0. Errors are those of both
 from the sums of clipped amounts. Each key is another release; ratios are of means over keys. Coverage is shown of all
 sums and by how many standard errors, as the plan foretells them, the true sum is: below 1, 1 to 3, and 3 or more.
+
+--less 20000 takes so much from each income and from both ends of the clip, so that sums are of either sign; OpenDP's
+are then not cut. Two thirds of all persons are at the lower end.
 
 --write only writes the records and the list of areas that the example names. Needs ../shared/data beside the project;
 without it says so and ends.
@@ -58,7 +61,7 @@ SIZES = ((0.0, 1.0), (1.0, 3.0), (3.0, math.inf))
 FEW = 100
 
 
-def write_inputs(folder: Path) -> None:
+def write_inputs(folder: Path, less: int) -> None:
     """The records and the list of sectors, made from the population by the public rule."""
     table = pq.read_table(POPULATION)
     regions = sorted(set(table.column("region").to_pylist()))
@@ -73,7 +76,7 @@ def write_inputs(folder: Path) -> None:
         "sex": table.column("sex").to_pylist(),
         "age_band": (next(b for last, b in BANDS if age <= last) for age in table.column("age").to_pylist()),
         "activity": (ACTIVITY.get(str(one), "other") for one in table.column("activity").to_pylist()),
-        "employee_income": table.column("employee_income").to_pylist(),
+        "employee_income": (income - less for income in table.column("employee_income").to_pylist()),
     }
     pq.write_table(pa.table({name: list(values) for name, values in columns.items()}), folder / "wages_persons.parquet")
     areas = [f"AT{r + 1}{d}{s}" for r in range(len(regions)) for d in range(6) for s in range(8)]
@@ -84,7 +87,9 @@ def truths(folder: Path, universe: Universe) -> dict[tuple[str, str], tuple[NDAr
     """(table, level) -> true sums of clipped amounts, not rounded, and true counts; `(n_geounits, size)` by geocode."""
     records = pq.read_table(folder / "wages_persons.parquet")
     codes = np.array(records.column("sector").to_pylist())
-    clipped = np.clip(records.column("employee_income").to_numpy(), 0, HIGH)
+    assert universe.amount is not None
+    ends = float(universe.amount.low), float(universe.amount.high)
+    clipped = np.clip(records.column("employee_income").to_numpy(), *ends)
     areas = np.array(pa_csv.read_csv(folder / "wages_sectors.csv").column("sector").to_pylist())
     found = {}
     for table in universe.tables:
@@ -105,28 +110,34 @@ def truths(folder: Path, universe: Universe) -> dict[tuple[str, str], tuple[NDAr
     return found
 
 
-def opendp_scale(rho: Fraction) -> float:
-    """The scale at which OpenDP's Gaussian noise on a vector of sums, two of which move by HIGH, costs rho."""
+def opendp_scale(rho: Fraction, less: int) -> float:
+    """The scale at which OpenDP's Gaussian noise on a vector of sums costs rho; a record moves one or two of them."""
     import opendp.prelude as dp
 
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    distance = math.sqrt(2) * HIGH
+    distance = max(math.sqrt(2) * max(less, HIGH - less), HIGH)
     return float(dp.binary_search_param(lambda scale: dp.m.make_gaussian(*space, scale), distance, float(rho)))
 
 
-def opendp_sums(true: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
-    """Noisy sums in whole euros, cut at 0."""
+def opendp_sums(true: NDArray[np.float64], scale: float, *, cut: bool) -> NDArray[np.float64]:
+    """Noisy sums in whole euros, cut at 0 where none is below."""
     import opendp.prelude as dp
 
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
     noisy = dp.m.make_gaussian(*space, scale)(np.rint(true).astype(int).ravel().tolist())
-    return np.maximum(np.array(noisy, dtype=np.float64), 0).reshape(true.shape)
+    found = np.array(noisy, dtype=np.float64).reshape(true.shape)
+    return np.maximum(found, 0) if cut else found
 
 
-def releases(folder: Path, keys: int) -> Iterator[tuple[ReleaseSpec, RunDirectory]]:
+def stated(less: int) -> str:
+    """The example, with both ends of its clip less so much."""
+    return EXAMPLE.read_text("utf-8").replace('["0", "60000"]', f'["{-less}", "{HIGH - less}"]')
+
+
+def releases(folder: Path, keys: int, less: int) -> Iterator[tuple[ReleaseSpec, RunDirectory]]:
     """The example released with each of so many keys."""
-    text = EXAMPLE.read_text("utf-8")
+    text = stated(less)
     for key in range(1, keys + 1):
         spec = parse_spec(text.replace('"insecure-test:1"', f'"insecure-test:{key}"'), "spec", folder)
         checked = check_stated(Request(EXAMPLE, folder / str(key), None, 1, i_know=True), spec)
@@ -141,6 +152,7 @@ def inside(low: NDArray[np.float64], high: NDArray[np.float64], true: NDArray[np
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=12)
+    parser.add_argument("--less", type=int, default=0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
@@ -149,10 +161,10 @@ def main() -> None:
         return
     if options.write is not None:
         options.write.mkdir(parents=True, exist_ok=True)
-        write_inputs(options.write)
+        write_inputs(options.write, options.less)
         return
     with tempfile.TemporaryDirectory() as name:
-        rows = measured(Path(name), options.keys)
+        rows = measured(Path(name), options.keys, options.less)
     print(
         f"{'table':12} {'level':9} {'error':>10} {'OpenDP':>10} {'ratio':>6} "
         f"{'sums in':>8} {'means in':>8} {'margin':>9}   sums in: below 1, 1 to 3, 3 or more standard errors"
@@ -167,28 +179,28 @@ def main() -> None:
         options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
 
 
-def foretold(folder: Path) -> dict[tuple[str, str], float]:
+def foretold(folder: Path, less: int) -> dict[tuple[str, str], float]:
     """(query, level) -> standard error of a sum, as the plan foretells it."""
-    (folder / "wages.toml").write_text(EXAMPLE.read_text("utf-8"), encoding="utf-8")
+    (folder / "wages.toml").write_text(stated(less), encoding="utf-8")
     rows = plan_release(folder / "wages.toml", None, 1).amounts
     return {(row.query, row.level): (row.sum_margin or math.nan) / NORMAL_QUANTILE for row in rows}
 
 
-def measured(folder: Path, keys: int) -> list[dict[str, Any]]:
+def measured(folder: Path, keys: int, less: int) -> list[dict[str, Any]]:
     """For each table and level: mean absolute errors, and the shares of intervals that hold the truth."""
-    write_inputs(folder)
-    standard = foretold(folder)
+    write_inputs(folder, less)
+    standard = foretold(folder, less)
     by_size: dict[tuple[str, str], NDArray[np.int64]] = {}
     errors: dict[tuple[str, str], list[list[float]]] = {}
-    for spec, run in releases(folder, keys):
+    for spec, run in releases(folder, keys, less):
         universe = spec.universes()[1]
         true = truths(folder, universe)
         for (table, level), (sums, counts) in true.items():
             strategy = universe.strategy.level(level)
             query = next(t.query for t in universe.tables if t.name == table)
             share = next(m.share for m in strategy.queries if m.query.terms == query.terms) * strategy.share
-            scale = opendp_scale(universe.budget * share)
-            others = [np.abs(opendp_sums(sums, scale) - sums).mean() for _ in range(OPENDP_DRAWS)]
+            scale, cut = opendp_scale(universe.budget * share, less), less <= 0
+            others = [np.abs(opendp_sums(sums, scale, cut=cut) - sums).mean() for _ in range(OPENDP_DRAWS)]
             means = read_means(run.means(universe.name, table, level))
             lows, highs, assured = means.sums.lows, means.sums.highs, means.means
             assert lows is not None
@@ -198,7 +210,7 @@ def measured(folder: Path, keys: int) -> list[dict[str, Any]]:
             assert assured.highs is not None
             some = (counts > 0) & ~np.isnan(assured.values)
             truth = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
-            size = sums / standard[query.name, level]
+            size = np.abs(sums) / standard[query.name, level]
             held = inside(lows, highs, sums)
             classes = [(size >= least) & (size < most) for least, most in SIZES]
             by_size.setdefault((table, level), np.zeros((2, len(SIZES)), dtype=np.int64))

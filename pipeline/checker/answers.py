@@ -205,7 +205,7 @@ def _check_intervals(
     precise: Check,
     least: int,
 ) -> None:
-    """An interval is of whole numbers from `least` on, holds the count, and its margin is the larger distance to an end.
+    """An interval is of whole numbers from `least` on and holds the count; its margin is the larger distance to an end.
 
     All three numbers are NaN where nothing is known of it.
     """

@@ -1,8 +1,8 @@
 """Numbers that may be below 0: they are solved as what is above the least that their bounds allow.
 
-Sums of an amount from low to high, of which n are counted in a cell, are at least low x n there. Counted from that least,
-they are as counts are: not negative, and those of children add up to their parent's, since the counts n do. Nothing
-else has to know that some numbers are negative: a level is solved from its origin, and the origin is added again.
+Sums of an amount from low to high, of which n are counted in a cell, are at least low x n there. Counted from that
+least, they are as counts are: not negative, and those of children add up to their parent's, since the counts n do.
+Nothing else has to know that some numbers are negative: a level is solved from its origin, which is then added again.
 """
 
 from __future__ import annotations
@@ -115,8 +115,6 @@ class Clipped:
         slope = np.where(nearer, np.where(large[0], 0, self.least), np.where(large[1], 0, self.most))
         fewer, more = np.abs(slope) * (self.counts - self.lows), np.abs(slope) * (self.highs - self.counts)
         below, above = np.where(slope < 0, more, fewer), np.where(slope < 0, fewer, more)
-        low, high = ends
-        return (
-            sums - np.ceil(np.hypot(sums - low, below)),
-            sums + np.ceil(np.hypot(high - sums, above)),
-        )
+        low = sums - np.ceil(np.hypot(sums - ends[0], below))
+        high = sums + np.ceil(np.hypot(ends[1] - sums, above))
+        return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)

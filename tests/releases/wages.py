@@ -69,9 +69,7 @@ def _balance(wage: str) -> str:
     return f"{'-' if thousandths < 0 else ''}{abs(thousandths) // 1000}.{abs(thousandths) % 1000:03d}"
 
 
-def true_units(
-    folder: Path, column: str = "wage", low: int = 0, high: int = 500
-) -> dict[tuple[str, str, str], int]:
+def true_units(folder: Path, column: str = "wage", low: int = 0, high: int = 500) -> dict[tuple[str, str, str], int]:
     """Units by block, sex and job, by hand in whole thousandths: clipped, rounded to tens with halves up."""
     sums: dict[tuple[str, str, str], int] = {}
     for line in (folder / "persons.csv").read_text("utf-8").splitlines()[1:]:

@@ -7,9 +7,10 @@ Medical Research 21) does not exclude 0 for the t between the roots of
     (P - t H)^2 = (P - P_low)^2 + t^2 (H_high - H)^2,   t <= R,
     (P - t H)^2 = (P_high - P)^2 + t^2 (H - H_low)^2,   t >= R,
 
-which is Fieller's interval where those of the counts are symmetric. For t below 0 the ends of H are the other ones. Errors of P and H are taken as independent. They
-are not: released households have learned from the persons, so that both err in the same direction, and the average errs
-less than is said here. A household has at least and at most so many members, and so has the average.
+which is Fieller's interval where those of the counts are symmetric. For t below 0 the ends of H are the other ones.
+Errors of P and H are taken as independent. They are not: released households have learned from the persons, so that
+both err in the same direction, and the average errs less than is said here. A household has at least and at most so
+many members, and so has the average.
 """
 
 from __future__ import annotations

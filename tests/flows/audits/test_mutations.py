@@ -18,7 +18,7 @@ from releases.mutant import AUDIT, CHECKER, COURTS, INSTALLED, SECOND, VERIFY, M
 from releases.mutants import PLANTED
 from releases.patients import write_patients
 from releases.small import run
-from releases.wages import write_wages
+from releases.wages import BALANCES, write_wages
 
 from flows.audits.second_opinion import second_findings
 from flows.audits.units import unit_findings
@@ -79,6 +79,18 @@ def amounts(amounts_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     return run(amounts_spec, tmp_path_factory.mktemp("sound amounts"))
 
 
+@pytest.fixture(scope="module")
+def balances_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same town with amounts of either sign."""
+    return write_wages(tmp_path_factory.mktemp("balance mutants"), *BALANCES)
+
+
+@pytest.fixture(scope="module")
+def balances(balances_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sound release of it."""
+    return run(balances_spec, tmp_path_factory.mktemp("sound balances"))
+
+
 def charged(folder: Path, kind: str = "") -> Path:
     """A run with a key of its own, charged to a ledger beside it, of which the state before is kept."""
     ledger = folder / "ledger.db"
@@ -90,9 +102,9 @@ def charged(folder: Path, kind: str = "") -> Path:
     shutil.copy(ledger, folder / "ledger-before.db")
     (folder / "in").mkdir()
     key, dataset = 'key = "insecure-test:1"', 'dataset = "nobody"'
-    if kind == "amounts":
-        companion = 'privacy = { rho = "2" }'
-        spec = write_wages(folder / "in", (key, dataset), (companion, f'privacy = {{ rho = "2", {dataset} }}'))
+    if kind in ("amounts", "balances"):
+        companion, more = 'privacy = { rho = "2" }', BALANCES if kind == "balances" else ()
+        spec = write_wages(folder / "in", (key, dataset), (companion, f'privacy = {{ rho = "2", {dataset} }}'), *more)
     elif kind == "joined":
         spec = write_patients(folder / "in", (key, dataset))
         spec.write_text(spec.read_text("utf-8").replace("privacy = { ", f"privacy = {{ {dataset}, "), "utf-8")
@@ -155,7 +167,7 @@ def judged(mutant: Mutant, spec: Path, shared: Path, folder: Path) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_each_fault_is_caught(mutant: Mutant, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    kind = next((kind for kind in ("joined", "amounts") if mutant.on.startswith(kind)), "")
+    kind = next((kind for kind in ("joined", "amounts", "balances") if mutant.on.startswith(kind)), "")
     names = (f"{kind}_spec", kind) if kind else ("spec", "shared")
     spec, shared = map(request.getfixturevalue, names)
     sampler_for.cache_clear()
@@ -182,7 +194,7 @@ def test_a_quick_audit_of_the_installation_notices_a_sensitivity_of_1(name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "joined", "amounts"])
+@pytest.mark.parametrize("kind", ["", "joined", "amounts", "balances"])
 def test_what_is_sound_passes_everywhere(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """With a test key and no ledger, and with a secret key and one: nobody finds anything."""
     assert courts_of(request.getfixturevalue(kind or "shared"), None) == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
 from fractions import Fraction
 from pathlib import Path
 
@@ -90,7 +89,7 @@ def test_noise_is_that_of_the_least_sound_reach(release: Path) -> None:
         assert Fraction(entry["scale"]) == Fraction(2 * reach**2) / (2 * Fraction(entry["share"]) * 2)
 
 
-def test_the_release_is_verified_checked_and_audited_by_programs_of_their_own(release: Path, tmp_path: Path) -> None:
+def test_the_release_is_verified_checked_and_audited_by_programs_of_their_own(release: Path) -> None:
     assert not verify_release(RunDirectory(release), 1, Silent())
     assert examine(release).problems == []
     assert all(found.passed for found in audit(release))

@@ -22,7 +22,7 @@ _UNIT = 'unit = "10"\n'
         ('between = ["0", "500"]\n', "", "companions.wages.between: missing"),
         (_UNIT, "", "companions.wages.unit: missing"),
         ('amount = "wage"\n', "", "companions.wages.between: only for a companion of an amount"),
-        ('["0", "500"]', '["-500", "500"]', "released sums are never below 0"),
+        ('["0", "500"]', '["0", "500.5"]', "both whole multiples of a unit"),
         ('["0", "500"]', '["0", "505"]', "both whole multiples of a unit"),
         ('["0", "500"]', '["500", "0"]', "the lower end must be below"),
         ('["0", "500"]', '["0", "x"]', "companions.wages.between"),
@@ -61,6 +61,20 @@ def test_a_spec_with_an_amount_resolves_to_the_same_from_its_public_form(tmp_pat
         wages.privacy_fingerprint(),
     ]
     assert again.universes()[1].amount == wages.amount
+
+
+def test_an_amount_may_be_below_0_where_the_release_counts_the_same_answers(tmp_path: Path) -> None:
+    below = ('["0", "500"]', '["-300", "400"]')
+    wages = load_spec(write_wages(tmp_path, below)).universes()[1]
+    assert wages.amount is not None
+    assert (wages.signed, wages.amount.first, wages.amount.last, wages.reach) == (True, -30, 40, 50)
+    head = ("publish = {", 'tables.some = { query = "sex", levels = ["tract"] }\npublish = {')
+    with pytest.raises(SpecError) as refused:
+        load_spec(write_wages(tmp_path, below, head)).universes()
+    assert "companions.wages.tables.total: sums that may be below 0 have intervals only where" in str(refused.value)
+    assert "companions.wages.tables.sex" in str(refused.value), "at county and block"
+    load_spec(write_wages(tmp_path, head)).universes()
+    load_spec(write_wages(tmp_path, below, head, ("replicates = 4", "margins = false"))).universes()
 
 
 def test_the_noise_of_another_clip_or_unit_is_other_noise(tmp_path: Path) -> None:

@@ -140,3 +140,27 @@ def test_a_file_says_nothing_where_there_is_nothing_to_say(tmp_path: Path, with_
     frame.to_parquet(path)
     with pytest.raises(ReleaseError):
         read_household_sizes(path, N)
+
+
+def test_means_of_losses_have_ends_where_no_difference_begins_to_be_excluded() -> None:
+    """By search, of sums of either sign: P - t H has the other ends of H where t is below 0."""
+    _, households = _drawn()
+    assert households.lows is not None
+    assert households.highs is not None
+    sums = (households.counts * RNG.uniform(-9, 9, N)).astype(np.int64)
+    below, above = RNG.integers(0, 90, (2, N))
+    found = average_sizes(Counted(sums, sums - below.astype(float), sums + above.astype(float)), households, -12, 12)
+    assert found.lows is not None
+    assert found.highs is not None
+    t = np.linspace(-12, 12, 240_001)
+    across = 0
+    for row in range(1, 120):
+        p, h = int(sums[row]), int(households.counts[row])
+        fewer, more = h - households.lows[row], households.highs[row] - h
+        toward_low = np.hypot(below[row], t * np.where(t > 0, more, fewer))
+        toward_high = np.hypot(above[row], t * np.where(t > 0, fewer, more))
+        inside = np.where(p - t * h > 0, p - t * h <= toward_low, t * h - p <= toward_high)
+        assert found.lows[row] == pytest.approx(t[inside][0], abs=2e-4)
+        assert found.highs[row] == pytest.approx(t[inside][-1], abs=2e-4)
+        across += int(found.lows[row] < 0 < found.highs[row])
+    assert 5 < across < 115
