@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from flows.runs.questions.combining import foretold
 from flows.runs.questions.request import CheckedQuestion
 from flows.settings import load_settings
 from pipeline.errors import InputError, SpinewiseError
@@ -53,11 +54,13 @@ class Published:
         directory: of the release.
         half_width: the median of half the widths of its 90 % intervals, of those of any width, in persons.
         enough: whether that is no wider than what the budget would buy.
+        combined: the same of the answer combined with it; None where it cannot be, or the release was not named.
     """
 
     directory: str
     half_width: float
     enough: bool
+    combined: float | None = None
 
 
 @dataclass(frozen=True)
@@ -115,6 +118,8 @@ class Explanation:
         near = f"{self.published.half_width:,.1f}"
         text = f"release    {self.published.directory} answers this already, typically +- {near}, and costs nothing"
         advice = "; that is no wider than what is asked for here" if self.published.enough else ""
+        if self.published.combined is not None:
+            advice += f"; combined with the answer it would be +- {self.published.combined:,.1f}"
         return [text + advice]
 
 
@@ -214,4 +219,5 @@ def _published(checked: CheckedQuestion, release: Path | None) -> Published | No
     inexact = np.concatenate(widths)
     inexact = inexact[inexact > 0]
     typical = float(np.median(inexact)) if inexact.size else 0.0
-    return Published(str(folder), typical, bool(typical <= own))
+    combined = None if release is None else foretold(checked, release, first.noise.variance)
+    return Published(str(folder), typical, bool(typical <= own), combined)

@@ -21,7 +21,17 @@ from pipeline.release.software import Software
 from pipeline.release.stated import Stated
 from pipeline.storage.files import canonical_json
 
-__all__ = ["COMBINED", "SUMMARY", "Combination", "Combined", "combined_bytes", "read_combination", "summary_bytes"]
+__all__ = [
+    "COMBINED",
+    "EXACT",
+    "SUMMARY",
+    "Combination",
+    "Combined",
+    "Z",
+    "combined_bytes",
+    "read_combination",
+    "summary_bytes",
+]
 
 #: Files under public/ of an answer, where it is combined with a release.
 COMBINED: Final = "combined.csv"
@@ -29,8 +39,9 @@ SUMMARY: Final = "combined.json"
 #: The share of answers, of the same records as their release, that are called inconsistent with it.
 _FALSE_ALARM: Final = 0.001
 #: 90 % quantile of the absolute value of a standard normal.
-_Z: Final = 1.6448536269514722
-_EXACT: Final = 1e-9
+Z: Final = 1.6448536269514722
+#: Variances below this are those of numbers that are exact.
+EXACT: Final = 1e-9
 
 
 class Agreement(Stated):
@@ -113,7 +124,7 @@ class Combined:
     @property
     def half_widths(self) -> NDArray[np.float64]:
         """Half the widths of the combined 90 % intervals."""
-        return _Z * _standard(self.both_variances)
+        return Z * _standard(self.both_variances)
 
     def agreement(self, framework: Framework) -> Agreement:
         """Whether answer and release are as far from each other as their noise lets expect."""
@@ -122,7 +133,7 @@ class Combined:
         share = _FALSE_ALARM / (2 * max(1, numbers))
         # The tail of a sum of Laplace noise is no heavier than that of one with all of the variance.
         far = NormalDist().inv_cdf(1 - share) if framework == "zcdp" else -math.log(2 * share) / math.sqrt(2)
-        within = round(float((apart <= _Z).mean()), 4) if numbers else 1.0
+        within = round(float((apart <= Z).mean()), 4) if numbers else 1.0
         return Agreement(
             numbers=numbers, within=within, largest=largest, allowed=round(far, 2), agree=largest <= round(far, 2)
         )
@@ -136,8 +147,8 @@ class Combined:
         }
         found = {}
         for name, values in variances.items():
-            noisy = values[values > _EXACT]
-            found[name] = float(f"{_Z * math.sqrt(median(noisy.tolist())):.4g}") if noisy.size else 0.0
+            noisy = values[values > EXACT]
+            found[name] = float(f"{Z * math.sqrt(median(noisy.tolist())):.4g}") if noisy.size else 0.0
         return found  # type: ignore[return-value]
 
 
@@ -151,7 +162,7 @@ def note_of(combined: Combined, framework: Framework) -> str:
         "covers the true number with a probability of 90 %, and is no wider than that of answer or release alone: half "
         f"of it is typically {typical['combined']:,g}, of the answer's {typical['answer']:,g}{alone}."
     ]
-    if (exact := int((combined.release_variances <= _EXACT).sum())) > 0:
+    if (exact := int((combined.release_variances <= EXACT).sum())) > 0:
         found.append(f"{exact:,} numbers that the release knows exactly are as there.")
     if undetermined:
         found.append(f"Of {undetermined:,} numbers the release's measurements say nothing.")
@@ -185,7 +196,7 @@ def summary_of(
     software: Software,
 ) -> Combination:
     """combined.json; `names` are those of its attributes that are text, but the note."""
-    exact = int((combined.release_variances <= _EXACT).sum())
+    exact = int((combined.release_variances <= EXACT).sum())
     return Combination.model_validate(
         {
             **names,
@@ -238,7 +249,7 @@ def _rows(combined: Combined) -> Iterator[list[str]]:
 
 
 def _standard(variances: NDArray[np.float64]) -> NDArray[np.float64]:
-    return np.sqrt(np.where(variances <= _EXACT, 0.0, variances))
+    return np.sqrt(np.where(variances <= EXACT, 0.0, variances))
 
 
 def _places(value: float) -> str:

@@ -20,6 +20,7 @@ from releases.small import write_town
 from flows.runs.questions.answering import AnsweringHere
 from flows.runs.questions.checking import again_of, compared, verify_answer
 from flows.runs.questions.combining import combine_answer, is_combined, release_of, why_not
+from flows.runs.questions.explaining import explain_question
 from pipeline.errors import InputError, ReleaseError
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.published import open_finished
@@ -118,6 +119,15 @@ def test_combined_counts_are_those_of_dense_least_squares(spec: Path, released: 
     assert (found["count:error"] <= found[["answer:error", "release:error"]].min(axis=1) + 1e-9).all()
     assert (found["count:error"] < 0.95 * found["release:error"]).all()
     assert spent(spec.parent / "ledger.sqlite") == Fraction(1, 20)
+
+
+def test_explaining_foretells_the_combined_interval(spec: Path, released: Path) -> None:
+    explained = explain_question(checked(spec, "count by tract, sex where age >= 65"), released)
+    assert explained.published is not None
+    assert spent(spec.parent / "ledger.sqlite") == 0
+    stated = combine_answer(RunDirectory(ask(spec, "count by tract, sex where age >= 65")), released)
+    assert explained.published.combined == pytest.approx(stated.half_widths["combined"], rel=1e-3)
+    assert f"combined with the answer it would be +- {stated.half_widths['combined']:,.1f}" in str(explained)
 
 
 def test_how_far_the_numbers_stand_from_each_other(spec: Path, released: Path) -> None:
