@@ -72,13 +72,24 @@ class Ranges:
     high: FloatArray
 
     @classmethod
-    def of(cls, errors: SizedErrors, n_cells: int, range_of: RangeOf) -> Ranges:
-        """From the errors of a table: of a cell's own, or of cells like it, or of all, where it has too few."""
+    def of(cls, errors: SizedErrors, n_cells: int, range_of: RangeOf, *, drawn: bool = False) -> Ranges:
+        """From the errors of a table: of a cell's own, or of cells like it, or of all, where it has too few.
+
+        Args:
+            errors: of the table.
+            n_cells: answers of its query.
+            range_of: what is looked for.
+            drawn: the stand-ins of the truth are drawn around what is known of each cell. Then what a released count of
+                a size says of the truth depends on the cell, and only a cell's own errors are taken by size.
+        """
         cells, sizes, error = errors.parts()
         counted = _Counted(cells, sizes, error, errors.times, range_of)
         ranges = cls(*(np.full((n_cells, len(SIZE_CLASSES)), np.nan) for _ in range(2)))
         alike = _alike(cells, sizes, errors.times, n_cells)
-        owners = ((0 * alike, _ANY), (alike, _ANY), (alike, _REACH), (np.arange(n_cells), _REACH))
+        each = np.arange(n_cells)
+        owners = [(each, _ANY), (each, _REACH)]
+        if not drawn:
+            owners = [(0 * alike, _ANY), (alike, _ANY), (alike, _REACH), (each, _REACH)]
         for owner, most in owners:  # from what is always there to what fits best
             own_errors = owner[cells]
             order = np.argsort(own_errors, kind="stable")
@@ -284,7 +295,8 @@ class Intervals:
 
     @cached_property
     def _in_steps(self) -> Ranges:
-        return Ranges.of(self.errors.large, self.table.marginal.size, partial(_central, share=self._coverage))
+        holding = partial(_central, share=self._coverage)
+        return Ranges.of(self.errors.large, self.table.marginal.size, holding, drawn=self.from_release)
 
     @cached_property
     def _by_truth(self) -> Ranges:
@@ -292,7 +304,8 @@ class Intervals:
 
     @cached_property
     def _by_release(self) -> Ranges:
-        return Ranges.of(self.errors.by_release, self.table.marginal.size, partial(_narrowest, share=self._coverage))
+        holding = partial(_narrowest, share=self._coverage)
+        return Ranges.of(self.errors.by_release, self.table.marginal.size, holding, drawn=self.from_release)
 
     def _by_size(self, cells: IntArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
         """The union of both intervals for some cells' released counts; NaN where too few errors were seen."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +16,10 @@ from geography.spine import Spine
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
 from pipeline.errors import RecordsError
+from pipeline.inputs.geography import read_spine
 from pipeline.model.record_source import RecordSource
 from pipeline.records.reports import count_reports
+from pipeline.spec.release_spec import load_spec
 
 KEY = bytes(range(32))
 ROWS = [
@@ -123,3 +127,16 @@ def test_the_order_of_rows_does_not_matter(tmp_path: Path, spine: Spine, twelve:
     assert found[0].totals.sum(axis=0).tolist() != [int(first.get(f"{n:02d}", 0)) for n in range(12)]
     other = count_reports(source, twelve, spine, bytes(32))
     assert not np.array_equal(found[0].totals, other.totals)
+
+
+def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -> None:
+    examples = Path(__file__).resolve().parents[3] / "examples"
+    runpy.run_path(str(examples / "survey_reports.py"))["main"](tmp_path / "survey_files")
+    (tmp_path / "examples").mkdir()
+    spec = load_spec(Path(shutil.copy(examples / "survey.toml", tmp_path / "examples")))
+    (universe,) = spec.universes()
+    assert universe.collected is not None
+    found = count_reports(universe.require_input(), universe.collected.mechanism, read_spine(spec.geography), KEY)
+    assert 95_000 < found.reports.sum() < 105_000
+    assert set(found.unused.values()) == {0}
+    assert (found.totals.sum(axis=1) == found.reports).all()

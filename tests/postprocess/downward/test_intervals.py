@@ -148,6 +148,7 @@ def test_large_counts_whose_errors_depend_on_them() -> None:
     def own(cells: np.ndarray, counts: np.ndarray, persons: np.ndarray, standard: np.ndarray) -> np.ndarray:
         assert (cells == 1).all()
         assert (persons >= counts).all()
+        assert (standard > 0).all()
         return np.asarray(np.sqrt(counts / 400))
 
     def again(counts: np.ndarray, seed: int) -> np.ndarray:
@@ -165,6 +166,33 @@ def test_large_counts_whose_errors_depend_on_them() -> None:
     # Power: by one standard error for all, the largest are missed.
     low, high = Intervals(TABLE, none, True).ends(BASIS, variances(6.0), published, slice(None))
     assert ((low <= truth) & (truth <= high))[truth > 700].mean() < 0.85
+
+
+def test_frequent_and_rare_answers_of_few_areas_are_held_alike() -> None:
+    """With drawn stand-ins and few errors, those of other cells say nothing of what a released count means."""
+    means, few = np.array([220, 170, 170, 170, 60, 30]), 6
+    truth = np.tile(means, (few, 1))
+
+    def again(counts: np.ndarray, seed: int) -> np.ndarray:
+        noise = np.random.default_rng(seed).normal(0, 60, counts.shape)
+        return np.maximum(np.rint(counts + noise), 0).astype(np.int64)
+
+    errors = ErrorCounts.empty(TABLE, BASIS, variances(60.0, few))
+    for run in range(60):
+        simulated = sp.csr_array(again(truth, 300 + run))
+        errors.add(count_errors(TABLE, BASIS, variances(60.0, few), sp.csr_array(truth), simulated))
+    many = np.tile(means, (N, 1))
+    published = again(many, 28)
+    intervals = Intervals(TABLE, errors, from_release=True)
+    low, high = intervals.ends(BASIS, variances(60.0), published, slice(None))
+    held = ((low <= many) & (many <= high)).mean(axis=0)
+    assert held[0] == pytest.approx(0.9, abs=0.02)
+    assert (held[1:] > 0.88).all()  # rare ones more often, since a count below 0 is never released
+    # Power: errors of large counts of all cells together are mostly those of others that came out too high.
+    large = Ranges.of(errors.large, CELLS, lambda rows: _central(rows, 0.9))
+    intervals.__dict__["_in_steps"] = large
+    low, high = intervals.ends(BASIS, variances(60.0), published, slice(None))
+    assert ((low <= many) & (many <= high)).mean(axis=0)[0] < 0.87
 
 
 def test_inversion_by_brute_force() -> None:
