@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import math
 from fractions import Fraction
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from statistics import fmean
@@ -55,11 +56,12 @@ def main() -> None:
             line += f"; OpenDP {version('opendp')} {theirs:.2f} records, ratio {ours / theirs:.2f}"
         except ImportError:
             line += "; OpenDP is not installed"
+        try:
+            theirs = tumult(groups, quantile, Fraction(arguments.rho), min(arguments.draws, 20))
+            line += f"; tumult-analytics {version('tmlt.analytics')} {theirs:.2f} records, ratio {ours / theirs:.2f}"
+        except ImportError:
+            line += "; tumult-analytics is not installed, and was not compared"
         print(line)
-    try:
-        version("tmlt.analytics")
-    except ImportError:
-        print("tumult-analytics is not installed, and was not compared")
 
 
 def spinewise(
@@ -106,6 +108,35 @@ def opendp(groups: list[NDArray[np.int64]], quantile: Fraction, rho: float, draw
     measurement = at(scale)
     return fmean(
         rank_error(values, int(measurement(values.tolist())), quantile) for values in groups for _ in range(draws)
+    )
+
+
+def tumult(groups: list[NDArray[np.int64]], quantile: Fraction, rho: Fraction, draws: int) -> float:
+    """Mean error in records of Tumult Analytics on Spark; a changed record is two. ImportError where it is missing.
+
+    It wants Java, and pandas below 2, so that it hardly ever is beside the program.
+    """
+    analytics: Any = import_module("tmlt.analytics")
+    spark: Any = import_module("pyspark.sql").SparkSession.builder.master("local[1]").getOrCreate()
+    # Copies of a group are groups of their own: one evaluation, which is slow, draws for all.
+    parts = [
+        pd.DataFrame({"group": f"{number}:{draw}", "step": values})
+        for number, values in enumerate(groups)
+        for draw in range(draws)
+    ]
+    keys = analytics.KeySet.from_dict({"group": [str(part["group"].iloc[0]) for part in parts]})
+    session = analytics.Session.from_dataframe(
+        analytics.RhoZCDPBudget(float("inf")),
+        "people",
+        spark.createDataFrame(pd.concat(parts)),
+        protected_change=analytics.AddMaxRows(2),
+    )
+    query = analytics.QueryBuilder("people").groupby(keys)
+    query = query.quantile("step", float(quantile), low=0, high=STEPS - 1, name="found")
+    found = session.evaluate(query, analytics.RhoZCDPBudget(float(rho))).toPandas()
+    return fmean(
+        rank_error(groups[int(group.split(":")[0])], round(step), quantile)
+        for group, step in zip(found["group"], found["found"], strict=True)
     )
 
 
