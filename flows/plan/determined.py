@@ -140,7 +140,10 @@ def _levels(universe: Universe) -> list[tuple[str, tuple[str, ...]]]:
 
 def with_tables(spec: ReleaseSpec, universe: Universe) -> ReleaseSpec:
     """The spec with the universe's tables written out."""
-    tables = {table.name: TableSection(query=table.query.name, levels=table.levels) for table in universe.tables}
+    tables = {
+        table.name: TableSection(query=table.query.name, levels=table.levels, median=table.median)
+        for table in universe.tables
+    }
     sections: UniverseSections = spec.companions[universe.name] if universe.name else spec
     update = {"tables": tables, "schema_section": _with_labels_of(sections.schema_section, tables)}
     if not universe.name:

@@ -22,6 +22,10 @@ from postprocess.problem import Measured
 __all__ = ["Together", "estimated_together"]
 
 
+class PartByPartError(InputError):
+    """The release is too large for an answer to be combined with it."""
+
+
 @dataclass(frozen=True, eq=False)
 class Together:
     """Linear unbiased estimates of an answer's counts, `(n_geounits, size)` each, in the order of the question.
@@ -49,15 +53,11 @@ def estimated_together(
         variance: of the noise on each, persons squared.
 
     Raises:
-        InputError: the release is one that is estimated part by part.
+        PartByPartError: the release is so large that it is estimated part by part.
         ReleaseError: a file of it is damaged.
     """
+    check_size(release)
     universe, spine = release.universes[0], release.spine
-    if cut_of(spine, universe.schema.n_cells) is not None:
-        raise InputError(
-            f"{release.run.root}: it has {spine.n_leaves:,} areas of the lowest level with {universe.schema.n_cells:,} "
-            "numbers each, and is estimated part by part; answers are combined with smaller releases only"
-        )
     with Workers(1) as here:
         job = Job(release.run, release.spec, release.universes, spine, here, Silent())
         problem = Computed(job, universe, full=True).problem
@@ -66,6 +66,20 @@ def estimated_together(
     further = Measured(query, sums.spread(values), variance)
     alone, both = (linear_answers(one, level, query) for one in (problem, with_one_more(problem, level, further)))
     return Together(_picked(alone, sums), _picked(both, sums))
+
+
+def check_size(release: PublishedRelease) -> None:
+    """Refuse a release that is estimated part by part.
+
+    Raises:
+        PartByPartError: it is.
+    """
+    universe, spine = release.universes[0], release.spine
+    if cut_of(spine, universe.schema.n_cells) is not None:
+        raise PartByPartError(
+            f"{release.run.root}: it has {spine.n_leaves:,} areas of the lowest level with {universe.schema.n_cells:,} "
+            "numbers each, and is estimated part by part; answers are combined with smaller releases only"
+        )
 
 
 def _picked(found: LinearAnswers, sums: SumsOfCells) -> LinearAnswers:

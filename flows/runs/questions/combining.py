@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.answers.together import estimated_together
+from flows.estimation.answers.together import PartByPartError, check_size, estimated_together
 from flows.runs.questions.request import CheckedQuestion
 from flows.settings import load_settings
 from pipeline.errors import InputError, ReleaseError
@@ -67,10 +67,13 @@ def why_not(checked: CheckedQuestion, release: Path) -> str | None:
 
     Raises:
         InputError: there is no such release, or it is of other areas, another schema or dataset.
+        ReleaseError: a file of it was changed.
     """
+    opened = open_finished(release, check_hashes=True)
     try:
-        sums_of_cells(_asked(checked), open_finished(release, check_hashes=False))
-    except NoSumOfCellsError as error:
+        check_size(opened)
+        sums_of_cells(_asked(checked), opened)
+    except (NoSumOfCellsError, PartByPartError) as error:
         return str(error)
     return None
 

@@ -98,6 +98,18 @@ def test_the_title_of_a_table_that_is_left_out_goes_with_it(tmp_path: Path) -> N
     assert [table.name for table in again.universes()[0].tables] == ["total", "sex"]
 
 
+def test_what_a_table_says_of_itself_stays_when_another_is_left_out(tmp_path: Path) -> None:
+    """Else the page of the published spec is not the page of the run."""
+    table = ('detail = "detailed"', 'detail = "detailed"\nage = { query = "age", levels = ["tract"], median = true }')
+    spec = load_spec(write_town(tmp_path, table))
+    main = spec.universes()[0]
+    less = with_tables(spec, replace(main, tables=tuple(table for table in main.tables if table.name != "detail")))
+    again = ReleaseSpec.from_public_dict(less.public_dict())
+    kept = {one.name: (one.query.name, one.levels, one.median) for one in again.universes()[0].tables}
+    assert kept == {one.name: (one.query.name, one.levels, one.median) for one in main.tables if one.name != "detail"}
+    assert kept["age"] == ("age", ("tract",), True)
+
+
 @pytest.mark.parametrize(("complete", "below"), [("proportional", "completion"), ("even", "nothing")])
 def test_a_plan_says_what_gives_each_number(tmp_path: Path, complete: str, below: str) -> None:
     """Counties have all; tracts and blocks measure total and quarters, and the rest of the detail follows counties."""
