@@ -49,8 +49,8 @@ NOTE: Final = (
 RANK_NOTE: Final = (
     "Each number is a step of the grid that was chosen by the exponential mechanism. Each interval covers the true "
     "quantile, of amounts as they are clipped and rounded, with a probability of about 90 % where records lie about "
-    "evenly around it. Where they lie unevenly it can be more, or only 60 to 70 %: in a gap between two groups of amounts, "
-    "and beside a step that most records share."
+    "evenly around it. Where they lie unevenly it can be more, or only 60 to 70 %: in a gap between two groups of "
+    "amounts, and beside a step that most records share."
 )
 MOST_COMMON_NOTE: Final = (
     "The values are ordered by noisy counts, which are unbiased one by one; those of values that come first because of "

@@ -135,6 +135,26 @@ def test_a_spine_in_parts_gives_the_same_bytes(released: RunDirectory, tmp_path:
     assert public_bytes(tmp_path / "survey") == {k: v for k, v in expected.items() if not k.endswith("manifest.json")}
 
 
+def test_sums_of_some_leaves_have_the_errors_of_their_reports(survey: Survey, released: RunDirectory) -> None:
+    """As of the women of a tract, where demographics in the clear are the lowest level: others do not count."""
+    odd = [block for block in survey.blocks.tolist() if int(block[-2:]) % 2]
+    groups = {tract: [block for block in odd if block[:3] == tract] for tract in sorted({block[:3] for block in odd})}
+    found = open_release(released.root).query("answer").over(groups)
+    truth = np.array([survey.truth[np.isin(survey.blocks, one)].sum(axis=0) for one in groups.values()])
+    low, high = (found[[f"a{number}{end}" for number in range(4)]].to_numpy() for end in (":low90", ":high90"))
+    assert ((low <= truth) & (truth <= high)).mean() > 0.75  # of 24
+    (universe,) = load_spec(survey.spec).universes()
+    assert universe.collected is not None
+    reports = truth.sum(axis=1)
+    width = 2 * 1.645 * np.sqrt(reports * float(universe.collected.unit_variance) * 3 / 4)
+    whole, wide = low > 0, np.broadcast_to(width[:, None], low.shape)  # not those cut off at zero
+    assert whole.sum() > 8
+    assert np.allclose((high - low)[whole], wide[whole], atol=1.6)
+    assert not np.allclose((high - low)[whole], 1.05 * wide[whole], atol=1.6)
+    assert (found["sum:low90"] == reports).all()
+    assert (found["sum:high90"] == reports).all()
+
+
 def test_bad_reports_stop_the_run_or_are_counted_as_said(survey: Survey, tmp_path: Path) -> None:
     shutil.copytree(survey.spec.parent, tmp_path / "bad")
     spec = tmp_path / "bad" / survey.spec.name
