@@ -131,10 +131,12 @@ def test_a_plan_says_what_levels_are_called(tmp_path: Path) -> None:
 def test_listing_and_repr_show_labels_beside_names(town: Path) -> None:
     shown = printed("query", town)
     for text in (shown, repr(open_release(town))):
-        assert "levels: county (County) 2, tract 6, block 23" in text
+        assert "levels: county 2, tract 6, block 23" in text  # "County" says no more than "county"
         assert "tables: total, sex (Sex and age), detail" in text
 
 
 def test_a_plan_shows_labels_beside_names(tmp_path: Path) -> None:
-    shown = " ".join(printed("plan", write_named_town(tmp_path / "town")).split())
-    assert "grown * sex (grown * Sex)" in shown
+    spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
+    shown = " ".join(printed("plan", spec).split())
+    assert "county (Condado)" in shown
+    assert "grown * sex (grown * Sexo)" in shown
