@@ -24,7 +24,7 @@ _NEIGHBOURS = {
     "change-one": "two sets of records are neighbours if one record is another (bounded)",
     "add-remove": "two sets of records are neighbours if one has a record more (unbounded)",
 }
-_Value = str | int | float | Mapping[str, "_Value"] | Sequence[str]
+_Value = str | int | float | Mapping[str, "_Value"] | Sequence["str | Mapping[str, str]"]
 
 
 def write_registry_entry(release: PublishedRelease, folder: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -33,6 +33,11 @@ def beside(name: str, label: str) -> str:
     ('race', 'tr (Census tract)')
     """
     return name if name.casefold() == label.casefold() else f"{name} ({label})"
+
+
+def listed(names: Iterable[str], label: Callable[[str], str]) -> str:
+    """Names with their labels beside them, as a list."""
+    return ", ".join(beside(name, label(name)) for name in names)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from geography.codes import counted, first_few
 from pipeline.errors import InputError, ReleaseError
 from pipeline.model.about import About
-from pipeline.model.labels import Labels, beside
+from pipeline.model.labels import Labels, beside, listed
 from pipeline.model.query import Query
 from pipeline.model.schema import Schema
 from pipeline.model.universe import Table, Universe
@@ -379,14 +379,12 @@ class Release:
     def _facts(self) -> list[tuple[str, str]]:
         labels = self.labels
         levels = ", ".join(f"{beside(one.name, labels.level(one.name))} {len(one):,}" for one in self.spine.levels)
-        tables = ", ".join(beside(name, labels.table(name)) for name in self.tables)
-        attributes = ", ".join(beside(name, labels.attribute(name)) for name in self.schema.names)
-        facts = [("levels", levels), ("tables", tables), ("attributes", attributes)]
+        facts = [("levels", levels), ("tables", listed(self.tables, labels.table))]
+        facts.append(("attributes", listed(self.schema.names, labels.attribute)))
         if self.companions and not self.universe.name:
             facts.append(("companions", ", ".join(self.companions)))
             if self.household_tables:
-                named = (beside(name, labels.table(name)) for name in self.household_tables)
-                facts.append(("persons by household", ", ".join(named)))
+                facts.append(("persons by household", listed(self.household_tables, labels.table)))
         return [("status", self.manifest.status), *facts, ("promise", self.promise)]
 
     def __repr__(self) -> str:

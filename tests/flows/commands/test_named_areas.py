@@ -99,7 +99,7 @@ def test_exported_files_have_names_and_lists_of_labels(town: Path, tmp_path: Pat
 def test_a_workbook_shows_labels_and_runs_no_name(town: Path, tmp_path: Path) -> None:
     out = export_release(open_finished(town, check_hashes=True), "xlsx", tmp_path / "xlsx", tables=["sex"])
     book = openpyxl.load_workbook(out / "sex.xlsx")
-    assert book.sheetnames == ["county", "tract", "labels", "about"]
+    assert book.sheetnames == ["County", "tract", "labels", "about"]
     heads, *lines = ([cell.value for cell in row] for row in book["tract"].iter_rows())
     ends = [f"young * Women:{end}90" for end in ("moe", "low", "high")]
     assert heads[:6] == ["geocode", "name", "young * Women", *ends]
@@ -126,3 +126,17 @@ def test_a_plan_says_what_levels_are_called(tmp_path: Path) -> None:
     spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
     told = " ".join(printed("plan", str(spec)).split())
     assert "county (Condado) 2, tract 6, block" in told
+
+
+def test_listing_and_repr_show_labels_beside_names(town: Path) -> None:
+    shown = printed("query", town)
+    for text in (shown, repr(open_release(town))):
+        assert "levels: county 2, tract 6, block 23" in text  # "County" says no more than "county"
+        assert "tables: total, sex (Sex and age), detail" in text
+
+
+def test_a_plan_shows_labels_beside_names(tmp_path: Path) -> None:
+    spec = write_named_town(tmp_path / "town", ('title = "The', 'language = "es"\ntitle = "The'))
+    shown = " ".join(printed("plan", spec).split())
+    assert "county (Condado)" in shown
+    assert "grown * sex (grown * Sexo)" in shown

@@ -97,7 +97,7 @@ def test_the_page_loads_nothing_and_says_what_it_is(town: Path) -> None:
     assert not re.search(r"""(src|href)=["'](?!#)""", markup)
     assert "://" not in markup
     assert "rho = 2" in markup
-    assert "impossible combinations" in markup
+    assert "Impossible combinations" in markup
     assert "group quarters" in markup
 
 
