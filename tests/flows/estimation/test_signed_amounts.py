@@ -10,10 +10,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from releases.again import computed_again
 from releases.small import run
 from releases.wages import BALANCES, true_units, write_wages
 
 from flows.execution.progress import Silent
+from flows.publishing.steps import perform_public_steps
 from flows.runs.verify import verify_release
 from pipeline.auditor.program import audit
 from pipeline.checker.release import examine
@@ -93,3 +95,13 @@ def test_the_release_is_verified_checked_and_audited_by_programs_of_their_own(re
     assert not verify_release(RunDirectory(release), 1, Silent())
     assert examine(release).problems == []
     assert all(found.passed for found in audit(release))
+
+
+@pytest.mark.slow
+def test_a_spine_that_is_cut_gives_the_same_bytes(release: Path, tmp_path: Path) -> None:
+    with computed_again(release, tmp_path / "cut", 1, 1) as job:
+        perform_public_steps(job, report=False)
+    found = sorted((tmp_path / "cut" / "public").rglob("companions/wages/**/*.parquet"))
+    assert len(found) > len(LEVELS)
+    for path in found:
+        assert path.read_bytes() == (release / path.relative_to(tmp_path / "cut")).read_bytes(), path.name
