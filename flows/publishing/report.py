@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from flows.estimation.marginals import marginal_of
 from flows.execution.job import Job
+from flows.plan.cost.size import basis_of_spec
 from flows.plan.expectation import Expectation
 from flows.publishing.alike_areas import table_moments
 from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
 from pipeline.model.query import Query
-from pipeline.model.universe import Table
+from pipeline.model.universe import Table, Universe
 from pipeline.release.privacy_statement import privacy_statement
 from pipeline.release.spine import read_public_names
 from pipeline.report.moments import TableMoments
@@ -23,6 +24,9 @@ from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
 from pipeline.spec.sections import ReportSection
 from pipeline.storage.files import write_bytes
+
+#: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
+_MOST_HELD = 4_000_000_000
 
 
 def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
@@ -81,22 +85,34 @@ def report_sources(job: Job) -> ReportSources:
 
 
 class _Expectations:
-    """What each universe fixes and how its errors go together, worked out once and when first needed."""
+    """What each universe fixes and how its errors go together, worked out once and when first needed.
+
+    Of very many areas neither is worked out: each may be unlike all others, and have matrices of its own.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
+        self._fits = cache(self._can_be_held)
         self._of = cache(self._expected)
         self._planned = cache(lambda name: self._of(name).planned())
 
-    def exact(self, universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    def exact(self, universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
         """Which numbers are certain, as `ReportSources` has it."""
-        return self._of(universe).exact(level, marginal_of(query))
+        return self._of(universe).exact(level, marginal_of(query)) if self._fits(universe) else None
 
-    def moments(self, universe: str, level: int, table: Table) -> TableMoments:
-        """The covariances of a table at a level."""
+    def moments(self, universe: str, level: int, table: Table) -> TableMoments | None:
+        """The covariances of a table at a level, as `ReportSources` has them."""
+        if not self._fits(universe):
+            return None
         return table_moments(self._of(universe), self._planned(universe), level, table)
 
+    def _universe(self, name: str) -> Universe:
+        return next(candidate for candidate in self._job.universes if candidate.name == name)
+
+    def _can_be_held(self, name: str) -> bool:
+        basis = basis_of_spec(self._universe(name))
+        return 8 * self._job.n_geounits * basis.n_blocks * basis.n_asymmetric**2 <= _MOST_HELD
+
     def _expected(self, name: str) -> Expectation:
-        job = self._job
-        universe = next(candidate for candidate in job.universes if candidate.name == name)
+        job, universe = self._job, self._universe(name)
         return Expectation.of_published(universe, job.folder(universe), job.spine, job.spec.postprocess.estimator)

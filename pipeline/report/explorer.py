@@ -87,7 +87,7 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         ("", table.name): {
             "universe": "", "name": table.name, "query": table.query, "title": sources.words("").table(table.name),
             "labels": list(table.labels), "shown": [label.replace("_", " ") for label in table.labels], "levels": {},
-            "note": sentence(sources.texts, NO_MARGINS),
+            "median": False, "note": sentence(sources.texts, NO_MARGINS),
         }
         for table in by_household
     }  # fmt: skip
@@ -123,8 +123,10 @@ def _add_moments(
             for universe in sources.universes:
                 for table in universe.tables:
                     chunk = tables.get((universe.name, table.name), {"levels": {}})["levels"].get(level.name)
-                    if chunk is not None and chunk["ends"]:
-                        told.append((chunk, sources.moments(universe.name, number, table)))
+                    if chunk is None or not chunk["ends"]:
+                        continue
+                    if (moments := sources.moments(universe.name, number, table)) is not None:
+                        told.append((chunk, moments))
             for (chunk, _), entry in zip(told, kept.entries([moments for _, moments in told]), strict=True):
                 chunk["moments"] = entry
 
@@ -227,7 +229,7 @@ def _table(
     def read() -> Iterator[NDArray[np.int64]]:
         for part in read_table_parts(path, len(level)):
             end = seen.rows + len(part.counts)
-            of_part = None if exact is None else exact[0][exact[1][seen.rows : end]]
+            of_part = _certain(part, None if exact is None else exact[0][exact[1][seen.rows : end]])
             summary.add(part, of_part)
             seen.rows, seen.total, seen.ends = end, seen.total + int(part.counts.sum()), part.lows is not None
             yield part.counts if part.lows is None else np.hstack([part.counts, *_ends(part, of_part)])
@@ -314,10 +316,18 @@ def _ends(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> tuple[NDArray
     return np.where(certain, 0, below).astype(np.int64), np.where(certain, 0, np.nan_to_num(above)).astype(np.int64)
 
 
+def _certain(part: ReleasedTable, exact: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+    """Which numbers are certain; where that is not worked out, those whose interval is the number alone.
+
+    No other interval has no width.
+    """
+    return part.lows == part.highs if exact is None and part.lows is not None else exact
+
+
 def _exact(
     sources: ReportSources, universe: Universe, table: Table, level: Level
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
-    """Which numbers of a table are certain, as `ReportSources.exact`; None where no margins stand beside them."""
+    """Which numbers of a table are certain, as `ReportSources.exact`; None also where no margins stand beside them."""
     if not sources.spec.publish.margins:
         return None
     return sources.exact(universe.name, sources.spine.index_of(level.name), table.query)

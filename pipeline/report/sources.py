@@ -38,7 +38,8 @@ class ReportSources:
         names: of areas, of each level that has some.
         exact: universe, level, query -> which answers are certain, `(n_classes, size)` for classes of alike geounits,
             and the class of each geounit; the rule is that of `pipeline.reading.margins.HalfWidths.exact_of_level`.
-        moments: universe, level, table -> how the errors of its numbers go together in and between areas.
+            None where there are too many classes to work it out.
+        moments: universe, level, table -> how the errors of its numbers go together in and between areas; None as well.
     """
 
     run: RunDirectory
@@ -52,8 +53,8 @@ class ReportSources:
     households: tuple[Statement, ...]
     notes: Mapping[str, Mapping[str, object]]
     receipts: tuple[Receipt, ...]
-    exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]]]
-    moments: Callable[[str, int, Table], TableMoments]
+    exact: Callable[[str, int, Query], tuple[NDArray[np.bool_], NDArray[np.int64]] | None]
+    moments: Callable[[str, int, Table], TableMoments | None]
     names: AreaNames = field(default_factory=dict)
 
     @property

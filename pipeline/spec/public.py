@@ -66,7 +66,10 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
             **({} if labels is None else {"labels": encode(labels)}),
         },
         "strategy": strategy,
-        "tables": [[t.name, {"query": t.query.name, "levels": list(t.levels)}] for t in universe.tables],
+        "tables": [
+            [t.name, {"query": t.query.name, "levels": list(t.levels)} | ({"median": True} if t.median else {})]
+            for t in universe.tables
+        ],
     }
 
 

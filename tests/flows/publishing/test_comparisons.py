@@ -13,6 +13,8 @@ import pytest
 from releases.browser import chromium, opened
 from releases.small import QUICK, SPEC, run, write_town
 
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release
 from pipeline.reading.release import Release, open_release
 
 #: [table, [areas], number of the answer] -> what the page says of each; areas are [level, row].
@@ -169,6 +171,7 @@ def test_medians_are_the_readers(browser: Any, tmp_path: Path) -> None:
     without_units = ("[companions.units]" + SPEC.split("[companions.units]")[1], "")
     spec = write_town(tmp_path, *QUICK[:1], table, without_units)
     release = open_release(run(spec, tmp_path / "out"))
+    assert not verify_release(release.run, 1, Silent())
     labels = list(release.universe.tables[-1].query.answer_labels())
     assert labels == ["child", "adult", "old"]
     found, others = asked_of(release, _MEDIANS, [0, 1, 2], browser)

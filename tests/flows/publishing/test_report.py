@@ -17,6 +17,7 @@ import pandas as pd
 import pytest
 from releases.small import QUICK, public_bytes, run, write_town
 
+import flows.publishing.report
 import pipeline.report.explorer
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
@@ -119,6 +120,29 @@ def test_without_margins_the_page_says_so(tmp_path: Path) -> None:
     page = RunDirectory(run(spec, tmp_path / "out")).report.read_text("utf-8")
     assert "made without margins of error" in page
     assert not any(where["ends"] for table in content_of(page)["tables"] for where in table["levels"].values())
+
+
+def test_of_very_many_areas_the_intervals_say_what_is_exact(
+    town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Matrices for each of them would not fit: the page has the same numbers and marks, and no covariances."""
+    monkeypatch.setattr(flows.publishing.report, "_MOST_HELD", 0)
+    root = run(write_town(tmp_path), tmp_path / "out")
+    assert not verify_release(RunDirectory(root), 1, Silent())
+    pages = [RunDirectory(folder).report.read_text("utf-8") for folder in (town, root)]
+    tables = [content_of(page)["tables"] for page in pages]
+    exact = 0
+    for usual, bare in zip(*tables, strict=True):
+        for level, where in usual["levels"].items():
+            assert "moments" in where
+            assert "moments" not in bare["levels"][level]
+            numbers = [
+                numbers_of(page, one["levels"][level]["numbers"])
+                for page, one in zip(pages, (usual, bare), strict=True)
+            ]
+            assert np.array_equal(*numbers)
+            exact += int((numbers[0].reshape(3, -1)[1] == 0).sum())
+    assert exact > 20
 
 
 def test_a_table_that_is_too_large_for_files_too_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
