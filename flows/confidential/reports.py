@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,7 @@ from pipeline.collect.collected import Collected
 from pipeline.errors import RecordsError
 from pipeline.model.allocation import allocations
 from pipeline.model.universe import Universe
+from pipeline.privacy.budget import NoiseSpec, farthest
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.reports import CountedReports, count_reports
 from pipeline.release.measurements import (
@@ -32,6 +35,9 @@ from pipeline.release.measurements import (
     read_measurement,
 )
 from pipeline.storage.files import write_json
+
+#: Half of the share of releases of the same persons that are refused: tails of whole numbers are up to twice as heavy.
+_FALSE_ALARM: Final = 5e-7
 
 
 def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Collected) -> tuple[str, list[str]]:
@@ -106,7 +112,8 @@ def _contradiction(
 ) -> str | None:
     """Where central counts cannot be of those who sent reports; None where they may be.
 
-    The counts of an area add up to the persons there, but for the noise; beyond six standard errors they are others.
+    The counts of an area add up to the persons there, but for the noise; they are others where one of all areas is so
+    far off as the noise is once in a million releases.
 
     Args:
         universe: of the reports.
@@ -116,10 +123,12 @@ def _contradiction(
     """
     if universe.central is None:
         return None
+    areas = sum(len(values) for values in counts.values())
+    far = farthest(universe.central.framework, areas, _FALSE_ALARM)
     for level, values in counts.items():
         starts = spine.leaf_offsets(spine.index_of(level))[:-1]
         sent, persons = np.add.reduceat(reports, starts), values.sum(axis=1)
-        reach = 6 * (values.shape[1] * universe.central.noise(level).variance) ** 0.5
+        reach = far * math.sqrt(values.shape[1] * _variance(universe.central.noise(level)))
         wrong = np.flatnonzero(np.abs(persons - sent) > reach)
         if wrong.size:
             first = int(wrong[0])
@@ -129,3 +138,8 @@ def _contradiction(
                 f"up to {persons[first]:,}, by their noise within {reach:,.0f}; both have to be of the same persons"
             )
     return None
+
+
+def _variance(noise: NoiseSpec) -> float:
+    """Of continuous noise of the same scale: where the noise is small, that of whole numbers has far heavier tails."""
+    return float(noise.scale) if noise.mechanism == "discrete_gaussian" else 2 * float(noise.scale) ** 2

@@ -16,6 +16,7 @@ from geography.spine import Spine
 from pipeline.model.area_names import AreaNames
 from pipeline.model.universe import Universe
 from pipeline.release.layout import RunDirectory, UniverseDirectory
+from pipeline.release.provenance import CentralRelease
 from pipeline.release.receipts import Receipt
 from pipeline.release.status import Status
 from pipeline.spec.release_spec import ReleaseSpec
@@ -44,6 +45,7 @@ class Job:
         names: of areas, for people, from the files that the spec names; empty once they are published.
         shares: of each universe, of each of its public shares the numbers `(n_geounits, n_columns)`; for writing them.
         central: level -> noisy counts `(n_geounits, n_cells)` of a central release; for writing and checking them.
+        central_release: which one that is; for writing it.
     """
 
     run: RunDirectory
@@ -62,6 +64,7 @@ class Job:
     names: AreaNames = field(default_factory=dict)
     shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
     central: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    central_release: CentralRelease | None = None
 
     @property
     def n_geounits(self) -> int:

@@ -33,14 +33,15 @@ def public_input_files(job: Job) -> tuple[Path, ...]:
 
 
 def central_files(job: Job) -> tuple[Path, ...]:
-    """The counts of a central release that are used beside reports."""
-    return tuple(
+    """The counts of a central release that are used beside reports, and which release that is."""
+    counts = tuple(
         job.folder(universe).measurement(level, measured.query.name)
         for universe in job.universes
         if universe.central is not None
         for measured in universe.strategy.levels[-1].queries
         for level in universe.central.shares
     )
+    return (*counts, job.run.central) if counts else ()
 
 
 def input_files(job: Job) -> tuple[Path, ...]:

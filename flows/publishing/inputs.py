@@ -14,6 +14,7 @@ from pipeline.release.facilities import write_facilities, write_shares
 from pipeline.release.measurements import MeasurementWriter, header_of
 from pipeline.release.spine import write_names, write_spine
 from pipeline.report.polygons import Area, write_areas
+from pipeline.storage.files import write_json
 
 #: Number of facilities in each geounit, for each bound of a universe.
 Facilities = Mapping[str, Sequence[NDArray[np.int64]]]
@@ -47,7 +48,7 @@ def write_public_inputs(job: Job, facilities: Facilities, polygons: Polygons) ->
 
 
 def _write_central(job: Job, universe: Universe) -> None:
-    """Publish the counts of a central release in the form of measurements, which they are."""
+    """Publish the counts of a central release in the form of measurements, which they are, and which one it is."""
     for level, allocation in zip(job.spine.levels, allocations(universe, job.spine), strict=True):
         if allocation.central is not None:
             (measured,) = allocation.strategy.queries
@@ -55,3 +56,5 @@ def _write_central(job: Job, universe: Universe) -> None:
             target = job.folder(universe).measurement(level.name, measured.query.name)
             with MeasurementWriter.open(target, job.run.staging, header) as writer:
                 writer.write(level.geocodes, job.central[level.name])
+    if job.central_release is not None:
+        write_json(job.run.central, job.central_release.model_dump(mode="json"), job.run.staging)

@@ -85,7 +85,11 @@ def manifest_of(job: Job, notes: Mapping[str, Notes], key: KeyStatement) -> Mani
         key_salt=key.salt,
         key_commitment=key.commitment,
         input_fingerprints=dict(key.fingerprints),
-        charging=charging(receipts, local=job.spec.privacy.framework == "local"),
+        charging=charging(
+            receipts,
+            local=job.spec.privacy.framework == "local",
+            central=job.universes[0].central is not None,
+        ),
         receipts=receipts,
         solver=cast("dict[str, JsonValue]", dict(notes)),
         files=public_files(job.run),

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Final
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from geography.codes import first_few
 from geography.spine import Spine
-from pipeline.errors import InputError, SpinewiseError
+from pipeline.errors import InputError, ReleaseError, SpinewiseError
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import Manifest
 from pipeline.release.measurements import read_measurement
-from pipeline.release.status import EXAMPLE, FROM_RECORDS, Status
+from pipeline.release.provenance import CentralRelease, read_central_release
+from pipeline.release.receipts import charging
+from pipeline.release.status import EXAMPLE
+from pipeline.storage.files import sha256_file
 
-#: Of a release whose budget a ledger has counted.
-_CHARGED: Final[tuple[Status, ...]] = ("official", FROM_RECORDS)
+#: Noisy counts of a central release by level, and which release that is; nothing without one.
+CentralCounts = tuple[dict[str, NDArray[np.int64]], CentralRelease | None]
 
 
-def read_central(universe: Universe, spine: Spine, *, example: bool) -> dict[str, NDArray[np.int64]]:
+def read_central(universe: Universe, spine: Spine, *, example: bool) -> CentralCounts:
     """The noisy counts of the cells `(n_geounits, n_cells)` of each level that a central release has measured.
 
     Args:
@@ -31,21 +35,57 @@ def read_central(universe: Universe, spine: Spine, *, example: bool) -> dict[str
 
     Raises:
         InputError: the release is not there or damaged; it is not charged; its measurements, attributes or areas are
-            not those that the spec states.
+            not those that the spec states; it publishes more of the true answers than its budget says.
     """
     central = universe.central
     if central is None:
-        return {}
+        return {}, None
     where = f"collect.central.release: {central.release}"
     try:
         release = open_finished(central.release, check_hashes=True)
     except SpinewiseError as error:
         raise InputError(f"collect.central.release: {error}") from None
-    status = release.manifest.status
-    if status not in _CHARGED and not (example and status == EXAMPLE):
-        raise InputError(f"{where}: its status is {status!r}; a release that is charged to a ledger is needed")
+    manifest = release.manifest
+    if manifest.release != central.release.name:
+        raise InputError(f"{where}: its manifest calls it {manifest.release!r}; let its directory have this name")
     _check_same(universe, central, release, where)
-    return {level: _counts(universe, central, release, spine, level, where) for level in central.shares}
+    _check_all_is_noisy(release, where)
+    if not (example and manifest.status == EXAMPLE):
+        _check_charged(central, manifest, where)
+    counts = {level: _counts(universe, central, release, spine, level, where) for level in central.shares}
+    sha256 = sha256_file(release.run.manifest)
+    return counts, CentralRelease(release=manifest.release, status=manifest.status, manifest_sha256=sha256)
+
+
+def _check_charged(central: Central, manifest: Manifest, where: str) -> None:
+    """Refuse a release that no ledger has counted as it says; nothing is known of its ledger here but the receipts."""
+    if manifest.status != "official":
+        raise InputError(f"{where}: its status is {manifest.status!r}; a release that is charged to a ledger is needed")
+    if not manifest.receipts or manifest.charging != charging(manifest.receipts, local=False):
+        raise InputError(f"{where}: its status is 'official', and its manifest has no receipt of a ledger")
+    unit = "rho" if central.framework == "zcdp" else "epsilon"
+    if any((one.unit, Fraction(one.cost)) != (unit, central.budget) for one in manifest.receipts):
+        raise InputError(f"{where}: its receipts are not of {unit} = {central.budget}, its whole budget")
+
+
+def _check_all_is_noisy(release: PublishedRelease, where: str) -> None:
+    """Refuse a release whose main budget is not all that it costs a person to have another answer.
+
+    Exact totals are of who answered, and stay when an answer is another. All else that is exact, and the histograms of
+    companions, would tell more of the answers than the budget says.
+    """
+    main, *companions = release.universes
+    if companions:
+        names = ", ".join(one.name for one in companions)
+        raise InputError(f"{where}: it has companions ({names}), which cost more than its budget; none may be there")
+    for level, query in main.invariants:
+        if query.terms:
+            raise InputError(
+                f"{where}: it publishes {query.name!r} of each {level} exactly, which no budget covers; only totals "
+                "may be exact, which are of who answered"
+            )
+    if main.bounds or main.structural_zeros.any():
+        raise InputError(f"{where}: its bounds or impossible combinations are exact, which no budget covers")
 
 
 def _check_same(universe: Universe, central: Central, release: PublishedRelease, where: str) -> None:
@@ -96,12 +136,34 @@ def _counts(
     return found.values[places]
 
 
-def read_public_central(run: RunDirectory, universe: Universe) -> dict[str, NDArray[np.int64]]:
+def read_public_central(run: RunDirectory, universe: Universe) -> CentralCounts:
     """The same as a release from reports has published them; ReleaseError where a file is damaged or missing."""
     if universe.central is None:
-        return {}
+        return {}, None
     (measured,) = universe.strategy.levels[-1].queries
-    return {
+    counts = {
         level: read_measurement(run.main.measurement(level, measured.query.name)).values
         for level in universe.central.shares
     }
+    return counts, read_central_release(run.central)
+
+
+def central_problems(run: RunDirectory, universe: Universe, *, official: bool) -> list[str]:
+    """What is wrong with what a release says of the central release that it uses.
+
+    Args:
+        run: of the release.
+        universe: its own.
+        official: whether its status is that of a release which may be published.
+    """
+    if universe.central is None:
+        return []
+    try:
+        stated = read_central_release(run.central)
+    except ReleaseError as error:
+        return [str(error)]
+    if stated.release != universe.central.release.name or stated.status not in (
+        ("official",) if official else ("official", EXAMPLE)
+    ):
+        return ["public/central.json: it does not name the central release of the spec, or one that is charged"]
+    return []

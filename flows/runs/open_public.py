@@ -27,6 +27,7 @@ from pipeline.model.universe import Universe
 from pipeline.published import PublishedRelease
 from pipeline.release.facilities import read_public_facilities, read_public_shares
 from pipeline.release.layout import RunDirectory
+from pipeline.release.provenance import CentralRelease
 from pipeline.release.spine import names_fingerprint
 from pipeline.report.polygons import fingerprint, read_public_areas
 from pipeline.spec.release_spec import ReleaseSpec
@@ -47,6 +48,7 @@ class PublicSide:
         remarks: what the measurements do not determine, a sentence each; public.
         shares: of each universe, of each of its public shares the numbers.
         central: level -> noisy counts of a central release, where the spec uses some.
+        central_release: which one that is.
     """
 
     spec: ReleaseSpec
@@ -58,11 +60,13 @@ class PublicSide:
     names: AreaNames = field(default_factory=dict)
     shares: Mapping[str, Sequence[NDArray[np.float64]]] = field(default_factory=dict)
     central: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    central_release: CentralRelease | None = None
 
     def job(self, run: RunDirectory, workers: Workers, progress: Progress, batches: Batches | None = None) -> Job:
         """What the steps of a run have in common."""
         job = Job(run, self.spec, self.universes, self.spine, workers, progress, batches or Batches())
-        return replace(job, names=self.names, shares=self.shares, central=self.central)
+        job = replace(job, names=self.names, shares=self.shares)
+        return replace(job, central=self.central, central_release=self.central_release)
 
     def keep_remarks(self, run: RunDirectory) -> None:
         """Keep the remarks for the end of the run, in place of those of a run before."""
@@ -84,6 +88,8 @@ class PublicSide:
             )
         if self.central:
             identity["the central counts"] = json_sha256([[level, _hash(one)] for level, one in self.central.items()])
+        if self.central_release is not None:
+            identity["the central release"] = json_sha256(self.central_release.model_dump(mode="json"))
         identity["the polygons"] = json_sha256({level: fingerprint(areas) for level, areas in self.polygons.items()})
         if self.names:
             identity["the names"] = json_sha256({name: names_fingerprint(names) for name, names in self.names.items()})
@@ -100,13 +106,13 @@ def open_listed(spec: ReleaseSpec, universes: Sequence[Universe]) -> PublicSide:
     spine = read_spine(spec.geography)
     facilities = {universe.name: [read_facilities(bound, spine) for bound in universe.bounds] for universe in universes}
     shares = {universe.name: [read_shares(share, spine) for share in universe.shares] for universe in universes}
-    central = read_central(universes[0], spine, example=spec.purpose == "example")
+    central, central_release = read_central(universes[0], spine, example=spec.purpose == "example")
     polygons = read_polygons(spec.report, spine)
     names = read_names(spec.geography, spine)
     spec, kept, remarks = published_tables(spec, universes, spine, facilities)
     if left_out := left_out_remark(spec.geography):
         remarks = (left_out, *remarks)
-    return PublicSide(spec, kept, spine, facilities, polygons, remarks, names, shares, central)
+    return PublicSide(spec, kept, spine, facilities, polygons, remarks, names, shares, central, central_release)
 
 
 def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> PublicSide:
@@ -139,7 +145,8 @@ def open_published(release: PublishedRelease, universes: Sequence[Universe]) -> 
         for universe in universes
     }
     side = PublicSide(release.spec, tuple(universes), spine, facilities, polygons, names=release.names, shares=shares)
-    return replace(side, central=read_public_central(run, universes[0]))
+    central, central_release = read_public_central(run, universes[0])
+    return replace(side, central=central, central_release=central_release)
 
 
 def _hash(numbers: NDArray[np.generic]) -> str:

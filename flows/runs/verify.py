@@ -18,6 +18,7 @@ from flows.publishing.provenance import provenance_of
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.beacons import beacon_problems
+from flows.runs.central import central_problems
 from flows.runs.manifest_again import manifest_problems
 from flows.runs.versions import version_differences
 from pipeline.errors import SpinewiseError
@@ -100,15 +101,17 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job) + beacon_problems(manifest, job.spec)
     problems += manifest_problems(job, manifest)
+    problems += central_problems(job.run, job.universes[0], official=manifest.status == "official")
     elsewhere = manifest.status == MADE_ELSEWHERE
     statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)
     fingerprinted = set() if elsewhere else {universe.name for universe in job.universes}
     local, receipts = job.spec.privacy.framework == "local", bool(manifest.receipts)
+    charged = charging(manifest.receipts, local=local, central=job.universes[0].central is not None)
     stated = {
         "release": manifest.release == job.spec.name,
         "public_seed": manifest.public_seed == job.spec.postprocess.seed,
         "privacy": manifest.privacy == statements,
-        "charging": manifest.charging in ("", charging(manifest.receipts, local=local)) and not (local and receipts),
+        "charging": manifest.charging in ("", charged) and not (local and receipts),
         "status": receipts or local or not manifest.charging or manifest.status != "official",
         "accounts": manifest.accounts == tuple(account_of(universe) for universe in job.universes),
         "beyond_limits": manifest.beyond_limits == beyond_limits(job.universes),

@@ -66,7 +66,7 @@ def entry(release: PublishedRelease) -> dict[str, _Value]:
             },
             "privacy_loss": _loss(release),
             "deployment_model": {
-                "model_name": "Local" if release.spec.collect is not None else "Central",
+                **_model(release),
                 "trust_assumptions": TO_FILL_IN,
                 "release_type": "One release",
                 "data_source_type": "Static",
@@ -81,6 +81,18 @@ def entry(release: PublishedRelease) -> dict[str, _Value]:
             "administrative": {"status": "Draft", "registry_authors": [publisher], "tier": 3},
         },
     }
+
+
+def _model(release: PublishedRelease) -> dict[str, _Value]:
+    """Where the noise is drawn: in a mixed design in two places, for which the registry has one word."""
+    if (central := release.universes[0].central) is not None:
+        details = (
+            f"Local: respondents randomised their reports, of the smallest areas. Central: the counts of the release "
+            f"{central.release.name} at the levels {', '.join(central.shares)} were measured of the true answers of "
+            "the same persons, which its maker has."
+        )
+        return {"model_name": "Varies", "model_name_details": details}
+    return {"model_name": "Local" if release.spec.collect is not None else "Central"}
 
 
 def _description(release: PublishedRelease) -> str:
@@ -133,9 +145,11 @@ def _published(release: PublishedRelease) -> int:
 def _accounting(release: PublishedRelease) -> dict[str, _Value]:
     """How losses add up, and what is done after the noise."""
     if release.spec.collect is not None:
+        central = release.universes[0].central
+        source = "From the reports alone" if central is None else f"From the reports and {central.release.name}"
         return {
             "post_processing": (
-                "From the reports alone: debiased counts, then level by level non-negative whole numbers that add up "
+                f"{source}: debiased counts, then level by level non-negative whole numbers that add up "
                 "to the number of reports of each area; margins from simulated reports."
             ),
             "composition": release.manifest.privacy[0].words,
@@ -158,7 +172,13 @@ def _accounting(release: PublishedRelease) -> dict[str, _Value]:
 def _mechanisms(release: PublishedRelease) -> str:
     if (collect := release.spec.collect) is not None:
         stated = ", ".join(f"{name} = {value}" for name, value in collect.parameters.items())
-        return f"- {collect.mechanism.replace('_', ' ')} by every respondent: {stated}"
+        local = f"- {collect.mechanism.replace('_', ' ')} by every respondent: {stated}"
+        if (central := release.universes[0].central) is None:
+            return local
+        noise = {level: central.noise(level) for level in central.shares}
+        return "\n".join(
+            [local, *(f"- {one} on the counts of {central.release.name}: {level}" for level, one in noise.items())]
+        )
     used = dict.fromkeys(noise.mechanism for one in release.manifest.privacy for noise in one.noise)
     made = release.manifest.software
     return "\n".join(

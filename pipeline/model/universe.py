@@ -67,7 +67,8 @@ class Universe:
         name: "" for the release's own, else the companion's.
         budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs; with framework
             "local" the epsilon of one report, which its sender has spent.
-        delta: of the (epsilon, delta) statement; 0 with the frameworks "pure" and "local".
+        delta: of the (epsilon, delta) statement; 0 with the frameworks "pure" and "local", unless a zero-concentrated
+            central release is used beside reports.
         invariants: (level, query) whose answers are released exactly.
         structural_zeros: `(n_cells,)`, True where a cell is impossible.
         passes: queries whose answers are fixed first, in this order.

@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
+from statistics import NormalDist
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -21,6 +22,7 @@ __all__ = [
     "Neighbours",
     "NoiseSpec",
     "budget_of_one",
+    "farthest",
     "noise_for",
     "reach_between",
 ]
@@ -98,6 +100,23 @@ class NoiseSpec:
         else:
             floor, exact = _VARIANCE_FLOOR * 2.0 * scale * scale, _laplace_variance(scale)
         return max(exact, floor, sys.float_info.min)
+
+
+def farthest(framework: Framework, numbers: int, share: float) -> float:
+    """How many standard deviations from its mean one of so many noisy numbers, or sums of these, is at most.
+
+    The tail of a sum of Laplace noise is no heavier than that of one with all of the variance.
+
+    Args:
+        framework: "zcdp" (Gaussian noise) or "pure" (Laplace).
+        numbers: that are compared.
+        share: the probability that one of them is farther off all the same.
+
+    >>> round(farthest("zcdp", 1, 0.1), 3), round(farthest("pure", 1, 0.1), 3)
+    (1.645, 1.628)
+    """
+    tail = share / (2 * max(1, numbers))
+    return NormalDist().inv_cdf(1 - tail) if framework == "zcdp" else -math.log(2 * tail) / math.sqrt(2)
 
 
 def noise_for(

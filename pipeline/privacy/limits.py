@@ -6,7 +6,8 @@ confidential unless it is public: only a declared `population` is used, never th
 
 rho above 5 is about twice what the 2020 redistricting data of the US spent on persons and housing units together (2.56
 and 0.07): epsilon is then above 25 at delta = 1e-10. Pure epsilon above 10 lets the odds of a guess grow 22,000-fold. A
-larger budget may be right, and is never an accident.
+larger budget may be right, and is never an accident. Of reports beside a central release both are meant, each by itself
+and together.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from fractions import Fraction
 from typing import Final
 
 from pipeline.privacy.accounting.compared import Compared
+from pipeline.privacy.accounting.local import budget_of_both
 from pipeline.privacy.accounting.neighbours import vacuous
 
 __all__ = ["LARGEST_DELTA", "LARGEST_EPSILON", "LARGEST_RHO", "beyond_limits"]
@@ -47,6 +49,13 @@ def beyond_limits(universes: Sequence[Compared]) -> tuple[str, ...]:
     if spent > largest:
         together = " over all universes" if len(universes) > 1 else ""
         found.append(f"{key}: found {_text(spent)}{together}; at most {_text(largest)} is usual")
+    if (central := main.central) is not None:
+        zcdp, both = central.framework == "zcdp", budget_of_both(central, main.budget)
+        name, largest = ("rho", LARGEST_RHO) if zcdp else ("epsilon", LARGEST_EPSILON)
+        if both > largest:
+            found.append(
+                f"collect.central.{name}: found {_text(both)} with one report; at most {_text(largest)} is usual"
+            )
     for one in universes:
         if reason := vacuous(one):
             prefix = f"companions.{one.name}." if one.name else ""

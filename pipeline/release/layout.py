@@ -23,6 +23,7 @@ _STAGES: Mapping[str, int | None] = {
     "polygons": 1,
     "constraints": None,
     "shares": None,
+    "central": None,
     "reports": None,
     "invariants": 1,
     "measurements": 1,
@@ -232,6 +233,11 @@ class RunDirectory:
     def household_table(self, table: str, level: str) -> Path:
         """Persons by what their households are, in the form of a table without margins of error."""
         return self.public / "household_tables" / file_name("table", table) / f"{file_name('level', level)}.parquet"
+
+    @property
+    def central(self) -> Path:
+        """Of a release that uses the counts of another beside reports: which one that is."""
+        return self.public / "central.json"
 
     @property
     def reports(self) -> Path:

@@ -10,6 +10,7 @@ from pipeline.collect.collected import Collected
 from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.local import budget_of_both
 from pipeline.privacy.accounting.mechanisms import MechanismName
 from pipeline.privacy.accounting.neighbours import Change, change_in_words, record_change, vacuous
 from pipeline.privacy.budget import Framework, Neighbours, noise_for
@@ -31,6 +32,10 @@ _MADE_ELSEWHERE = (
     "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
 )
 
+
+#: Of a report and a central release.
+_ADDED = "rho of the central release and epsilon^2 / 2 of one report, added up; then "
+_SUM = "none: the epsilons of the central release and of one report, added up"
 
 _NOBODY = (
     " It holds against everybody who sees the report, the publisher included, and so for everything that is published "
@@ -67,11 +72,15 @@ class InvariantStatement(Stated):
 class PrivacyStatement(Stated):
     """What is guaranteed about one universe ("" is the release's own, others are its companions).
 
+    Of reports beside the counts of a central release, the figures are of one report and that release together.
+
     Attributes:
+        framework: "local" of reports alone; of reports beside a central release, that of the release.
         budget: rho (zcdp) or epsilon (pure), as an exact fraction; `budget_decimal` is rounded up if it does not end.
         delta: "0" in the pure framework, and of reports.
         epsilon: that holds at `delta`, decimal, rounded up: the bound from rho alone. The account and the headline have
-            the smaller one, where the distribution of the noise gives it; "Infinity" where nothing is promised.
+            the smaller one, where the distribution of the noise gives it, or the epsilon of a
+            report; "Infinity" where nothing is promised.
         conversion: how epsilon follows from the budget.
         words: the guarantee as text.
     """
@@ -159,7 +168,7 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
         "exactly, and how many could not be used, by reason. One report of a person is meant: where it is not kept who "
         "sent which, nothing keeps several out, and their epsilons add up."
     )
-    return PrivacyStatement(
+    found = PrivacyStatement(
         universe=universe.name,
         framework="local",
         neighbours=universe.neighbours,
@@ -172,27 +181,42 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
         noise=(),
         invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
     )
+    return found if universe.central is None else found.model_copy(update=_figures(universe, universe.central))
+
+
+def _figures(universe: Universe, central: Central) -> dict[str, str]:
+    """Those of a statement about one report and a central release together."""
+    both = budget_of_both(central, universe.budget)
+    zcdp = central.framework == "zcdp"
+    return {
+        "framework": central.framework,
+        "budget": str(both),
+        "budget_decimal": decimal_text(both),
+        "delta": decimal_text(universe.delta),
+        "epsilon": decimal_text(Fraction(zcdp_epsilon(both, universe.delta)), digits=6) if zcdp else decimal_text(both),
+        "conversion": _ADDED + _CONVERSION if zcdp else _SUM,
+    }
 
 
 def _of_both(universe: Universe, central: Central) -> str:
-    """What holds where counts of a central release are used, of it and of both together.
-
-    Of one person's answer a report is epsilon-differentially private, which is epsilon^2 / 2 zero-concentrated, and
-    budgets of independent mechanisms add up (Bun and Steinke 2016, proposition 1.4 and lemma 1.7).
-    """
+    """What holds where counts of a central release are used, of it and of both together."""
+    both, at = decimal_text(budget_of_both(central, universe.budget)), ""
     if central.framework == "zcdp":
         promise = "zero-concentrated differential privacy with rho"
-        both = central.budget + universe.budget**2 / 2
+        at = (
+            ", and so (epsilon, delta)-differential privacy for every delta; the account states epsilon at delta = "
+            f"{decimal_text(universe.delta)}"
+        )
     else:
-        promise, both = "pure differential privacy with epsilon", central.budget + universe.budget
+        promise = "pure differential privacy with epsilon"
     return (
         " It holds against everybody who sees the report, the publisher included. At the levels "
         f"{', '.join(central.shares)}, counts of the release {central.release.name} are used too, which were measured "
-        "of the true answers of the same persons: who made it has them. All that it publishes satisfies "
-        f"{promise} = {decimal_text(central.budget)}, as its own statement says, and its ledger was charged for it. "
-        "Nothing more is charged here: each report spent its own epsilon when it was sent. Both together: one report "
-        f"of each respondent and that release satisfy {promise} = {decimal_text(both)}, with respect to the change of "
-        "one person's answer."
+        "of the true answers of the same persons: who made it has them. Its manifest, of which central.json has the "
+        f"hash, states that all that it publishes satisfies {promise} = {decimal_text(central.budget)}. Nothing is "
+        "charged here: each report spent its own epsilon when it was sent. Both together: one report of each "
+        f"respondent and that release satisfy {promise} = {both}{at}, with respect to the change of one person's "
+        "answer."
     )
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from pipeline.errors import ReleaseError
 from pipeline.model.input_source import InputSource
 from pipeline.release.stated import Stated
+from pipeline.release.status import Status
 
 
 class InputProvenance(Stated):
@@ -22,3 +28,27 @@ class InputProvenance(Stated):
     origin: str
     accepted: bool
     sha256: str
+
+
+class CentralRelease(Stated):
+    """central.json: the release whose counts are used beside reports.
+
+    Attributes:
+        release: its name, as its manifest has it.
+        status: which its manifest states.
+        manifest_sha256: of its manifest.json, hexadecimal.
+    """
+
+    release: str
+    status: Status
+    manifest_sha256: str = Field(pattern="^[0-9a-f]{64}$")
+
+
+def read_central_release(path: Path) -> CentralRelease:
+    """central.json; ReleaseError where it is missing or damaged."""
+    try:
+        return CentralRelease.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ReleaseError(f"{path} cannot be read: {error.strerror}") from None
+    except ValidationError as error:
+        raise ReleaseError(f"{path} does not name a central release: {error.errors()[0]['msg']}") from None

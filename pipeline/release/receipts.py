@@ -17,6 +17,11 @@ CHARGED: Final = "charged, see receipts"
 
 #: Of a release from reports that were randomised by their senders.
 NOTHING_TO_CHARGE: Final = "nothing to charge: every report was protected before it was collected"
+#: Of such a release which uses counts of a central release too.
+CHARGED_ELSEWHERE: Final = (
+    "nothing to charge here: every report was protected before it was collected, and what the central release cost is "
+    "in its own manifest"
+)
 
 
 class ExactReceipt(Stated):
@@ -51,8 +56,14 @@ class Receipt(Stated):
     exact: tuple[ExactReceipt, ...]
 
 
-def charging(receipts: tuple[Receipt, ...], *, local: bool) -> str:
-    """What manifest and report say of the charge; `local`: of a release from randomised reports."""
+def charging(receipts: tuple[Receipt, ...], *, local: bool, central: bool = False) -> str:
+    """What manifest and report say of the charge.
+
+    Args:
+        receipts: of the release.
+        local: whether it is from randomised reports.
+        central: whether it uses counts of a central release too.
+    """
     if local:
-        return NOTHING_TO_CHARGE
+        return CHARGED_ELSEWHERE if central else NOTHING_TO_CHARGE
     return CHARGED if receipts else NOT_CHARGED

@@ -114,12 +114,14 @@ class CollectedView:
     """How many reports a release is made from, and how many times as likely an answer can make one as another does.
 
     Attributes:
+        epsilon: of one report.
         central: the name of the release whose counts are used too; empty for none.
     """
 
     used: int
     unused: int
     ratio: str
+    epsilon: str
     central: str = ""
 
 
@@ -133,6 +135,7 @@ def _collected(sources: ReportSources) -> CollectedView | None:
         used=found["used"],
         unused=sum(found["not used"].values()),
         ratio=decimal_text(collected.mechanism.ratio),
+        epsilon=decimal_text(sources.universes[0].budget),
         central="" if central is None else central.release.name,
     )
 

@@ -111,13 +111,14 @@ class UniverseResolver:
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
         privacy = context.privacy
+        zcdp = (central or privacy).framework == "zcdp"
         universe = Universe(
             name=context.name,
             schema=schema,
             strategy=strategy,
             framework=privacy.framework,
             budget=budget,
-            delta=privacy.delta or DEFAULT_DELTA if privacy.framework == "zcdp" else Fraction(0),
+            delta=privacy.delta or DEFAULT_DELTA if zcdp else Fraction(0),
             neighbours=privacy.neighbours,
             input=records,
             preset=sections.strategy.preset or sections.strategy.derived_from or "",

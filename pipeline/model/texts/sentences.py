@@ -114,10 +114,10 @@ TEMPLATES = (
         "of the same persons: who made it has them."
     ),
     marked(
-        "All that it publishes satisfies {guarantee}, as its own statement says, and its ledger was charged for it."
+        "Its manifest, of which central.json has the hash, states that all that it publishes satisfies {guarantee}."
     ),
     marked("zero-concentrated differential privacy with rho = {rho}"),
-    marked("Nothing more is charged here: each report spent its own epsilon when it was sent."),
+    marked("Nothing is charged here: each report spent its own epsilon when it was sent."),
     marked(
         "Both together: one report of each respondent and that release satisfy {guarantee}, with respect to the change "
         "of one person's answer."
@@ -138,7 +138,17 @@ TEMPLATES = (
     marked("The number of reports of each area is published exactly."),
     marked("one respondent's having another answer, which was sent in one report"),
     marked("one respondent's having another answer, which was sent in any number of reports that repeat one response"),
+    marked("one respondent's having another answer, which is in the central release and in one report"),
+    marked(
+        "one respondent's having another answer, which is in the central release and in any number of reports that "
+        "repeat one response"
+    ),
+    marked("what can be learnt about one respondent from one report alone"),
+    marked("what can be learnt about one respondent from any number of reports that repeat one response alone"),
+    marked("what can be learnt about one respondent from the central release and {n} reports, each drawn anew"),
     marked("what can be learnt about one respondent from {n} reports, each drawn anew"),
+    marked("rho of the central release and epsilon^2 / 2 of one report, added up; then {conversion}"),
+    marked("none: the epsilons of the central release and of one report, added up"),
     marked("epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up"),
     marked("Canonne, Kamath and Steinke 2020 (arXiv 2004.00010), proposition 12 and corollary 13; rounded up"),
     marked("none: the budget is epsilon"),
@@ -147,6 +157,7 @@ TEMPLATES = (
         "record drawn at random would satisfy it"
     ),
     marked("{key}: found {found} over all universes; at most {usual} is usual"),
+    marked("{key}: found {found} with one report; at most {usual} is usual"),
     marked("{key}: found {found}; at most {usual} is usual"),
     marked("invariants: {reason}"),
     marked("companions.{name}.invariants: {reason}"),

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline.privacy.accounting.local import CentralLike
 from pipeline.privacy.budget import Framework, Neighbours
 
 __all__ = ["Compared", "QueryLike"]
@@ -68,7 +69,7 @@ class Compared(Protocol):
 
     @property
     def framework(self) -> Framework:
-        """Which loss adds up: "zcdp" or "pure"."""
+        """Which loss adds up: "zcdp" or "pure"; "local" of reports."""
 
     @property
     def budget(self) -> Fraction:
@@ -77,6 +78,10 @@ class Compared(Protocol):
     @property
     def delta(self) -> Fraction:
         """The delta of the (epsilon, delta) statement; 0 with framework "pure"."""
+
+    @property
+    def central(self) -> CentralLike | None:
+        """A central release whose counts are used beside reports; None where there is none."""
 
     @property
     def population(self) -> int | None:

@@ -4,18 +4,25 @@ A mechanism M is epsilon-locally private if P(M(v) = r) <= e^epsilon P(M(w) = r)
 (Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, definition 2.2). Independent reports of one sender multiply
 these ratios. One response that is drawn once and repeated has the ratio of one report; reports of a value that changes
 show that it has changed, which has no bound.
+
+Where counts of a central release are used too (a mixed design), statements are about both. A report is epsilon-private,
+which is epsilon^2 / 2 zero-concentrated, and budgets of independent mechanisms add up (Bun and Steinke 2016,
+proposition 1.4 and lemma 1.7). At a delta, the epsilon of the release and that of the report add up too: the lesser sum
+is stated.
 """
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Protocol
 
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import PrivacyAccount, Statement
-from pipeline.privacy.budget import Neighbours
+from pipeline.privacy.budget import Framework, Neighbours
 
-__all__ = ["LocalLike", "local_account"]
+__all__ = ["CentralLike", "LocalLike", "budget_of_both", "local_account"]
 
 #: Numbers of reports of one respondent that are stated.
 REPORTS = (2, 3, 4, 5)
@@ -32,6 +39,18 @@ class Collected(Protocol):
     @property
     def mechanism(self) -> _Mechanism:
         """By which every respondent randomised the answer."""
+
+
+class CentralLike(Protocol):
+    """A central release of the same persons; see `pipeline.model.strategy.Central`."""
+
+    @property
+    def framework(self) -> Framework:
+        """Of the release: "zcdp" or "pure"."""
+
+    @property
+    def budget(self) -> Fraction:
+        """Its whole rho or epsilon, exact."""
 
 
 class LocalLike(Protocol):
@@ -53,11 +72,26 @@ class LocalLike(Protocol):
     def collected(self) -> Collected | None:
         """How answers were randomised."""
 
+    @property
+    def central(self) -> CentralLike | None:
+        """The central release whose counts are used too."""
+
+    @property
+    def delta(self) -> Fraction:
+        """Of the statement about both; 0 without a zero-concentrated release."""
+
+
+def budget_of_both(central: CentralLike, epsilon: Fraction, reports: int = 1) -> Fraction:
+    """What a central release and reports of one person promise together: rho or epsilon, as the release has it."""
+    return central.budget + reports * (epsilon**2 / 2 if central.framework == "zcdp" else epsilon)
+
 
 def local_account(universe: LocalLike) -> PrivacyAccount:
     """All statements about the respondents of one universe."""
     assert universe.collected is not None
     memoised = universe.collected.mechanism.repeated
+    if universe.central is not None:
+        return _account_of_both(universe, universe.central, memoised=memoised)
     one = "one respondent's having another answer, which was sent in one report"
     if memoised:
         one = "one respondent's having another answer, which was sent in any number of reports that repeat one response"
@@ -84,9 +118,62 @@ def local_account(universe: LocalLike) -> PrivacyAccount:
     )
 
 
-def _statement(about: str, of: str, budget: Fraction, records: int, words: str) -> Statement:
+def _account_of_both(universe: LocalLike, central: CentralLike, *, memoised: bool) -> PrivacyAccount:
+    """The same where a central release has the true answers of the respondents."""
+    sent = "any number of reports that repeat one response" if memoised else "one report"
+    changed = "the effect of one respondent's having another answer, which is in the central release and in"
+
+    def stated(about: str, of: str, reports: int, words: str) -> Statement:
+        budget = budget_of_both(central, universe.budget, reports)
+        if central.framework != "zcdp":
+            return _statement(about, of, budget, max(1, reports), words)
+        zcdp = _places(Fraction(zcdp_epsilon(budget, universe.delta)))
+        added = _places(Fraction(zcdp_epsilon(central.budget, universe.delta)) + reports * universe.budget)
+        found = _statement(about, of, min(zcdp, added), max(1, reports), words)
+        at = f" at delta = {_decimal(universe.delta)}"
+        changes = {"budget": str(budget), "zcdp": _decimal(zcdp), "words": found.words + at}
+        return found.model_copy(update=changes)
+
+    return PrivacyAccount(
+        universe=universe.name,
+        framework=central.framework,
+        neighbours=universe.neighbours,
+        delta=str(universe.delta),
+        record=stated("record", "", 1, f"{changed} {sent}"),
+        attributes=(),
+        places=(),
+        groups=(
+            _statement("group", "1", universe.budget, 1, f"what can be learnt about one respondent from {sent} alone"),
+            *(
+                stated(
+                    "group",
+                    str(n),
+                    n,
+                    f"what can be learnt about one respondent from the central release and {n} reports, each drawn "
+                    "anew",
+                )
+                for n in REPORTS
+                if not memoised
+            ),
+        ),
+        comparison=None,
+    )
+
+
+def _places(value: Fraction) -> Fraction:
+    """Rounded up to four, so that it is the same on every machine."""
+    return Fraction(math.ceil(value * 10_000), 10_000)
+
+
+def _decimal(value: Fraction) -> str:
+    """Rounded up to 12 digits."""
     context = Context(prec=12, rounding=ROUND_CEILING)
-    epsilon = format(context.divide(Decimal(budget.numerator), Decimal(budget.denominator)).normalize(context), "f")
+    number = context.divide(Decimal(value.numerator), Decimal(value.denominator)).normalize(context)
+    return format(number, "f") if number >= Decimal("1e-6") or not number else str(number).lower()
+
+
+def _statement(about: str, of: str, budget: Fraction, records: int, words: str) -> Statement:
+    epsilon = _decimal(budget)
     return Statement.model_validate(
         {
             "about": about,

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import NormalDist, median
+from statistics import median
 from typing import Final, Literal
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from pipeline.errors import ReleaseError
-from pipeline.privacy.budget import Framework
+from pipeline.privacy.budget import Framework, farthest
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated
 from pipeline.storage.files import canonical_json
@@ -130,9 +130,7 @@ class Combined:
         """Whether answer and release are as far from each other as their noise lets expect."""
         apart = np.abs(self.apart[~np.isnan(self.apart)])
         numbers, largest = len(apart), round(float(apart.max(initial=0.0)), 2)
-        share = _FALSE_ALARM / (2 * max(1, numbers))
-        # The tail of a sum of Laplace noise is no heavier than that of one with all of the variance.
-        far = NormalDist().inv_cdf(1 - share) if framework == "zcdp" else -math.log(2 * share) / math.sqrt(2)
+        far = farthest(framework, numbers, _FALSE_ALARM)
         within = round(float((apart <= Z).mean()), 4) if numbers else 1.0
         return Agreement(
             numbers=numbers, within=within, largest=largest, allowed=round(far, 2), agree=largest <= round(far, 2)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -25,11 +28,22 @@ from flows.runs.rerun import repeated_apart, rerun_release
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, RefusedError, SpecError
+from pipeline.export.registry import entry
+from pipeline.privacy.accounting.conversion import zcdp_epsilon
+from pipeline.privacy.accounting.statement_models import headline, odds
+from pipeline.privacy.accounting.statements import privacy_statements
+from pipeline.privacy.budget import Framework
 from pipeline.privacy.keys import MasterKey
+from pipeline.privacy.limits import beyond_limits
+from pipeline.published import open_finished
 from pipeline.release.layout import RunDirectory
-from pipeline.release.manifest import read_manifest
+from pipeline.release.manifest import public_files, read_manifest, write_manifest
 from pipeline.release.measurements import read_measurement
+from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.receipts import CHARGED_ELSEWHERE
+from pipeline.release.status import EXAMPLE
 from pipeline.spec.release_spec import load_spec
+from pipeline.storage.files import canonical_json
 
 BLOCKS = {"block": 1, "tract": 12, "county": 36}
 
@@ -98,19 +112,111 @@ def test_its_counts_are_those_of_the_central_release(mixed: MixedSurvey, release
 def test_the_statement_says_both_promises(released: RunDirectory) -> None:
     manifest = read_manifest(released.manifest)
     (statement,) = manifest.privacy
-    assert (statement.framework, statement.epsilon) == ("local", "1")
+    assert (statement.framework, statement.budget, statement.delta) == ("zcdp", "3/5", "1e-10")
     for words in (
         "At the levels county, tract, counts of the release register are used too, which were measured of the true",
-        "satisfies zero-concentrated differential privacy with rho = 0.1, as its own statement says",
+        "which is local differential privacy with epsilon = 1.",
+        "states that all that it publishes satisfies zero-concentrated differential privacy with rho = 0.1.",
         # epsilon^2 / 2 of a report, and 1/10
         "one report of each respondent and that release satisfy zero-concentrated differential privacy with rho = 0.6,",
     ):
         assert words in statement.words
     assert "Nobody has the true answers" not in statement.words
+    assert "ledger" not in statement.words
     assert manifest.status == "official"
     page = released.report.read_text()
     assert "Nobody has the true answers" not in page
     assert "noisy counts of the release register, whose maker has the true answers" in page
+
+
+def test_every_place_states_the_promise_of_both(mixed: MixedSurvey, released: RunDirectory) -> None:
+    """Of an answer in one report and in the release; by hand, with what another program makes of rho = 1/10."""
+    manifest = read_manifest(released.manifest)
+    assert manifest.joint is not None
+    (account,) = manifest.accounts
+    # From rho = 6/10 it is 7.4; the release's own and that of the report add up to less.
+    central = zcdp_epsilon(Fraction(1, 10), Fraction(1, 10**10))
+    assert central + 1 <= float(manifest.joint.epsilon) <= central + 1.0002
+    assert float(manifest.joint.epsilon) < zcdp_epsilon(Fraction(6, 10), Fraction(1, 10**10))
+    assert (account.record.budget, manifest.joint.budget, manifest.privacy[0].budget) == ("3/5", "3/5", "3/5")
+    assert (account.record.epsilon, account.delta) == (manifest.joint.epsilon, str(Fraction(1, 10**10)))
+    assert [(one.of, one.epsilon) for one in account.groups[:1]] == [("1", "1")]
+    assert float(account.groups[1].epsilon) == pytest.approx(central + 2, abs=2e-4)
+    shown = headline(manifest.joint.epsilon)
+    page = released.report.read_text()
+    assert f"<b>ε = {shown}</b>" in page
+    assert "of one report and the release register together, ρ = 0.6" in page
+    assert f"at most <b>{odds(manifest.joint.epsilon)}-fold</b>, but for a probability of about 1e-10" in page
+    assert "-fold</b> by one report" not in page
+    assert "<b>ε = 1</b>" not in page
+    assert "what the release register cost is in its own manifest" in page
+    assert manifest.charging == CHARGED_ELSEWHERE
+    plan = plan_release(mixed.survey.spec, None, 1)
+    assert plan.promise == f"epsilon = {shown} at delta = 1e-10: {manifest.joint.words.rsplit(': epsilon', 1)[0]}"
+    deployment = entry(open_finished(released.root, check_hashes=False))["deployment"]
+    assert isinstance(deployment, dict)
+    loss = {"epsilon": float(manifest.joint.epsilon), "rho": 0.6, "delta": 1e-10}
+    assert deployment["privacy_loss"]["privacy_parameters"] == loss
+    assert deployment["dp_variant"]["variant_name"] == "Zero-concentrated DP"
+    assert deployment["deployment_model"]["model_name"] == "Varies"
+    assert "Local: " in deployment["deployment_model"]["model_name_details"]
+    mechanisms = deployment["implementation"]["mechanisms"]
+    assert "direct encoding by every respondent" in mechanisms
+    assert "discrete gaussian, sigma^2 = 20 on the counts of register: county" in mechanisms
+    assert deployment["implementation"]["post_processing"].startswith("From the reports and register: ")
+
+
+@pytest.mark.parametrize(
+    ("framework", "budget", "epsilon", "says"),
+    [
+        ("zcdp", "1/10", "2", ()),
+        ("zcdp", "4", "2", ("collect.central.rho: found 6 with one report; at most 5 is usual",)),
+        ("pure", "9", "1/2", ()),
+        ("pure", "9", "2", ("collect.central.epsilon: found 11 with one report; at most 10 is usual",)),
+    ],
+)
+def test_limits_are_of_both(
+    mixed: MixedSurvey, framework: Framework, budget: str, epsilon: str, says: tuple[str, ...]
+) -> None:
+    (universe,) = load_spec(mixed.survey.spec).universes()
+    assert universe.central is not None
+    central = replace(universe.central, framework=framework, budget=Fraction(budget))
+    assert beyond_limits([replace(universe, central=central, budget=Fraction(epsilon))]) == says
+
+
+def test_pure_promises_add_up(mixed: MixedSurvey) -> None:
+    (universe,) = load_spec(mixed.survey.spec).universes()
+    assert universe.central is not None
+    central = replace(universe.central, framework="pure", budget=Fraction(1, 2))
+    both = replace(universe, central=central, delta=Fraction(0))
+    statement, account = privacy_statement(both), privacy_statements(both)
+    assert (statement.framework, statement.epsilon, statement.delta) == ("pure", "1.5", "0")
+    assert [account.record.epsilon, *(one.epsilon for one in account.groups)] == [
+        "1.5",
+        "1",
+        "2.5",
+        "3.5",
+        "4.5",
+        "5.5",
+    ]
+    assert "that release satisfy pure differential privacy with epsilon = 1.5, with respect to" in statement.words
+
+
+def test_the_central_release_is_named_by_its_manifest(
+    mixed: MixedSurvey, released: RunDirectory, tmp_path: Path
+) -> None:
+    manifest = RunDirectory(mixed.central.parent / "out" / "register").manifest
+    stated = json.loads(released.central.read_bytes())
+    sha256 = hashlib.sha256(manifest.read_bytes()).hexdigest()
+    assert stated == {"manifest_sha256": sha256, "release": "register", "status": "official"}
+    assert "central.json" in read_manifest(released.manifest).files
+    copy = RunDirectory(tmp_path / "survey")
+    shutil.copytree(released.root, copy.root)
+    for key, value in (("release", "another"), ("status", "official, but public inputs were made from the records")):
+        copy.central.write_bytes(canonical_json(stated | {key: value}))
+        files = public_files(copy)
+        write_manifest(copy, read_manifest(released.manifest).model_copy(update={"files": files}))
+        assert any("public/central.json" in problem for problem in verify_release(copy, 1, Silent())), key
 
 
 def test_others_recompute_it(released: RunDirectory) -> None:
@@ -159,6 +265,70 @@ def test_a_release_that_no_ledger_has_counted_is_refused(tmp_path: Path) -> None
     run(written.central, written.central.parent / "out")
     with pytest.raises(InputError, match="its status is 'not charged"):
         run(written.survey.spec, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        ({"receipts": ()}, "its manifest has no receipt of a ledger"),
+        ({"charging": ""}, "its manifest has no receipt of a ledger"),
+        ({"release": "another"}, "its manifest calls it 'another'"),
+        ({"status": "official, but public inputs were made from the records"}, "its status is 'official, but"),
+    ],
+)
+def test_a_status_alone_is_not_believed(
+    mixed: MixedSurvey, tmp_path: Path, update: dict[str, object], says: str
+) -> None:
+    spec = changed(mixed, tmp_path / "forged")
+    central = RunDirectory(spec.parent / "register" / "out" / "register")
+    write_manifest(central, read_manifest(central.manifest).model_copy(update=update))
+    with pytest.raises(InputError, match=r"collect\.central\.release") as refused:
+        run(spec, tmp_path / "out")
+    assert says in str(refused.value)
+
+
+def test_receipts_are_of_the_whole_budget(mixed: MixedSurvey, tmp_path: Path) -> None:
+    spec = changed(mixed, tmp_path / "forged")
+    central = RunDirectory(spec.parent / "register" / "out" / "register")
+    manifest = read_manifest(central.manifest)
+    receipts = tuple(one.model_copy(update={"cost": "1/20"}) for one in manifest.receipts)
+    write_manifest(central, manifest.model_copy(update={"receipts": receipts}))
+    with pytest.raises(InputError, match="its receipts are not of rho = 1/10"):
+        run(spec, tmp_path / "out")
+
+
+_COMPANION = """
+[companions.again]
+privacy = { rho = "1" }
+strategy = { queries = { answer = "1" }, levels = { county = "1", tract = "0", block = "0" } }
+input = { file = "true_answers.csv", form = "long", geocode = "block" }
+[companions.again.schema.attributes]
+answer = ["a0", "a1", "a2", "a3"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ('[invariants]\ncounty = ["answer"]\n', "it publishes 'answer' of each county exactly, which no budget covers"),
+        (_COMPANION, "it has companions (again), which cost more than its budget"),
+        ('[invariants]\ncounty = ["total"]\nblock = ["total"]\n', ""),
+    ],
+    ids=["exact answers", "a companion", "exact totals"],
+)
+def test_a_release_that_tells_more_than_its_budget_is_refused(tmp_path: Path, more: str, says: str) -> None:
+    written = write_mixed(tmp_path / "survey", example=True)
+    written.central.write_text(written.central.read_text() + more)
+    run(written.central, written.central.parent / "out")
+    if says:
+        with pytest.raises(InputError) as refused:
+            run(written.survey.spec, tmp_path / "out")
+        assert says in str(refused.value)
+        return
+    released = RunDirectory(run(written.survey.spec, tmp_path / "out"))
+    assert json.loads(released.central.read_bytes())["status"] == EXAMPLE
+    (statement,) = read_manifest(released.manifest).privacy
+    assert "ledger" not in statement.words
 
 
 def test_counts_of_other_persons_are_refused(mixed: MixedSurvey, tmp_path: Path) -> None:
