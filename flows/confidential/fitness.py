@@ -19,7 +19,7 @@ from pipeline.fitness.methods.opendp import opendp_noise
 from pipeline.fitness.methods.swapping import swapping
 from pipeline.fitness.methods.way import Histograms, Way
 from pipeline.fitness.plans import Group, plan_fitness
-from pipeline.fitness.table import TableFitness, called
+from pipeline.fitness.table import TableFitness, empty_fitness
 from pipeline.model.texts.catalogue import texts_in
 from pipeline.model.texts.message import Message, message
 from pipeline.reading.release import Release
@@ -89,9 +89,14 @@ def _judged(
     truths = [_truth(release) for release in releases]
     for release, truth in zip(releases, truths, strict=True):
         published = Histograms(message("this release"), _BASIS, [release.histogram(level) for level in release.levels])
-        tables += _tables(release, published, truth)
-        for way in () if others is None else _ways(release, truth, others):
-            compared.setdefault(way.name, (way.about, []))[1].extend(_tables(release, way, truth))
+        counted = truth if release.universe.amount is None else truths[0]
+        sizes = [np.asarray(one.sum(axis=1), dtype=np.int64).ravel() for one in counted]
+        tables += _tables(release, published, truth, sizes)
+        if others is None or release.universe.amount is not None:
+            continue  # the other ways are of counts
+        for way in _ways(release, truth, others):
+            compared.setdefault(way.name, (way.about, []))[1].extend(_tables(release, way, truth, sizes))
+    counts = sum(not table.unit for table in tables)
     people: dict[str, NDArray[np.int64]] = {
         level: np.asarray(one.sum(axis=1), dtype=np.int64).ravel()
         for level, one in zip(own.levels, truths[0], strict=True)
@@ -104,9 +109,7 @@ def _judged(
         thresholds=tuple(public_thresholds(own, thresholds, levels, people)),
         plan=None if plan is None else plan_fitness(own, plan, groups, truths[0][-1]),
         compared=tuple(
-            Compared(name, about, tuple(found))
-            for name, (about, found) in compared.items()
-            if len(found) == len(tables)
+            Compared(name, about, tuple(found)) for name, (about, found) in compared.items() if len(found) == counts
         ),
     )
 
@@ -136,8 +139,10 @@ def _ways(release: Release, truth: Sequence[sp.csr_array], others: Others) -> It
         yield exchanged
 
 
-def _tables(release: Release, way: Way, truth: Sequence[sp.csr_array]) -> Iterator[TableFitness]:
-    """Every table of every level, in the order of the spec."""
+def _tables(
+    release: Release, way: Way, truth: Sequence[sp.csr_array], people: Sequence[NDArray[np.int64]]
+) -> Iterator[TableFitness]:
+    """Every table of every level, in the order of the spec; areas of each level are classed by so many people."""
     for table in release.universe.tables:
         for number, level in enumerate(release.levels):
             if level not in table.levels:
@@ -151,10 +156,8 @@ def _tables(release: Release, way: Way, truth: Sequence[sp.csr_array]) -> Iterat
                     (table.query.answer_csr(counts[rows]).sum(axis=0) for rows in parts), np.zeros(size, dtype=np.int64)
                 ),
             )
-            labels = table.query.answer_labels()
-            fitness = TableFitness(release.universe.name, table.name, level, labels, _BASIS, totals)
-            fitness.called = called(release.labels, table, level)
+            fitness = empty_fitness(release.universe, release.labels, table, level, _BASIS, totals)
             for rows in parts:
                 answers = table.query.answer_csr(counts[rows])
-                fitness.add(way.answers(table, number, rows), answers, answers.sum(axis=1))
+                fitness.add(way.answers(table, number, rows), answers, people[number][rows])
             yield fitness

@@ -257,8 +257,10 @@ class Joined:
         if not self._universe.signed:
             return None
         if level not in self._origins:
-            (bound,) = self._of_amounts(level, slice(None))
-            self._origins = {level: sp.csr_array(bound.lower)}  # levels are worked on one after the other
+            amount, own = self._universe.amount, self._job.universes[0]
+            assert amount is not None
+            counts = counted_cells(self._universe, own).sparse_answers(self._released(own.name, level))
+            self._origins = {level: amount.first * counts}  # levels are worked on one after the other
         return self._origins[level]
 
     def _of_amounts(self, level: int, rows: slice) -> tuple[GroupBounds, ...]:

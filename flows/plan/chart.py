@@ -14,6 +14,7 @@ from flows.plan.best import Best
 from flows.plan.called import Called
 from flows.plan.release_plan import Plan, UniversePlan
 from flows.plan.sizes import UNKNOWN
+from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.fitness.sizes import SIZES
 from pipeline.model.pages.templates import page_template
@@ -110,7 +111,7 @@ def _errors(alt: Any, plan: Plan, universe_plan: UniversePlan, called: Called) -
         x=alt.X(
             "error:Q",
             scale=alt.Scale(type="log" if wide else "linear"),
-            title=texts("expected error (persons)"),
+            title=texts("expected error ({unit})", unit=_unit(universe_plan.universe, texts)),
         ),
         y=alt.Y("level:N", sort=levels, title=None),
         color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), legend=None),
@@ -157,6 +158,7 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
                             }
                         )
     unit = "rho" if universe_plan.universe.framework == "zcdp" else "epsilon"
+    counted = _unit(universe_plan.universe, texts)
     levels = [called.level(level.name) for level in plan.spine.levels]
     budget = texts.numerals.digits(f"{float(centre):.4g}")
     order = [called.query(query.name) for query in queries]
@@ -166,7 +168,7 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
         .mark_line()
         .encode(
             x=alt.X("budget:Q", scale=log, title=texts("whole budget ({unit})", unit=unit)),
-            y=alt.Y("error:Q", scale=alt.Scale(type="log"), title=texts("error of a number (persons)")),
+            y=alt.Y("error:Q", scale=alt.Scale(type="log"), title=texts("error of a number ({unit})", unit=counted)),
             color=alt.Color("level:N", sort=levels, scale=alt.Scale(range=_PALETTE), title=texts("level")),
             strokeDash=alt.StrokeDash("division:N", sort=[name for name, _ in divisions[::-1]], title=None),
             tooltip=[
@@ -185,6 +187,12 @@ def _tradeoff(alt: Any, plan: Plan, universe_plan: UniversePlan, best: Best | No
         columns=3,
         title=texts("What a budget buys (dotted: {unit} = {budget})", unit=unit, budget=budget),
     ).resolve_scale(y="independent")
+
+
+def _unit(universe: Universe, texts: Texts) -> str:
+    """What a universe's numbers count."""
+    amount = universe.amount
+    return texts("persons") if amount is None else texts("units of {unit}", unit=exact_text(amount.unit))
 
 
 def _chosen(universe_plan: UniversePlan, best: Best | None) -> list[Query]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from flows.estimation.marginals import marginal_of
 from flows.plan.expectation import Expectation
 from geography.spine import Spine
+from pipeline.model.beside import counted_in
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.spec.release_spec import ReleaseSpec
@@ -88,7 +89,8 @@ def published_tables(
 ) -> tuple[ReleaseSpec, tuple[Universe, ...], tuple[str, ...]]:
     """The spec and its universes without tables of which nothing is determined, and a sentence for each of them.
 
-    A table with `levels` of its own keeps them; its sentence says what has no margin.
+    A table with `levels` of its own keeps them; its sentence says what has no margin. Where a table of the release
+    itself is left out, so are the sums below 0 whose intervals would have rested on it.
     """
     kept: list[Universe] = []
     sentences: list[str] = []
@@ -97,6 +99,8 @@ def published_tables(
         settings = spec.postprocess
         determined = Determined(universe, spine, facilities[universe.name], settings.estimator, settings.complete)
         tables = [_kept_levels(determined, table, sections, sentences) for table in universe.tables]
+        if universe.signed and spec.publish.margins:
+            tables = [_counted_levels(table, universe, kept[0], sentences) for table in tables]
         kept.append(replace(universe, tables=tuple(table for table in tables if table.levels)))
     changed = [
         universe for universe, before in zip(kept, universes, strict=True) if _levels(universe) != _levels(before)
@@ -132,6 +136,19 @@ def _kept_levels(determined: Determined, table: Table, sections: UniverseSection
                 f"{table.query.name!r} that are not exact at level {level!r}; they are published without a margin"
             )
     return replace(table, levels=tuple(levels))
+
+
+def _counted_levels(table: Table, universe: Universe, own: Universe, sentences: list[str]) -> Table:
+    """A table of sums that may be below 0 at the levels at which the numbers of records are published."""
+    levels = tuple(level for level in table.levels if counted_in(table, universe, own, level) is not None)
+    sentences += [
+        f"{universe.key(f'tables.{table.name}')}: sums that may be below 0 have intervals only where the release "
+        f"itself has a table of the same answers, and its own of {table.query.name!r} is left out at level {level!r}, "
+        "as nothing that is measured determines it; the sums are left out there, too"
+        for level in table.levels
+        if level not in levels
+    ]
+    return replace(table, levels=levels)
 
 
 def _levels(universe: Universe) -> list[tuple[str, tuple[str, ...]]]:

@@ -31,9 +31,12 @@ def worst_group_aims(text: str, expectation: Expectation, like: Path) -> tuple[A
         like: directory of an earlier release with the same values.
 
     Raises:
-        InputError: an entry is malformed, or the earlier release does not have the level or the values.
+        InputError: an entry is malformed, the earlier release does not have the level or the values, or the universe
+            is of an amount.
     """
     universe = expectation.universe
+    if universe.amount is not None:
+        raise InputError(f"{_OPTION}: groups are of people, and {universe.name} has sums of an amount; use --weights")
     release = open_release(like)
     earlier = release.companion(universe.name) if universe.name else release
     aims = []

@@ -16,6 +16,7 @@ from flows.plan.sizes import UNKNOWN
 from flows.plan.write_spec import exact_text
 from pipeline.fitness.sizes import SIZE_LABELS
 from pipeline.model.labels import beside
+from pipeline.model.universe import Universe
 from pipeline.privacy.limits import beyond_limits
 
 
@@ -56,8 +57,7 @@ def _show_universe(plan: UniversePlan, console: Console, called: Called) -> None
     for invariant in plan.statement.invariants:
         console.print(f"Exact, without protection: {invariant.query} of every {invariant.level}.")
     _show_expected(plan, console, called)
-    amount = plan.universe.amount
-    unit = "persons" if amount is None else f"units of {exact_text(amount.unit)}"
+    unit = _unit(plan.universe)
     console.print(
         f"Share of the budget; sigma of the noise, in {unit}. Errors are expected absolute errors in {unit} with the "
         f"estimator {plan.expectation.estimator}: of one number, and added up over the numbers of a geounit. "
@@ -83,8 +83,9 @@ def _show_sizes(plan: Plan, console: Console) -> None:
     called = {one.universe.name: Called.of(plan.spec, one.universe) for one in plan.universes}
     for row in plan.sizes:
         labels = called[row.universe].labels
+        unit = f" (units of {row.unit})" if row.unit else ""
         table.add_row(
-            f"{row.universe} {beside(row.table, labels.table(row.table))}".strip(),
+            f"{row.universe} {beside(row.table, labels.table(row.table))}{unit}".strip(),
             beside(row.level, labels.level(row.level)),
             SIZE_LABELS[row.size],
             f"{row.areas:,}",
@@ -97,6 +98,11 @@ def _show_sizes(plan: Plan, console: Console) -> None:
         "Areas by their number of people in the earlier release. Errors of a number are those of the linear estimate, "
         "which depend on what is measured and not on the size; their percentage of an area's people does."
     )
+    if any(row.unit for row in plan.sizes):
+        console.print(
+            "Errors of sums of an amount are in its units, and have no percentage: how large sums are is not known. "
+            "Their areas are those with so many records of the release itself."
+        )
 
 
 def _show_joined(plan: Plan, console: Console) -> None:
@@ -243,7 +249,9 @@ def show_best(best: Best, console: Console, called: Called) -> None:
         worst = [f"{max(e / n for e, n in zip(candidate.errors, groups, strict=True)):.1%}"] if groups else []
         table.add_row(candidate.name, *needed, *(f"{error:.2f}" for error in candidate.errors), *worst)
     console.print(table)
-    console.print(f"Errors with rho = {exact_text(universe.budget)}, in persons. With the division that was found:")
+    console.print(
+        f"Errors with rho = {exact_text(universe.budget)}, in {_unit(universe)}. With the division that was found:"
+    )
     console.print()
     _show_expected(best.planned, console, called)
     console.print(best.planned.statement.words)
@@ -270,6 +278,11 @@ def _time(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
+def _unit(universe: Universe) -> str:
+    """What its numbers count."""
+    return "persons" if universe.amount is None else f"units of {exact_text(universe.amount.unit)}"
 
 
 def _percent(share: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from flows.estimation.marginals import marginal_of
 from flows.plan.expectation import Expectation
+from flows.plan.write_spec import exact_text
 from pipeline.errors import InputError
 from pipeline.fitness.sizes import SIZES, size_classes
 from pipeline.model.texts.message import marked
@@ -33,7 +34,9 @@ class SizeRow:
         size: number of the class in `SIZES`, by people (records of the universe) as the earlier release has them.
         areas: of the class.
         per_number, rmse: as in `ExpectedRow`; None where the measurements do not determine a number of the areas.
-        relative: the sum of the expected absolute errors in percent of the areas' people; None where there are none.
+        relative: the sum of the expected absolute errors in percent of the areas' people; None where there are none,
+            and of sums of an amount, which are not of people.
+        unit: of an amount, in which the errors of its sums are; "" for counts.
     """
 
     universe: str
@@ -44,13 +47,16 @@ class SizeRow:
     per_number: float | None
     rmse: float | None
     relative: float | None
+    unit: str = ""
 
 
 def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow, ...]:
     """The errors of every published table by size of area.
 
+    Areas have as many people as records of the universe; of an amount, as records of the release's own, which it is of.
+
     Args:
-        expectations: of every universe.
+        expectations: of every universe, the release's own first.
         like: directory of an earlier release with the same levels; areas that it does not have are left out.
 
     Raises:
@@ -61,9 +67,10 @@ def size_rows(expectations: Sequence[Expectation], like: Path) -> tuple[SizeRow,
     found: list[SizeRow] = []
     for expectation in expectations:
         universe = expectation.universe
-        if universe.name and universe.name not in earlier.companions:
+        counted = universe.name if universe.amount is None else expectations[0].universe.name
+        if counted and counted not in earlier.companions:
             continue
-        release = earlier.companion(universe.name) if universe.name else earlier
+        release = earlier.companion(counted) if counted else earlier
         planned = expectation.planned()
         for level in expectation.spine.level_names:
             tables = [table for table in universe.tables if level in table.levels]
@@ -89,9 +96,9 @@ def _rows(
     level: str,
     people: np.ndarray,
 ) -> list[SizeRow]:
-    number = expectation.spine.index_of(level)
+    number, amount = expectation.spine.index_of(level), expectation.universe.amount
     classes = expectation.classes[number]
-    sizes = np.where(people < 0, -1, size_classes(people))
+    sizes = np.where(people < 0, -1, size_classes(np.maximum(people, 0)))
     rows = []
     for table in tables:
         variances = answer_variances(expectation.basis, classes, planned[number], marginal_of(table.query))
@@ -113,8 +120,9 @@ def _rows(
                     per_number=per_number if known else None,
                     rmse=rmse if known else None,
                     relative=100 * per_number * table.query.size * int(inside.sum()) / everybody
-                    if known and everybody
+                    if known and everybody and amount is None
                     else None,
+                    unit="" if amount is None else exact_text(amount.unit),
                 )
             )
     return rows

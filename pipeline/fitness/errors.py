@@ -9,7 +9,7 @@ numbers that are not 0, as in both.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 @dataclass(frozen=True)
 class ErrorMeasures:
     """Errors of some numbers, published less true, in persons unless it says otherwise; None where it is not known.
+
+    Those of sums of an amount are in its units.
 
     Attributes:
         areas, numbers: how many; numbers whose error is not known are left out.
@@ -44,6 +46,10 @@ class ErrorMeasures:
     malpe: float | None
     relative: float | None
     relative_bias: float | None
+
+    def without_percents(self) -> ErrorMeasures:
+        """For numbers of which some are below 0 and a sum may be about 0: nothing is in percent of them."""
+        return replace(self, cv=None, mape=None, malpe=None, relative=None, relative_bias=None)
 
 
 class ErrorSums:

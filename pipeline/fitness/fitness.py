@@ -24,7 +24,7 @@ class Compared:
     Attributes:
         name: of the way, short.
         about: what it is, with its parameters, and what it promises.
-        tables: in the order of the release's own.
+        tables: in the order of the release's own; none of an amount.
     """
 
     name: Message
@@ -51,14 +51,26 @@ class Fitness:
     compared: tuple[Compared, ...] = ()
 
     @property
+    def amounts(self) -> bool:
+        """Whether some tables are of sums of an amount."""
+        return any(table.unit for table in self.tables)
+
+    @property
     def bases(self) -> tuple[Message, ...]:
         """Where errors are known from, in words, each once."""
         return tuple(dict.fromkeys(table.basis for table in self.tables))
 
     def beside(self, number: int) -> list[tuple[Message, ErrorMeasures, float | None]]:
-        """A table in the release and in every other way: the way's name, errors, and share within the points."""
-        rows = [(message("this release"), self.tables[number])]
-        rows += [(way.name, way.tables[number]) for way in self.compared]
+        """A table in the release and in every other way: the way's name, errors, and share within the points.
+
+        Nothing of sums of an amount, which the other ways do not have.
+        """
+        table = self.tables[number]
+        if table.unit:
+            return []
+        place = sum(not one.unit for one in self.tables[:number])
+        rows = [(message("this release"), table)]
+        rows += [(way.name, way.tables[place]) for way in self.compared]
         return [(name, table.whole, None if table.target is None else table.target.share) for name, table in rows]
 
     def data(self) -> dict[str, Any]:

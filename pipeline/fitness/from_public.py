@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from pipeline.fitness.decisions import Threshold, threshold
 from pipeline.fitness.largest_group import POINTS
-from pipeline.fitness.table import MOST_GROUPS, TableFitness, called
+from pipeline.fitness.table import MOST_GROUPS, TableFitness, empty_fitness
 from pipeline.model.texts.message import message
 from pipeline.model.universe import Table
 from pipeline.reading.release import Release
@@ -30,39 +30,46 @@ DRAWS = message("draws of what the truth may be, which are linear: they overstat
 SIGNS = message("the signs and the shares of the largest group from draws of what the truth may be")
 
 
-def public_tables(release: Release) -> list[TableFitness]:
-    """The expected fitness of every table of one universe that has intervals or draws."""
-    found = []
-    for table in release.universe.tables:
-        for level in release.levels:
-            if level in table.levels and (fitness := _public_table(release, table, level)) is not None:
-                found.append(fitness)
-    return found
+def public_tables(release: Release, own: Release) -> list[TableFitness]:
+    """The expected fitness of every table of one universe that has intervals or draws.
+
+    Args:
+        release: of the universe.
+        own: the release's own universe, whose records an amount is of.
+    """
+    counted = release if release.universe.amount is None else own
+    people = {level: np.asarray(counted.histogram(level).sum(axis=1)).ravel() for level in release.levels}
+    places = ((table, level) for table in release.universe.tables for level in release.levels if level in table.levels)
+    found = (_public_table(release, table, level, people[level]) for table, level in places)
+    return [fitness for fitness in found if fitness is not None]
 
 
-def _public_table(release: Release, table: Table, level: str) -> TableFitness | None:
-    drawn = _by_draws(release, table, level)
+def _public_table(release: Release, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
+    """The same of one table at a level, in whose areas so many people `(n,)` are published."""
+    drawn = _by_draws(release, table, level, people)
     if not release.spec.publish.margins:
         return drawn
-    fitness = _by_intervals(release, table, level)
+    fitness = _by_intervals(release, table, level, people)
     if drawn is not None:
         fitness.take_signs(drawn)
         fitness.basis = message("{first}; {second}", first=INTERVALS, second=SIGNS)
-    elif 1 < table.query.size <= MOST_GROUPS:
+    elif 1 < table.query.size <= MOST_GROUPS and not fitness.unit:
         _add_target(fitness, release, table, level)
     return fitness
 
 
-def _by_intervals(release: Release, table: Table, level: str) -> TableFitness:
-    fitness = TableFitness(release.universe.name, table.name, level, table.query.answer_labels(), INTERVALS)
-    fitness.called = called(release.labels, table, level)
+def _by_intervals(release: Release, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness:
+    fitness = empty_fitness(release.universe, release.labels, table, level, INTERVALS)
+    first = 0
     for part in read_table_parts(release.files.table(table.name, level)):
         if part.lows is not None and part.highs is not None:
-            fitness.add_expected(part.counts, (part.highs - part.lows) / (2 * QUANTILE))
+            inside = people[first : first + len(part.counts)]
+            fitness.add_expected(part.counts, (part.highs - part.lows) / (2 * QUANTILE), inside)
+        first += len(part.counts)
     return fitness
 
 
-def _by_draws(release: Release, table: Table, level: str) -> TableFitness | None:
+def _by_draws(release: Release, table: Table, level: str, people: NDArray[np.int64]) -> TableFitness | None:
     """From draws; None where there are none, too many, or where they leave a number open."""
     count, n = release.spec.publish.draws, len(release.spine.level(level))
     if not count or count * n * table.query.size > MOST_DRAWN:
@@ -71,10 +78,9 @@ def _by_draws(release: Release, table: Table, level: str) -> TableFitness | None
     if np.isnan(drawn).any():
         return None
     published = table.query.answer_csr(release.histogram(level))
-    fitness = TableFitness(release.universe.name, table.name, level, table.query.answer_labels(), DRAWS)
-    fitness.called = called(release.labels, table, level)
+    fitness = empty_fitness(release.universe, release.labels, table, level, DRAWS)
     for truth in drawn:
-        fitness.add(published, truth, published.sum(axis=1), weight=1 / count)
+        fitness.add(published, truth, people, weight=1 / count)
     return fitness
 
 

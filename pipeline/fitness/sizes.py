@@ -22,5 +22,7 @@ ALL = marked("all")
 
 
 def size_classes(people: NDArray[np.int64]) -> NDArray[np.int64]:
-    """`(n,)` number of the class in `SIZES` of areas with so many people `(n,)`."""
+    """`(n,)` number of the class in `SIZES` of areas with so many people `(n,)`, none below 0: sums are no people."""
+    if (people < 0).any():
+        raise ValueError("areas are classed by numbers of people, and some are below 0")
     return np.searchsorted(SIZES, people, side="right").astype(np.int64) - 1

@@ -138,3 +138,10 @@ class Query:
         out = np.zeros(n_rows * self.size, dtype=np.int64)
         np.add.at(out, rows * self.size + self.cell_answer[counts.indices], counts.data)
         return out.reshape(n_rows, self.size)
+
+    def sparse_answers(self, counts: sp.csr_array) -> sp.csr_array:
+        """The same, sparse: for queries of so many answers that most are 0 in every row."""
+        n_rows = counts.shape[0]
+        rows = np.repeat(np.arange(n_rows, dtype=np.int64), np.diff(counts.indptr))
+        places = (rows, self.cell_answer[counts.indices])
+        return sp.csr_array(sp.coo_array((counts.data, places), shape=(n_rows, self.size)))

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from pipeline.model.household_table import HouseholdTable
 from pipeline.model.memory_table import MemoryTable
-from pipeline.model.universe import Universe
+from pipeline.model.universe import Table, Universe
 from pipeline.spec.sections import UniverseSections
 
 _RESOLVED = ("privacy", "schema_section", "strategy", "tables", "input", "passes", "companions", "postprocess")
@@ -66,11 +66,13 @@ def encode_universe(sections: UniverseSections, universe: Universe) -> dict[str,
             **({} if labels is None else {"labels": encode(labels)}),
         },
         "strategy": strategy,
-        "tables": [
-            [t.name, {"query": t.query.name, "levels": list(t.levels)} | ({"median": True} if t.median else {})]
-            for t in universe.tables
-        ],
+        "tables": [[table.name, _encode_table(table)] for table in universe.tables],
     }
+
+
+def _encode_table(table: Table) -> dict[str, Any]:
+    """A published table as it is resolved; what is not so is left out, as in releases of earlier versions."""
+    return {"query": table.query.name, "levels": list(table.levels)} | ({"median": True} if table.median else {})
 
 
 def encode_household_table(table: HouseholdTable) -> list[Any]:

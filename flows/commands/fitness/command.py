@@ -128,7 +128,7 @@ def _public(
     from pipeline.model.texts.catalogue import texts_in
 
     own = releases[0]
-    tables = tuple(table for release in releases for table in public_tables(release))
+    tables = tuple(table for release in releases for table in public_tables(release, own))
     if not tables:
         raise InputError(
             f"{own.name}: publishes neither intervals nor draws (publish.margins, publish.draws); its errors are known "

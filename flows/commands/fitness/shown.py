@@ -18,6 +18,12 @@ def show_fitness(fitness: Fitness) -> None:
     for basis in fitness.bases:
         console.print(f"  {basis}", soft_wrap=True)
     console.print(_errors(fitness))
+    if fitness.amounts:
+        console.print(
+            "Of sums of an amount errors are in its units, and percentages are of the sums; there are none where sums "
+            "may be below 0.",
+            soft_wrap=True,
+        )
     if fitness.thresholds:
         console.print(_thresholds(fitness))
     if fitness.plan is not None:
@@ -38,7 +44,7 @@ def _errors(fitness: Fitness) -> Table:
     for one in fitness.tables:
         whole, target, worst = one.whole, one.target, one.worst_group
         table.add_row(
-            one.table_title,
+            f"{one.table_title} (units of {one.unit})" if one.unit else one.table_title,
             one.level_title,
             f"{whole.areas:,}",
             _number(whole.mae),

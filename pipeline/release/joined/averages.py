@@ -97,7 +97,8 @@ def _signed_low_end(p: Floats, h: Floats, below: Floats, more: Floats, fewer: Fl
     unknown = np.isnan(root)
     # The form without cancellation: of a sum from 0 on, and of one below.
     denominator, square = p * h + root, h**2 - aside**2
-    nothing = np.where(unknown, np.nan, 0.0)
+    # A sum of 0 that may be below it, of records of which there may be none: no mean is excluded.
+    nothing = np.where(unknown, np.nan, np.where(below > 0, -np.inf, 0.0))
     of_gain = np.divide(p**2 - below**2, denominator, out=nothing, where=denominator > 0)
     of_loss = np.divide(p * h - root, square, out=np.where(unknown, np.nan, -np.inf), where=square > 0)
     return np.where(p < 0, of_loss, of_gain)

@@ -36,7 +36,7 @@ def release_of(counts: np.ndarray[Any, Any], folder: Path, *, margins: bool, dra
     variances = np.full(counts.shape, SPREAD**2)
     moments = Moments(variances, 3 * variances, variances)
     return SimpleNamespace(
-        universe=SimpleNamespace(name="", tables=(TABLE,)),
+        universe=SimpleNamespace(name="", tables=(TABLE,), amount=None, signed=False),
         labels=Labels(),
         spec=SimpleNamespace(publish=SimpleNamespace(margins=margins, draws=0 if drawn is None else DRAWS)),
         levels=("tract",),
@@ -57,7 +57,8 @@ def counts() -> np.ndarray[Any, Any]:
 
 def test_target_from_variances(counts: np.ndarray[Any, Any], tmp_path: Path) -> None:
     """As many areas are within five points as in truths drawn around the published counts, sizes apart."""
-    (found,) = public_tables(release_of(counts, tmp_path, margins=True, drawn=None))
+    opened = release_of(counts, tmp_path, margins=True, drawn=None)
+    (found,) = public_tables(opened, opened)
     rng = np.random.default_rng(10)
     group = counts.argmax(axis=1)
     fitting = np.zeros(len(counts))
@@ -80,7 +81,8 @@ def test_bias_and_target_from_draws(counts: np.ndarray[Any, Any], tmp_path: Path
     """Draws say that two persons too many are published of every number; alone, they say the rest too."""
     rng = np.random.default_rng(12)
     drawn = counts - 2 + rng.normal(0, 5, (DRAWS, *counts.shape))
-    (found,) = public_tables(release_of(counts, tmp_path, margins=margins, drawn=drawn))
+    opened = release_of(counts, tmp_path, margins=margins, drawn=drawn)
+    (found,) = public_tables(opened, opened)
     error = counts - drawn
     assert found.whole.bias == pytest.approx(error.mean())
     assert found.whole.rmse == pytest.approx(SPREAD if margins else (error**2).mean() ** 0.5)
@@ -92,4 +94,5 @@ def test_bias_and_target_from_draws(counts: np.ndarray[Any, Any], tmp_path: Path
 
 
 def test_nothing_is_told_without_intervals_and_draws(counts: np.ndarray[Any, Any], tmp_path: Path) -> None:
-    assert public_tables(release_of(counts, tmp_path, margins=False, drawn=None)) == []
+    opened = release_of(counts, tmp_path, margins=False, drawn=None)
+    assert public_tables(opened, opened) == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 
 import numpy as np
@@ -55,6 +56,25 @@ def test_every_geounit_is_answered_on_its_own_row() -> None:
     for cell, answer in enumerate(query.cell_answer):
         dense[:, answer] += counts[:, cell]
     assert (query.answer_csr(sp.csr_array(counts)) == dense).all()
+
+
+def test_sparse_answers_are_the_same_and_take_no_room_for_zeros() -> None:
+    counts = np.random.default_rng(4).integers(0, 3, (5, SCHEMA.n_cells))
+    for text in QUERIES:
+        query = Query.parse(text, SCHEMA)
+        found = query.sparse_answers(sp.csr_array(counts))
+        assert found.toarray().tolist() == query.answer_csr(sp.csr_array(counts)).tolist()
+        assert found.has_canonical_format
+    wide = Schema((Attribute("age", tuple(f"a{n}" for n in range(1_000))), Attribute("sex", ("f", "m"))))
+    filled = sp.csr_array(
+        sp.coo_array((np.ones(20_000, dtype=np.int64), (np.arange(20_000), np.arange(20_000) % 2_000)))
+    )
+    tracemalloc.start()
+    answers = Query.parse("age", wide).sparse_answers(filled)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert answers.shape == (20_000, 1_000)
+    assert peak < 10_000_000, "dense it is 160 MB"
 
 
 def test_the_order_of_terms_does_not_change_the_answers() -> None:

@@ -164,3 +164,14 @@ def test_means_of_losses_have_ends_where_no_difference_begins_to_be_excluded() -
         assert found.highs[row] == pytest.approx(t[inside][-1], abs=2e-4)
         across += int(found.lows[row] < 0 < found.highs[row])
     assert 5 < across < 115
+
+
+def test_a_mean_of_0_may_be_anything_where_there_may_be_no_records() -> None:
+    """As far as the sum may be on that side of 0: 0 = t x 0 excludes no t. Where there surely are records, by hand."""
+    sums = Counted(np.zeros(4, dtype=np.int64), np.array([-43.0, 0.0, -43.0, -6.0]), np.array([107.0, 107.0, 0.0, 6.0]))
+    counts = Counted(np.array([1, 1, 1, 5]), np.array([0.0, 0.0, 0.0, 1.0]), np.array([2.0, 2.0, 2.0, 9.0]))
+    found = average_sizes(sums, counts, -30, 40)
+    assert found.lows is not None
+    assert found.highs is not None
+    # (5 t)^2 = 6^2 + (4 t)^2 has the roots -2 and 2.
+    assert list(zip(found.lows.tolist(), found.highs.tolist(), strict=True)) == [(-30, 40), (0, 40), (-30, 0), (-2, 2)]
