@@ -140,7 +140,7 @@ def test_of_very_many_areas_the_intervals_say_what_is_exact(
                 numbers_of(page, one["levels"][level]["numbers"])
                 for page, one in zip(pages, (usual, bare), strict=True)
             ]
-            assert np.array_equal(*numbers)
+            assert np.array_equal(numbers[0], numbers[1])
             exact += int((numbers[0].reshape(3, -1)[1] == 0).sum())
     assert exact > 20
 
