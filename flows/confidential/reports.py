@@ -23,8 +23,9 @@ from geography.spine import Spine
 from pipeline.collect.collected import Collected
 from pipeline.errors import RecordsError
 from pipeline.model.allocation import allocations
+from pipeline.model.strategy import Central
 from pipeline.model.universe import Universe
-from pipeline.privacy.budget import NoiseSpec, farthest
+from pipeline.privacy.budget import farthest
 from pipeline.privacy.keys import MasterKey
 from pipeline.records.reports import CountedReports, count_reports
 from pipeline.release.measurements import (
@@ -124,11 +125,10 @@ def _contradiction(
     if universe.central is None:
         return None
     areas = sum(len(values) for values in counts.values())
-    far = farthest(universe.central.framework, areas, _FALSE_ALARM)
     for level, values in counts.items():
         starts = spine.leaf_offsets(spine.index_of(level))[:-1]
         sent, persons = np.add.reduceat(reports, starts), values.sum(axis=1)
-        reach = far * math.sqrt(values.shape[1] * _variance(universe.central.noise(level)))
+        reach = allowed_difference(universe.central, level, values.shape[1], areas)
         wrong = np.flatnonzero(np.abs(persons - sent) > reach)
         if wrong.size:
             first = int(wrong[0])
@@ -140,6 +140,18 @@ def _contradiction(
     return None
 
 
-def _variance(noise: NoiseSpec) -> float:
-    """Of continuous noise of the same scale: where the noise is small, that of whole numbers has far heavier tails."""
-    return float(noise.scale) if noise.mechanism == "discrete_gaussian" else 2 * float(noise.scale) ** 2
+def allowed_difference(central: Central, level: str, cells: int, areas: int) -> float:
+    """By how much the sum of an area's central counts may differ from its persons.
+
+    Noise is taken for continuous noise of the same scale: where there is little of it, that of whole numbers has far
+    heavier tails than its own variance tells.
+
+    Args:
+        central: the release.
+        level: of the area.
+        cells: counts that are added up.
+        areas: that are compared, of all levels.
+    """
+    noise = central.noise(level)
+    variance = float(noise.scale) if noise.mechanism == "discrete_gaussian" else 2 * float(noise.scale) ** 2
+    return farthest(central.framework, areas, _FALSE_ALARM) * math.sqrt(cells * variance)

@@ -15,7 +15,7 @@ class CentralSection(Section):
 
     release: File = Field(
         description="the directory of the release, relative to the spec; a plan does not need it yet. It has to be "
-        "charged to a ledger, and of the very persons who sent reports"
+        "charged to a ledger, with no companions and nothing exact but totals, and of the very persons who sent reports"
     )
     framework: Literal["zcdp", "pure"] = Field(default="zcdp", description="that of the release")
     rho: Budget | None = Field(default=None, description="the release's whole budget, with framework zcdp")

@@ -18,6 +18,7 @@ from releases.mixed import MixedSurvey, write_mixed
 from releases.small import public_bytes, run
 
 from flows.confidential.custody import KeySource
+from flows.confidential.reports import allowed_difference
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
 from flows.estimation.reports.numbers import ErrorsOfReports
 from flows.execution.progress import Silent
@@ -29,6 +30,7 @@ from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
 from pipeline.errors import InputError, RefusedError, SpecError
 from pipeline.export.registry import entry
+from pipeline.model.strategy import Central
 from pipeline.privacy.accounting.conversion import zcdp_epsilon
 from pipeline.privacy.accounting.statement_models import headline, odds
 from pipeline.privacy.accounting.statements import privacy_statements
@@ -329,6 +331,30 @@ def test_a_release_that_tells_more_than_its_budget_is_refused(tmp_path: Path, mo
     assert json.loads(released.central.read_bytes())["status"] == EXAMPLE
     (statement,) = read_manifest(released.manifest).privacy
     assert "ledger" not in statement.words
+
+
+@pytest.mark.parametrize("cells", [2, 4, 12])
+@pytest.mark.parametrize("framework", ["zcdp", "pure"])
+@pytest.mark.parametrize("budget", ["1/10", "2", "40"])
+def test_counts_of_the_same_persons_are_hardly_ever_refused(framework: Framework, budget: str, cells: int) -> None:
+    """The exact distribution of the sum of so many noisy counts, for any number of areas; six errors were too few."""
+    central = Central(Path("register"), framework, Fraction(budget), {"tract": Fraction(1)})
+    scale = float(central.noise("tract").scale)
+    far = np.arange(-40 * max(1, int(scale)), 40 * max(1, int(scale)) + 1)
+    weights = np.exp(-(far**2) / (2 * scale) if framework == "zcdp" else -np.abs(far) / scale)
+    one = weights / weights.sum()
+    total = one
+    for _ in range(cells - 1):
+        total = np.convolve(total, one)
+    off = np.abs(np.arange(len(total)) - len(total) // 2)
+    for areas in (1, 3_000, 30_000):
+        allowed = allowed_difference(central, "tract", cells, areas)
+        assert areas * total[off > allowed].sum() <= 1.5e-6, areas
+        if budget != "40" and (framework == "zcdp" or cells == 2):  # else noise is hardly ever 1, or its tails lighter
+            assert areas * total[off > 0.5 * allowed].sum() > 1e-4, areas
+    if framework == "pure" and cells == 2 and budget == "1/10":
+        six = 6 * (cells * central.noise("tract").variance) ** 0.5
+        assert 1 - (1 - total[off > six].sum()) ** 30_000 > 0.5
 
 
 def test_counts_of_other_persons_are_refused(mixed: MixedSurvey, tmp_path: Path) -> None:
