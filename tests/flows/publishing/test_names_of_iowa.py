@@ -94,7 +94,7 @@ def test_names_of_counties_are_everywhere(shared_data: Path, tmp_path: Path) -> 
     out = {form: export_release(finished, form, tmp_path / form) for form in ("csv", "xlsx", "gpkg", "sdmx")}
     frame = pd.read_csv(out["csv"] / "age" / "county.csv", dtype={"geocode": str})
     assert dict(zip(frame["geocode"], frame["name"], strict=True)) == names
-    heads, *lines = openpyxl.load_workbook(out["xlsx"] / "age.xlsx")["county"].iter_rows(values_only=True)
+    heads, *lines = openpyxl.load_workbook(out["xlsx"] / "age.xlsx")["County"].iter_rows(values_only=True)
     assert {line[0]: line[1] for line in lines} == names
     assert {"Under 5", "65 and older"} <= set(heads)
     layer = geopandas.read_file(next(out["gpkg"].glob("*.gpkg")), layer="age_county")
