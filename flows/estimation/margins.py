@@ -31,7 +31,7 @@ from pipeline.model.beside import counted_in
 from pipeline.model.universe import Table
 from pipeline.privacy.budget import NoiseSpec
 from pipeline.privacy.noise.sampler import sampler_for
-from pipeline.release.tables import read_table
+from pipeline.release.tables import ReleasedTable, read_table
 from postprocess.downward.intervals import Intervals
 from postprocess.downward.origin import Clipped
 from postprocess.downward.simulated_margins import ErrorCounts, OwnErrors, PublishedTable
@@ -132,6 +132,7 @@ class Margins:
         self.errors: dict[tuple[str, int], ErrorCounts] = {}
         self._intervals: dict[tuple[str, int], Intervals] = {}
         self._shared: SharedIntervals | None = None
+        self._records: ReleasedTable | None = None
 
     @property
     def replicates(self) -> int:
@@ -237,9 +238,10 @@ class Margins:
             intervals = Intervals(published, errors, from_release=by_count is not None, own=by_count)
             self._intervals = {(table.name, level): intervals}  # tables are written one after the other
             self._shared = SharedIntervals.of(self.estimation, published.marginal, level)
+            self._records = self._records_of(table, level)
         variances, own = self.variances.of_rows(level, rows)
         intervals, basis = self._intervals[table.name, level], self.estimation.basis
-        if (clipped := self._clipped(table, level, rows)) is not None:
+        if (clipped := self._clipped(rows)) is not None:
             # Sizes are those above the least that sums can be, as the simulated runs' are.
             above, below = counts - clipped.origin, clipped.most * clipped.counts - counts
             low, high = intervals.ends(basis, variances, above, own)
@@ -250,16 +252,23 @@ class Margins:
             self._shared.put_into(ends, counts, rows)
         return ends
 
-    def _clipped(self, table: Table, level: int, rows: slice) -> Clipped | None:
-        """The released records of sums that may be below 0, some geounits of a level; None where these cannot be."""
-        estimation, amount = self.estimation, self.estimation.universe.amount
-        if amount is None or not estimation.universe.signed:
+    def _records_of(self, table: Table, level: int) -> ReleasedTable | None:
+        """The released records of a table of sums that may be below 0, at a level; None where these cannot be."""
+        estimation = self.estimation
+        if estimation.universe.amount is None or not estimation.universe.signed:
             return None
         job, geounits = estimation.job, estimation.job.spine.levels[level]
         own = job.universes[0]
         beside = counted_in(table, estimation.universe, own, geounits.name)
         assert beside is not None, "refused with the spec"
-        counted = read_table(job.folder(own).table(beside.name, geounits.name), len(geounits)).rows(rows)
+        return read_table(job.folder(own).table(beside.name, geounits.name), len(geounits))
+
+    def _clipped(self, rows: slice) -> Clipped | None:
+        """What so many records can sum up to, some geounits of the table's level; None where sums are not below 0."""
+        amount = self.estimation.universe.amount
+        if amount is None or self._records is None:
+            return None
+        counted = self._records.rows(rows)
         assert counted.lows is not None
         assert counted.highs is not None
         return Clipped(counted.counts, counted.lows, counted.highs, amount.first, amount.last)
@@ -268,5 +277,5 @@ class Margins:
         """Free what was computed."""
         self.errors.clear()
         self._intervals.clear()
-        self._shared = None
+        self._shared = self._records = None
         self.__dict__.pop("variances", None)

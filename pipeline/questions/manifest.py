@@ -8,9 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
 
-from pipeline.errors import InputError, ReleaseError
+from pipeline.errors import InputError
 from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
 from pipeline.questions.quantiles import Rank, Ranked
 from pipeline.questions.resolved import Part, parts_of
@@ -19,7 +19,7 @@ from pipeline.questions.windows import bought, columns_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
-from pipeline.release.stated import Stated
+from pipeline.release.stated import Stated, read_stated
 
 __all__ = [
     "ANSWER",
@@ -321,14 +321,7 @@ def read_answer(run: RunDirectory) -> AnswerManifest:
 
 def read_answer_file(path: Path) -> AnswerManifest:
     """The manifest of an answer in a file; ReleaseError where it is damaged."""
-    try:
-        return AnswerManifest.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise ReleaseError(f"{path} cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ReleaseError(f"{path}: is no manifest of an answer: {where}: {first['msg']}") from None
+    return read_stated(path, AnswerManifest, "is no manifest of an answer")
 
 
 def manifest_bytes(manifest: AnswerManifest) -> bytes:

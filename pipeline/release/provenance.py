@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
-from pipeline.errors import ReleaseError
 from pipeline.model.input_source import InputSource
-from pipeline.release.stated import Stated
+from pipeline.release.stated import Stated, read_stated
 from pipeline.release.status import Status
 
 
@@ -46,9 +45,4 @@ class CentralRelease(Stated):
 
 def read_central_release(path: Path) -> CentralRelease:
     """central.json; ReleaseError where it is missing or damaged."""
-    try:
-        return CentralRelease.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise ReleaseError(f"{path} cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        raise ReleaseError(f"{path} does not name a central release: {error.errors()[0]['msg']}") from None
+    return read_stated(path, CentralRelease, "does not name a central release")

@@ -1,4 +1,4 @@
-"""One run of the small town, and one with names, for tests that only look at it."""
+"""Runs of the small town, one with names, and of the town with wages, for tests that only look at them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from releases.named import write_named_town
 from releases.small import run, write_town
+from releases.wages import BALANCES, write_wages
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +28,27 @@ def named_town(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("named")
     language = ('title = "The', 'language = "en"\ntitle = "The')
     return run(write_named_town(folder / "town", language), folder / "out")
+
+
+@pytest.fixture(scope="session")
+def amounts_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of a town with the wages of its persons, with a public test key."""
+    return write_wages(tmp_path_factory.mktemp("wages"))
+
+
+@pytest.fixture(scope="session")
+def amounts(amounts_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release."""
+    return run(amounts_spec, tmp_path_factory.mktemp("wages released"))
+
+
+@pytest.fixture(scope="session")
+def balances_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of the same town with amounts of either sign."""
+    return write_wages(tmp_path_factory.mktemp("balances"), *BALANCES)
+
+
+@pytest.fixture(scope="session")
+def balances(balances_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release."""
+    return run(balances_spec, tmp_path_factory.mktemp("balances released"))

@@ -6,10 +6,14 @@ below 0 for many.
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+#: The answers of the detailed table.
+LABELS = [f"{sex} * {job}" for sex, job in itertools.product("fm", ("none", "part", "full"))]
 SPEC = """
 name = "wages"
 privacy = { rho = "2", key = "insecure-test:1" }
@@ -59,6 +63,11 @@ def write_wages(folder: Path, *changes: tuple[str, str]) -> Path:
     path = folder / "wages.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def detailed(release: Path, level: str, universe: str = "companions/wages/") -> pd.DataFrame:
+    """The detailed table of a level, of the sums or, with "", of the records: `LABELS` by geocode."""
+    return pd.read_parquet(release / f"public/{universe}tables/detailed/{level}.parquet").set_index("geocode")[LABELS]
 
 
 def _balance(wage: str) -> str:

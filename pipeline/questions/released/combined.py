@@ -13,12 +13,10 @@ from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
-from pipeline.errors import ReleaseError
 from pipeline.privacy.budget import Framework, farthest
 from pipeline.release.software import Software
-from pipeline.release.stated import Stated
+from pipeline.release.stated import Stated, read_stated
 from pipeline.storage.files import canonical_json
 
 __all__ = [
@@ -261,14 +259,7 @@ def _digits(value: float) -> str:
 
 def read_combination(path: Path) -> Combination:
     """combined.json; ReleaseError where it is damaged."""
-    try:
-        return Combination.model_validate_json(path.read_bytes())
-    except OSError as error:
-        raise ReleaseError(f"{path} cannot be read: {error.strerror}") from None
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the file"
-        raise ReleaseError(f"{path}: does not state a combination: {where}: {first['msg']}") from None
+    return read_stated(path, Combination, "does not state a combination")
 
 
 def summary_bytes(stated: Combination) -> bytes:

@@ -67,30 +67,6 @@ def joined(joined_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(joined_spec, tmp_path_factory.mktemp("sound joined"))
 
 
-@pytest.fixture(scope="module")
-def amounts_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A town with the wages of its persons, with a public test key."""
-    return write_wages(tmp_path_factory.mktemp("amount mutants"))
-
-
-@pytest.fixture(scope="module")
-def amounts(amounts_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound release of it."""
-    return run(amounts_spec, tmp_path_factory.mktemp("sound amounts"))
-
-
-@pytest.fixture(scope="module")
-def balances_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same town with amounts of either sign."""
-    return write_wages(tmp_path_factory.mktemp("balance mutants"), *BALANCES)
-
-
-@pytest.fixture(scope="module")
-def balances(balances_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A sound release of it."""
-    return run(balances_spec, tmp_path_factory.mktemp("sound balances"))
-
-
 def charged(folder: Path, kind: str = "") -> Path:
     """A run with a key of its own, charged to a ledger beside it, of which the state before is kept."""
     ledger = folder / "ledger.db"

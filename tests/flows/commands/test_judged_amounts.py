@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.command import printed
-from releases.small import run
-from releases.wages import BALANCES, write_wages
 
 from pipeline.errors import InputError
 from pipeline.fitness.sizes import size_classes
@@ -22,13 +21,14 @@ LEVELS = {"county": 1, "tract": 2, "block": 3}
 
 
 @pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_wages(tmp_path_factory.mktemp("balances"), *BALANCES)
+def spec(balances_spec: Path) -> Path:
+    return balances_spec
 
 
 @pytest.fixture(scope="module")
-def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(spec, tmp_path_factory.mktemp("release"))
+def release(balances: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, into whose restricted/ errors are written."""
+    return Path(shutil.copytree(balances, tmp_path_factory.mktemp("judged") / balances.name))
 
 
 def size_of(people: int) -> str:

@@ -9,13 +9,11 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from releases.mutant import resealed, rewritten
-from releases.small import run
-from releases.wages import true_units, write_wages
+from releases.wages import LABELS, detailed, true_units
 from typer.testing import CliRunner
 
 from flows.cli import app
@@ -30,32 +28,22 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
-LABELS = [f"{sex} * {job}" for sex, job in itertools.product("fm", ("none", "part", "full"))]
 LEVELS = {"county": 1, "tract": 2, "block": 3}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("wages")
+def spec(amounts_spec: Path) -> Path:
+    return amounts_spec
 
 
 @pytest.fixture(scope="module")
-def spec(folder: Path) -> Path:
-    return write_wages(folder)
-
-
-@pytest.fixture(scope="module")
-def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(spec, tmp_path_factory.mktemp("release"))
-
-
-def table(release: Path, level: str, universe: str = "companions/wages/") -> pd.DataFrame:
-    return pd.read_parquet(release / f"public/{universe}tables/detailed/{level}.parquet").set_index("geocode")[LABELS]
+def release(amounts: Path) -> Path:
+    return amounts
 
 
 def test_what_is_summed_are_clipped_and_rounded_amounts_as_by_hand(spec: Path, release: Path) -> None:
     run_directory, universe = RunDirectory(release), load_spec(spec).universes()[1]
-    codes = table(release, "block").index.to_numpy(dtype=str)
+    codes = detailed(release, "block").index.to_numpy(dtype=str)
     counted = read_histogram(run_directory.universe("wages").true_histogram("block"), codes, universe.schema)
     by_hand = true_units(spec.parent)
     cells = [(sex, job) for sex, job in itertools.product("fm", ("none", "part", "full"))]
@@ -67,12 +55,13 @@ def test_what_is_summed_are_clipped_and_rounded_amounts_as_by_hand(spec: Path, r
 
 def test_released_sums_add_up_and_are_those_of_so_many_clipped_records(release: Path) -> None:
     for (above, length), below in zip(itertools.islice(LEVELS.items(), 2), ("tract", "block"), strict=True):
-        sums = table(release, below)
+        sums = detailed(release, below)
         assert (
-            sums.groupby(sums.index.str[:length]).sum().to_numpy().tolist() == table(release, above).to_numpy().tolist()
+            sums.groupby(sums.index.str[:length]).sum().to_numpy().tolist()
+            == detailed(release, above).to_numpy().tolist()
         )
     for level in LEVELS:
-        sums, counts = table(release, level), table(release, level, "")
+        sums, counts = detailed(release, level), detailed(release, level, "")
         assert ((sums >= 0) & (sums <= 50 * counts)).all(axis=None)
 
 
@@ -80,7 +69,7 @@ def test_means_are_sums_by_counts_within_the_clip_with_intervals(release: Path) 
     opened = open_release(release).companion("wages")
     for level in LEVELS:
         means = opened.means("detailed", level)
-        sums, counts = table(release, level), table(release, level, "")
+        sums, counts = detailed(release, level), detailed(release, level, "")
         for label in LABELS:
             assert means[label + ":sum"].tolist() == [10 * n for n in sums[label]]
             assert means[label + ":count"].tolist() == counts[label].tolist()

@@ -8,11 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from releases.again import computed_again
-from releases.small import run
-from releases.wages import BALANCES, true_units, write_wages
+from releases.wages import LABELS, detailed, true_units
 
 from flows.execution.progress import Silent
 from flows.publishing.steps import perform_public_steps
@@ -24,28 +22,23 @@ from pipeline.release.histograms import read_histogram
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
-LABELS = [f"{sex} * {job}" for sex, job in itertools.product("fm", ("none", "part", "full"))]
 LEVELS = {"county": 1, "tract": 2, "block": 3}
 LOW, HIGH = -30, 40
 
 
 @pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_wages(tmp_path_factory.mktemp("balances"), *BALANCES)
+def spec(balances_spec: Path) -> Path:
+    return balances_spec
 
 
 @pytest.fixture(scope="module")
-def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return run(spec, tmp_path_factory.mktemp("release"))
-
-
-def table(release: Path, level: str, universe: str = "companions/wages/") -> pd.DataFrame:
-    return pd.read_parquet(release / f"public/{universe}tables/detailed/{level}.parquet").set_index("geocode")[LABELS]
+def release(balances: Path) -> Path:
+    return balances
 
 
 def test_what_is_summed_are_losses_and_gains_as_by_hand(spec: Path, release: Path) -> None:
     universe = load_spec(spec).universes()[1]
-    codes = table(release, "block").index.to_numpy(dtype=str)
+    codes = detailed(release, "block").index.to_numpy(dtype=str)
     path = RunDirectory(release).universe("wages").true_histogram("block")
     counted = read_histogram(path, codes, universe.schema, signed=True)
     by_hand = true_units(spec.parent, "balance", 10 * LOW, 10 * HIGH)
@@ -58,14 +51,15 @@ def test_what_is_summed_are_losses_and_gains_as_by_hand(spec: Path, release: Pat
 
 def test_released_sums_add_up_and_are_those_of_so_many_clipped_records(release: Path) -> None:
     for (above, length), below in zip(itertools.islice(LEVELS.items(), 2), ("tract", "block"), strict=True):
-        sums = table(release, below)
+        sums = detailed(release, below)
         assert (
-            sums.groupby(sums.index.str[:length]).sum().to_numpy().tolist() == table(release, above).to_numpy().tolist()
+            sums.groupby(sums.index.str[:length]).sum().to_numpy().tolist()
+            == detailed(release, above).to_numpy().tolist()
         )
     for level in LEVELS:
-        sums, counts = table(release, level), table(release, level, "")
+        sums, counts = detailed(release, level), detailed(release, level, "")
         assert ((sums >= LOW * counts) & (sums <= HIGH * counts)).all(axis=None)
-    assert (table(release, "block") < 0).any(axis=None)
+    assert (detailed(release, "block") < 0).any(axis=None)
 
 
 def test_means_have_the_sign_of_their_sums_and_lie_in_their_intervals_within_the_clip(release: Path) -> None:
