@@ -105,7 +105,7 @@ class NoiseSpec:
 def farthest(framework: Framework, numbers: int, share: float) -> float:
     """How many standard deviations from its mean one of so many noisy numbers, or sums of these, is at most.
 
-    The tail of a sum of Laplace noise is no heavier than that of one with all of the variance.
+    Far out, where few are, the tail of a sum of Laplace noise is no heavier than that of one with all of the variance.
 
     Args:
         framework: "zcdp" (Gaussian noise) or "pure" (Laplace).

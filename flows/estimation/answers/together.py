@@ -19,7 +19,7 @@ from postprocess.linear.one_more import LinearAnswers, linear_answers, with_one_
 from postprocess.marginal import Marginal
 from postprocess.problem import Measured
 
-__all__ = ["Together", "estimated_together"]
+__all__ = ["PartByPartError", "Together", "check_size", "estimated_together"]
 
 
 class PartByPartError(InputError):
