@@ -197,13 +197,14 @@ class Basis:
         return table
 
     def dense(self, table: FloatArray, cells: IntArray) -> FloatArray:
-        """The matrices `(n, k, k)` on k of the cells, looked up in a `pattern_table`."""
+        """The matrices `(n, k, k)` on k of the cells, in C order, looked up in a `pattern_table`."""
         asymmetric, symmetric = self.cell_blocks
         rows, values = asymmetric[cells], symmetric[cells]
         pattern = np.zeros((len(cells), len(cells)), dtype=np.int64)
         for j in range(len(self.symmetric)):
             pattern = 2 * pattern + (values[:, None, j] == values[None, :, j])
-        out: FloatArray = table[:, pattern, rows[:, None], rows[None, :]]
+        index = (pattern * table.shape[-1] + rows[:, None]) * table.shape[-1] + rows[None, :]
+        out: FloatArray = table.reshape(len(table), -1).take(index, axis=1)
         return out
 
     def restricted(self, blocks: FloatArray, cells: IntArray) -> FloatArray:

@@ -101,7 +101,7 @@ def member_of(
     classes, kind = _renumbered(task.classes[rows])
     terms = task.terms[number]
     if terms.linear is not None:
-        precision = terms.precision[classes][:, cells[:, None], cells[None, :]]
+        precision = np.ascontiguousarray(terms.precision[classes][:, cells[:, None], cells[None, :]])
         linear = terms.linear[rows][:, cells]
     else:
         precision = task.basis.dense(terms.precision[classes], cells)

@@ -16,10 +16,11 @@ certain has an interval of at least one person to each side.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -53,6 +54,8 @@ _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
 _DRAWN_COVERAGE = 0.9
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
+#: Counted errors whose ranges are looked for at once.
+_CHUNK_ERRORS = 1_000_000
 
 
 #: Counts `(n, classes)` -> the ends of a range that holds so much of each row: first class, one after.
@@ -83,7 +86,6 @@ class Ranges:
                 a size says of the truth depends on the cell, and only a cell's own errors are taken by size.
         """
         cells, sizes, error = errors.parts()
-        counted = _Counted(cells, sizes, error, errors.times, range_of)
         ranges = cls(*(np.full((n_cells, len(SIZE_CLASSES)), np.nan) for _ in range(2)))
         alike = _alike(cells, sizes, errors.times, n_cells)
         each = np.arange(n_cells)
@@ -91,13 +93,10 @@ class Ranges:
         if not drawn:
             owners = [(0 * alike, _ANY), (alike, _ANY), (alike, _REACH), (each, _REACH)]
         for owner, most in owners:  # from what is always there to what fits best
-            own_errors = owner[cells]
-            order = np.argsort(own_errors, kind="stable")
-            starts = np.searchsorted(own_errors[order], np.arange(int(owner.max()) + 2))
-            for number, (first, last) in enumerate(pairwise(starts)):
-                known, low, high = counted.ends(order[first:last], most)
-                own = np.ix_(owner == number, known)
-                ranges.low[own], ranges.high[own] = low, high
+            counted = _Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
+            known, *ends = counted.ends(most, range_of)
+            for mine, of_owners in zip((ranges.low, ranges.high), ends, strict=True):
+                np.copyto(mine, of_owners[owner], where=known[owner])
         return ranges
 
 
@@ -122,47 +121,87 @@ def _alike(cells: IntArray, sizes: IntArray, times: IntArray, n_cells: int) -> I
 
 @dataclass(frozen=True, eq=False)
 class _Counted:
-    """The errors of a table, `(n,)` each: cell, size class, class of the error, how often; and what is looked for."""
+    """The errors of a table, `(n,)` each: owner, size class, class of the error, how often; and how many own some.
 
-    cells: IntArray
+    An owner is a cell, or are cells whose errors are taken together.
+    """
+
+    owner: IntArray
     sizes: IntArray
     error: IntArray
     times: IntArray
-    range_of: RangeOf
+    owners: int
 
-    def ends(self, chosen: IntArray, most: IntArray) -> tuple[IntArray, FloatArray, FloatArray]:
-        """The ranges of the errors at some places: size classes with enough within reach, and ends `(sizes,)`."""
-        if not len(chosen):
-            return np.empty(0, dtype=np.int64), np.empty(0), np.empty(0)
-        sizes, error, times = self.sizes[chosen], self.error[chosen], self.times[chosen]
-        reach = _reach_of(np.bincount(sizes, weights=times, minlength=len(SIZE_CLASSES)).astype(np.int64), most)
-        known, first = np.flatnonzero(reach >= 0), int(error.min())
-        table = np.zeros((len(SIZE_CLASSES), int(error.max()) - first + 1), dtype=np.int64)
-        np.add.at(table, (sizes, error - first), times)
-        return known, *_ends_of(table, known, reach[known], first, self.range_of)
+    def ends(self, most: IntArray, range_of: RangeOf) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """Where enough errors were seen within a reach of at most `most`, and the ends: `(owners, size classes)`.
+
+        NaN where a range reaches into the classes of errors without an end.
+        """
+        places = self.owner * len(SIZE_CLASSES) + self.sizes
+        seen = np.bincount(places, self.times, self.owners * len(SIZE_CLASSES)).astype(np.int64)
+        reach = _reach_of(seen.reshape(self.owners, -1), most)
+        low, high = np.full(reach.shape, np.nan), np.full(reach.shape, np.nan)
+        held: list[tuple[int, IntArray, int, IntArray]] = []
+        numbers = widest = 0
+        for each in self._windows(reach):
+            numbers, widest = numbers + len(each[1]), max(widest, each[3].shape[1])
+            held.append(each)
+            if numbers * widest > _CHUNK_ERRORS:
+                _put_ends(held, range_of, low, high)
+                held, numbers, widest = [], 0, 0
+        if held:
+            _put_ends(held, range_of, low, high)
+        return reach >= 0, low, high
+
+    def _windows(self, reach: IntArray) -> Iterator[tuple[int, IntArray, int, IntArray]]:
+        """Owner by owner, size classes with enough errors within reach, the least error, and the errors within reach.
+
+        They are counted in classes from the least error on: `(size classes, width)`.
+        """
+        order = np.argsort(self.owner, kind="stable")
+        starts = np.searchsorted(self.owner[order], np.arange(self.owners + 1))
+        for number, (first, last) in enumerate(pairwise(starts)):
+            known = np.flatnonzero(reach[number] >= 0)
+            if not len(known):
+                continue
+            chosen = order[first:last]
+            error = self.error[chosen]
+            least, most = int(error.min()), int(error.max())
+            shape = len(SIZE_CLASSES), most - least + 1
+            places = self.sizes[chosen] * shape[1] + error - least
+            errors = np.bincount(places, self.times[chosen], math.prod(shape)).astype(np.int64).reshape(shape)
+            yield number, known, least, _of_windows(errors, known, reach[number, known])
 
 
-def _ends_of(
-    errors: IntArray, sizes: IntArray, reach: IntArray, first: int, range_of: RangeOf
-) -> tuple[FloatArray, FloatArray]:
-    """The ends of the ranges of some size classes; NaN where they reach into the classes of errors without an end."""
-    start, stop = range_of(_of_windows(errors, sizes, reach))
-    low, high = start + first, stop + first
-    endless = (low <= -ERROR_CLASSES) | (high > ERROR_CLASSES)
-    return np.where(endless, np.nan, low), np.where(endless, np.nan, high)
+def _put_ends(
+    held: Sequence[tuple[int, IntArray, int, IntArray]], range_of: RangeOf, low: FloatArray, high: FloatArray
+) -> None:
+    """Put the ends of the ranges of some owners' size classes in their places; arguments as in `_Counted`."""
+    counts = [len(known) for _, known, *_ in held]
+    # Classes without errors on the right change no range: of several, the first is taken.
+    together = np.zeros((sum(counts), max(errors.shape[1] for *_, errors in held)), dtype=np.int64)
+    for end, count, (*_, errors) in zip(accumulate(counts), counts, held, strict=True):
+        together[end - count : end, : errors.shape[1]] = errors
+    owner, first = (np.repeat([each[place] for each in held], counts) for place in (0, 2))
+    size = np.concatenate([known for _, known, *_ in held])
+    start, stop = (ends + first for ends in range_of(together))
+    endless = (start <= -ERROR_CLASSES) | (stop > ERROR_CLASSES)
+    low[owner, size], high[owner, size] = np.where(endless, np.nan, start), np.where(endless, np.nan, stop)
 
 
 def _reach_of(seen: IntArray, most: IntArray) -> IntArray:
-    """The least reach `(size classes,)`, at most `most`, at which enough errors were seen; -1 where none is."""
-    before = np.concatenate([[0], np.cumsum(seen)])
-    least, last = np.zeros(len(seen), dtype=np.int64), most.copy()
-    numbers = np.arange(len(seen))
+    """The least reach `(n, size classes)`, at most `most`, at which enough errors were seen; -1 where none is."""
+    before = np.pad(np.cumsum(seen, axis=1), ((0, 0), (1, 0)))
+    least = np.zeros(seen.shape, dtype=np.int64)
+    last = np.broadcast_to(most, seen.shape).copy()
+    numbers = np.arange(seen.shape[1])
 
     def enough(reach: IntArray) -> BoolArray:
-        first, stop = _ends(numbers, reach, len(seen))
-        return np.asarray(before[stop] - before[first] >= ENOUGH)
+        first, stop = _ends(numbers, reach, seen.shape[1])
+        within = np.take_along_axis(before, stop, axis=1) - np.take_along_axis(before, first, axis=1)
+        return np.asarray(within >= ENOUGH)
 
-    found = enough(most)
+    found = enough(last)
     while (least < last).any():
         middle = (least + last) // 2
         there = enough(middle)

@@ -9,17 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray
+from postprocess.families.inverses import free_cells
 from postprocess.families.stack import Stack
 
 #: Relative size of pivots that count as zero.
 PIVOT = 1e-11
-#: Numbers of matrices that are inverted in one call.
-TOGETHER = 1_000_000
-#: Cells from which a matrix is inverted by its Cholesky factor, by itself.
-LARGE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,23 +100,53 @@ class _Equalities:
 
     def __init__(self, stack: Stack, active: Active) -> None:
         self.stack = stack
-        self.mask = active.free.astype(np.float64)
         self.row_mask = (active.rows != 0).astype(np.float64)
-        self.inverse = _inverse_on(stack, active.free)
+        self.free = free_cells(stack, active.free)
+        self.by_row: list[FloatArray] = []
+        self.weights: list[FloatArray] = []
         if stack.shape.rows:
-            matrix = stack.matrix[stack.family] * self.row_mask[:, :, None] * self.mask[:, None, :]
-            self.by_row = matrix @ self.inverse
-            middle = self.by_row @ np.swapaxes(matrix, 1, 2)
+            middle = np.zeros((len(stack.family), stack.shape.rows, stack.shape.rows))
+            for cells in self.free:
+                sums = cells.of_sums(stack, self.row_mask)
+                self.by_row.append(sums @ cells.inverse)
+                middle[cells.members] = self.by_row[-1] @ np.swapaxes(sums, 1, 2)
             self.middle_inverse = _pseudo_inverse_on(middle, active.rows != 0)
-            self.weights = self.middle_inverse @ self.by_row
+            for cells, by_row in zip(self.free, self.by_row, strict=True):
+                self.weights.append(self.middle_inverse[cells.members] @ by_row)
         if stack.shape.has_parent:
-            total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells))
-            for matrix_sum, rows in zip(total, stack.children, strict=True):
-                matrix_sum += self.inverse[rows].sum(axis=0)
-                if stack.shape.rows:
-                    by_row, weights = (m[rows].reshape(-1, stack.shape.cells) for m in (self.by_row, self.weights))
-                    matrix_sum -= by_row.T @ weights
-            self.total = 0.5 * (total + np.swapaxes(total, 1, 2))
+            self.total = self._total()
+
+    def _total(self) -> FloatArray:
+        """How the children's cells together follow the multipliers of the parent's sums: `(F, k, k)`."""
+        stack = self.stack
+        total = np.zeros((len(stack.families), stack.shape.cells, stack.shape.cells))
+        for number, cells in enumerate(self.free):
+            follow = cells.inverse
+            if stack.shape.rows:
+                follow = follow - np.swapaxes(self.by_row[number], 1, 2) @ self.weights[number]
+            cells.add_to(total, stack.family, follow)
+        return np.asarray(0.5 * (total + np.swapaxes(total, 1, 2)))
+
+    def _cells(self, right: FloatArray) -> FloatArray:
+        """The inverses times `(N, k)`, 0 in cells that are not free."""
+        out = np.zeros_like(right)
+        for cells in self.free:
+            out[cells.at] = cells.times(cells.inverse, right)
+        return out
+
+    def _sums(self, right: FloatArray) -> FloatArray:
+        """The active sums `(N, g)` over the inverses times `(N, k)`."""
+        out = np.zeros_like(self.row_mask)
+        for cells, by_row in zip(self.free, self.by_row, strict=True):
+            out[cells.members] = cells.times(by_row, right)
+        return out
+
+    def _moved(self, missed: FloatArray) -> FloatArray:
+        """How the cells `(N, k)` make up for what is missed of the sums `(N, g)`."""
+        out = np.zeros((len(missed), self.stack.shape.cells))
+        for cells, weights in zip(self.free, self.weights, strict=True):
+            out[cells.at] = np.matmul(missed[cells.members][:, None, :], weights)[:, 0]
+        return out
 
     def solve(
         self, linear: FloatArray, sums: FloatArray, parent: FloatArray
@@ -129,25 +155,24 @@ class _Equalities:
 
         Args:
             linear: `(N, k)` of the free cells, the fixed ones' part taken off; what others hold does not matter.
-            wanted: `(N, g)` active sums over the free cells.
+            sums: `(N, g)` what the active sums over the free cells have to be.
             parent: `(F, k)` sums of the free cells over the children.
         """
         stack = self.stack
         has_rows = stack.shape.rows > 0
-        right = linear * self.mask
-        x = _times(self.inverse, right)
+        x = self._cells(linear)
         nu = np.zeros_like(parent)
         missed = sums
         if has_rows:
-            missed = sums - _times(self.by_row, right)
-            x += np.matmul(missed[:, None, :], self.weights)[:, 0]
+            missed = sums - self._sums(linear)
+            x += self._moved(missed)
         if stack.shape.has_parent:
             nu = _pseudo_solve(self.total, (parent - stack.over_children(x))[:, :, None])[:, :, 0]
             on_children = nu[stack.family]
-            x += _times(self.inverse, on_children)
+            x += self._cells(on_children)
             if has_rows:
-                by_nu = _times(self.by_row, on_children)
-                x -= np.matmul(by_nu[:, None, :], self.weights)[:, 0]
+                by_nu = self._sums(on_children)
+                x -= self._moved(by_nu)
                 missed = missed - by_nu
         return x, nu, _times(self.middle_inverse, missed) * self.row_mask if has_rows else missed
 
@@ -156,7 +181,7 @@ class _Equalities:
         on_children = parent[self.stack.family]
         step = sums
         if self.stack.shape.rows:
-            step = sums - _times(self.middle_inverse, _times(self.by_row, on_children)) * self.row_mask
+            step = sums - _times(self.middle_inverse, self._sums(on_children)) * self.row_mask
         return -(on_children + self.stack.on_cells(step)), step
 
 
@@ -185,51 +210,3 @@ def _pseudo_inverse_on(matrices: FloatArray, used: BoolArray) -> FloatArray:
         part = matrices[at]
         out[at] = _pseudo_solve(part, np.broadcast_to(np.eye(n), part.shape))
     return out
-
-
-def _inverse(matrices: FloatArray) -> FloatArray:
-    """Inverses of stacked positive definite matrices; the large ones by their Cholesky factors."""
-    if matrices.shape[-1] < LARGE:
-        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
-    out = np.empty_like(matrices)
-    for inverse, matrix in zip(out, matrices, strict=True):
-        factor, failed = lapack.dpotrf(matrix, lower=1)
-        lower, singular = lapack.dpotri(factor, lower=1)
-        if failed or singular:
-            raise np.linalg.LinAlgError("a precision is not positive definite")
-        inverse[:] = np.tril(lower) + np.tril(lower, -1).T
-    return out
-
-
-def _inverse_on(stack: Stack, free: BoolArray) -> FloatArray:
-    """Inverses of the precisions restricted to each child's free cells, zero elsewhere: `(N, k, k)`.
-
-    Children with the same precision and the same free cells share one; those with about as many are inverted together.
-    """
-    n_cells = free.shape[1]
-    places: dict[tuple[int, bytes], int] = {}
-    bits = np.packbits(free, axis=1)
-    same = np.array(
-        [
-            places.setdefault((kind, own.tobytes()), len(places))
-            for kind, own in zip(stack.kind.tolist(), bits, strict=True)
-        ]
-    )
-    first = np.zeros(len(places), dtype=np.int64)
-    first[same[::-1]] = np.arange(len(same))[::-1]
-    count = free[first].sum(axis=1)
-    # Numbers of free cells grow by about a third from one call's to the next.
-    sizes = np.unique(np.minimum(n_cells, [4 * round((4 / 3) ** i) for i in range(40)]))
-    size = sizes[np.searchsorted(sizes, count)]
-    inverse = np.zeros((len(first), n_cells, n_cells))
-    for n in np.unique(size[count > 0]):
-        members = np.flatnonzero((size == n) & (count > 0))
-        for some in np.array_split(members, -(-len(members) * int(n) ** 2 // TOGETHER)):
-            children = first[some]
-            cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
-            inside = np.arange(n) < count[some][:, None]
-            both = inside[:, :, None] & inside[:, None, :]
-            at = cells[:, :, None], cells[:, None, :]
-            part = np.where(both, stack.precision[stack.kind[children][:, None, None], *at], np.eye(n))
-            inverse[some[:, None, None], *at] = np.where(both, _inverse(part), 0.0)
-    return inverse if len(first) == len(same) else inverse[same]

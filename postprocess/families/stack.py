@@ -86,7 +86,7 @@ class Stack:
             shape=shape,
             first=np.cumsum([0, *sizes[:-1]]),
             family=np.repeat(np.arange(len(families)), sizes),
-            precision=families[0].precision if alone else np.zeros((sum(kinds), k, k)),
+            precision=np.ascontiguousarray(families[0].precision) if alone else np.zeros((sum(kinds), k, k)),
             kind=np.zeros(n, dtype=np.int64),
             linear=np.zeros((n, k)),
             upper=np.zeros((n, k)),

@@ -1,0 +1,134 @@
+"""Inverses of the precisions restricted to each child's free cells, kept for these cells alone.
+
+Few cells of a large family are free in one child, so all `k x k` matrices together would be mostly zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.linalg import lapack
+
+from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.families.stack import Stack
+
+#: Numbers of matrices that are inverted in one call.
+TOGETHER = 1_000_000
+#: Cells from which a matrix is inverted by its Cholesky factor, by itself.
+LARGE = 64
+
+
+@dataclass(frozen=True, eq=False)
+class FreeCells:
+    """Children with about as many free cells, and the inverses on them.
+
+    Attributes:
+        members: `(m,)` rows of the stack.
+        cells: `(m, n)` their free cells, in order, then some that are not free, to make up n.
+        inverse: `(m, n, n)`; 0 where a cell is not free.
+    """
+
+    members: IntArray
+    cells: IntArray
+    inverse: FloatArray
+
+    @cached_property
+    def at(self) -> tuple[IntArray, IntArray]:
+        """Where the cells are in an array `(N, k)`."""
+        return self.members[:, None], self.cells
+
+    def times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+        """Matrices `(m, a, n)` times the cells of vectors `(N, k)`: `(m, a)`."""
+        return np.asarray(np.matmul(matrices, vectors[self.at][:, :, None])[:, :, 0])
+
+    def of_sums(self, stack: Stack, row_mask: FloatArray) -> FloatArray:
+        """Which cells are in each sum that is active: `(m, g, n)`."""
+        family, row = stack.family[self.members], np.arange(stack.shape.rows)
+        cells = stack.matrix[family[:, None, None], row[None, :, None], self.cells[:, None, :]]
+        return np.asarray(cells * row_mask[self.members][:, :, None])
+
+    def add_to(self, totals: FloatArray, family: IntArray, matrices: FloatArray) -> None:
+        """Add matrices `(m, n, n)` of the children to those of their families `(F, k, k)`, in place."""
+        own, k = family[self.members], totals.shape[-1]
+        for some in _successive(len(own), self.cells.shape[1]):
+            places = _places(own[some], self.cells[some], k)
+            totals += np.bincount(places.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
+
+
+def free_cells(stack: Stack, free: BoolArray) -> list[FreeCells]:
+    """The inverses on the free cells `(N, k)` of the children of a stack; children without any are left out.
+
+    Those with the same precision and the same free cells share one; those with about as many are inverted together.
+    """
+    n_cells = free.shape[1]
+    places: dict[tuple[int, bytes], int] = {}
+    bits = np.packbits(free, axis=1)
+    same = np.array(
+        [
+            places.setdefault((kind, own.tobytes()), len(places))
+            for kind, own in zip(stack.kind.tolist(), bits, strict=True)
+        ]
+    )
+    first = np.zeros(len(places), dtype=np.int64)
+    first[same[::-1]] = np.arange(len(same))[::-1]
+    count = free[first].sum(axis=1)
+    # Numbers of free cells grow by about a third from one call's to the next.
+    sizes = np.unique(np.minimum(n_cells, [4 * round((4 / 3) ** i) for i in range(40)]))
+    size = np.where(count > 0, sizes[np.searchsorted(sizes, count)], 0)
+    out = []
+    for n in np.unique(size[size > 0]):
+        distinct = np.flatnonzero(size == n)
+        cells = np.argsort(~free[first[distinct]], axis=1, kind="stable")[:, :n]
+        inverse = np.empty((len(distinct), n, n))
+        for some in _successive(len(distinct), int(n)):
+            children = first[distinct[some]]
+            inverse[some] = _inverses(stack, stack.kind[children], cells[some], count[distinct[some]])
+        members = np.flatnonzero(size[same] == n)
+        if len(members) > len(distinct):
+            which = np.searchsorted(distinct, same[members])
+            cells, inverse = cells[which], inverse[which]
+        out.append(FreeCells(members, cells, inverse))
+    return out
+
+
+def _successive(count: int, n: int) -> Iterator[slice]:
+    """Some matrices of `n x n` numbers at a time."""
+    step = max(1, TOGETHER // n**2)
+    return (slice(first, first + step) for first in range(0, count, step))
+
+
+def _places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
+    """Where the pairs of some cells `(m, n)` are in stacked `(k, k)` matrices, of the given `numbers`: `(m, n, n)`."""
+    return np.asarray(((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :])
+
+
+def _inverses(stack: Stack, kinds: IntArray, cells: IntArray, counts: IntArray) -> FloatArray:
+    """Inverses `(m, n, n)` of the precisions of some kinds on the first cells of each row, as many as it counts."""
+    n = cells.shape[1]
+    part = stack.precision.ravel().take(_places(kinds, cells, stack.shape.cells))
+    inside = np.arange(n) < counts[:, None]
+    if not inside.all():
+        part = np.where(inside[:, :, None] & inside[:, None, :], part, np.eye(n))
+    inverse = _inverse(part)
+    inverse[:, np.arange(n), np.arange(n)] *= inside
+    return inverse
+
+
+def _inverse(matrices: FloatArray) -> FloatArray:
+    """Inverses of stacked positive definite matrices, which are overwritten; large ones by their Cholesky factors."""
+    n = matrices.shape[-1]
+    if n < LARGE:
+        return np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+    upper = np.tri(n, dtype=bool).T
+    out = np.empty_like(matrices)
+    for inverse, matrix in zip(out, matrices, strict=True):
+        # Symmetric, so that its transpose, which is in Fortran's order, is not copied.
+        factor, failed = lapack.dpotrf(matrix.T, lower=1, clean=0, overwrite_a=1)
+        lower, singular = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        if failed or singular:
+            raise np.linalg.LinAlgError("a precision is not positive definite")
+        inverse[:] = np.where(upper, lower.T, lower)
+    return out
