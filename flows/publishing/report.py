@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from threading import RLock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from pipeline.report.polygons import Area, PolygonSource, read_areas
 from pipeline.report.sources import ReportSources
 from pipeline.spec.sections import ReportSection
 from pipeline.storage.files import write_bytes
+from postprocess.linear.expected import LevelCovariances
 
 #: Bytes of a matrix for each geounit, beyond which covariances are left out of the page: several are held at once.
 _MOST_HELD = 4_000_000_000
@@ -93,8 +95,9 @@ class _Expectations:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._fits = cache(self._can_be_held)
-        self._of = cache(self._expected)
-        self._planned = cache(lambda name: self._of(name).planned())
+        self._lock = RLock()
+        self._once = cache(self._expected)
+        self._planned_once = cache(lambda name: self._once(name).planned())
 
     def exact(self, universe: str, level: int, query: Query) -> tuple[NDArray[np.bool_], NDArray[np.int64]] | None:
         """Which numbers are certain, as `ReportSources` has it."""
@@ -105,6 +108,14 @@ class _Expectations:
         if not self._fits(universe):
             return None
         return table_moments(self._of(universe), self._planned(universe), level, table)
+
+    def _of(self, name: str) -> Expectation:
+        with self._lock:  # several threads ask
+            return self._once(name)
+
+    def _planned(self, name: str) -> tuple[LevelCovariances, ...]:
+        with self._lock:
+            return self._planned_once(name)
 
     def _universe(self, name: str) -> Universe:
         return next(candidate for candidate in self._job.universes if candidate.name == name)

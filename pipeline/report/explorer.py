@@ -8,7 +8,7 @@ Large levels are cut into pieces of so many areas, a file each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -39,7 +39,7 @@ WHOLE, _AREAS = 300_000, 65_536
 _NUMBERS = 1 << 17
 #: Points of a polygon are whole steps of this many to a degree.
 _STEPS = 10**6
-#: Threads that pack covariances while those of the next table are worked out.
+#: Threads that work out covariances while tables are read, and pack them.
 _THREADS = 2
 
 
@@ -92,43 +92,55 @@ def explorer_of(sources: ReportSources, write: Write = nowhere) -> Explorer:
         for table in by_household
     }  # fmt: skip
     levels = []
-    for number, level in enumerate(sources.spine.levels):
-        entry = _level(explorer, sources, number)
-        for universe in sources.universes:
-            for table in universe.tables:
-                if level.name in table.levels:
-                    chunk = _table(explorer, sources, universe, table, level)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        kept = MomentChunks(explorer.chunks, pool)
+        for number, level in enumerate(sources.spine.levels):
+            entry = _level(explorer, sources, number)
+            begun = _begun(sources, number, pool)
+            for universe in sources.universes:
+                for table in universe.tables:
+                    if level.name in table.levels:
+                        chunk = _table(explorer, sources, universe, table, level)
+                        if chunk is not None:
+                            tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
+            for household_table in by_household:
+                if level.name in household_table.levels:
+                    path = sources.run.household_table(household_table.name, level.name)
+                    chunk = _without_margins(explorer, sources, path, level)
                     if chunk is not None:
-                        tables[universe.name, table.name]["levels"][level.name] = chunk  # type: ignore[index]
-        for household_table in by_household:
-            if level.name in household_table.levels:
-                path = sources.run.household_table(household_table.name, level.name)
-                chunk = _without_margins(explorer, sources, path, level)
-                if chunk is not None:
-                    tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
-        levels.append(entry)
-    _add_moments(explorer, sources, tables)
+                        tables["", household_table.name]["levels"][level.name] = chunk  # type: ignore[index]
+            _add_moments(kept, begun, tables, level.name)
+            levels.append(entry)
     explorer.content = {"levels": levels, "tables": list(tables.values())}
     return explorer
 
 
+def _begun(sources: ReportSources, number: int, pool: Executor) -> dict[tuple[str, str], Future[TableMoments | None]]:
+    """How errors go together in each table of a level, worked out while the tables are read."""
+    if not sources.spec.publish.margins:
+        return {}
+    return {
+        (universe.name, table.name): pool.submit(sources.moments, universe.name, number, table)
+        for universe in sources.universes
+        for table in universe.tables
+        if sources.spine.levels[number].name in table.levels and not universe.signed
+    }
+
+
 def _add_moments(
-    explorer: Explorer, sources: ReportSources, tables: Mapping[tuple[str, str], Mapping[str, Any]]
+    kept: MomentChunks,
+    begun: Mapping[tuple[str, str], Future[TableMoments | None]],
+    tables: Mapping[tuple[str, str], Mapping[str, Any]],
+    level: str,
 ) -> None:
-    """How errors go together, for every table that the page shows with intervals, upper levels first."""
-    with ThreadPoolExecutor(_THREADS) as pool:
-        kept = MomentChunks(explorer.chunks, pool)
-        for number, level in enumerate(sources.spine.levels):
-            told: list[tuple[dict[str, object], TableMoments]] = []
-            for universe in sources.universes:
-                for table in universe.tables:
-                    chunk = tables.get((universe.name, table.name), {"levels": {}})["levels"].get(level.name)
-                    if chunk is None or not chunk["ends"]:
-                        continue
-                    if (moments := sources.moments(universe.name, number, table)) is not None:
-                        told.append((chunk, moments))
-            for (chunk, _), entry in zip(told, kept.entries([moments for _, moments in told]), strict=True):
-                chunk["moments"] = entry
+    """How errors go together, for every table of a level that the page shows with intervals."""
+    told: list[tuple[dict[str, object], TableMoments]] = []
+    for of_table, future in begun.items():
+        chunk, moments = tables[of_table]["levels"].get(level), future.result()
+        if chunk is not None and chunk["ends"] and moments is not None:
+            told.append((chunk, moments))
+    for (chunk, _), entry in zip(told, kept.entries([moments for _, moments in told]), strict=True):
+        chunk["moments"] = entry
 
 
 def _level(explorer: Explorer, sources: ReportSources, number: int) -> dict[str, object]:

@@ -86,7 +86,8 @@ class MarginSummary:
         places = (size[:, None] * len(_EDGES) + bins)[known]
         self._margins += np.bincount(places, minlength=self._margins.size).reshape(self._margins.shape)
         some = part.counts != 0
-        classes = (size[:, None] * len(CLASSES) + classes_of(np.abs(part.counts), margins))[some]
+        sizes = np.broadcast_to(size[:, None], some.shape)[some]
+        classes = sizes * len(CLASSES) + classes_of(np.abs(part.counts[some]), margins[some])
         self._classes += np.bincount(classes, minlength=self._classes.size).reshape(self._classes.shape)
 
     def all(self) -> SizeSummary:

@@ -80,17 +80,19 @@ def free_cells(stack: Stack, free: BoolArray) -> list[FreeCells]:
     size = np.where(count > 0, sizes[np.searchsorted(sizes, count)], 0)
     out = []
     for n in np.unique(size[size > 0]):
-        distinct = np.flatnonzero(size == n)
-        cells = np.argsort(~free[first[distinct]], axis=1, kind="stable")[:, :n]
-        inverse = np.empty((len(distinct), n, n))
-        for some in _successive(len(distinct), int(n)):
-            children = first[distinct[some]]
-            inverse[some] = _inverses(stack, stack.kind[children], cells[some], count[distinct[some]])
-        members = np.flatnonzero(size[same] == n)
-        if len(members) > len(distinct):
-            which = np.searchsorted(distinct, same[members])
-            cells, inverse = cells[which], inverse[which]
-        out.append(FreeCells(members, cells, inverse))
+        of_size = np.flatnonzero(size == n)
+        for some in _successive(len(of_size), int(n)):
+            distinct = of_size[some]
+            children = first[distinct]
+            cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
+            inverse = _inverses(stack, stack.kind[children], cells, count[distinct])
+            members = np.flatnonzero(np.isin(same, distinct))
+            if len(members) > len(distinct):
+                which = np.searchsorted(distinct, same[members])
+                cells, inverse = cells[which], inverse[which]
+            else:
+                members = children
+            out.append(FreeCells(members, cells, inverse))
     return out
 
 
