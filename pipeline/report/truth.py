@@ -104,12 +104,21 @@ class _Class:
         self.absolute += int(absolute.sum())
         self.squared += int((absolute.astype(np.float64) ** 2).sum())
         self.largest = max(self.largest, int(absolute.max(initial=0)))
-        counts = np.bincount(np.minimum(absolute, _LARGEST).ravel())
-        longest = max(len(counts), len(self.errors))
-        self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(counts, (0, longest - len(counts)))
+        self._count(np.bincount(np.minimum(absolute, _LARGEST).ravel()))
         if inside is not None:
             self.known += int(known.sum())
             self.covered += int(inside[known].sum())
+
+    def merge(self, other: _Class) -> None:
+        """Add the sums of another class."""
+        for name in ("areas", "numbers", "covered", "known", "signed", "absolute", "squared"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.largest = max(self.largest, other.largest)
+        self._count(other.errors)
+
+    def _count(self, counts: NDArray[np.int64]) -> None:
+        longest = max(len(counts), len(self.errors))
+        self.errors = np.pad(self.errors, (0, longest - len(self.errors))) + np.pad(counts, (0, longest - len(counts)))
 
     def summary(self, size: int) -> Errors:
         half, nine, ninetynine = (self._quantile(share) for share in (50, 90, 99))
@@ -180,15 +189,15 @@ class TableErrors:
             inside, known = None, np.zeros(here.counts.shape, dtype=bool)
             if here.lows is not None and here.highs is not None:
                 inside, known = (here.lows <= truth[rows]) & (truth[rows] <= here.highs), ~np.isnan(here.lows)
-            for number in (size, -1):
-                self._classes.setdefault(number, _Class()).add(error[rows], inside, known)
+            self._classes.setdefault(size, _Class()).add(error[rows], inside, known)
         self._add_largest(part, truth, error)
         self._add_fitness(part.counts, truth, people)
 
     def _add_largest(self, part: ReleasedTable, truth: NDArray[np.int64], error: NDArray[np.int64]) -> None:
         flat = np.abs(error).ravel()
-        first = np.argsort(-flat, kind="stable")[:LISTED]
-        for place in first[flat[first] > 0].tolist():
+        least = int(np.partition(flat, -LISTED)[-LISTED]) if len(flat) > LISTED else 0
+        among = np.flatnonzero(flat >= max(1, least))
+        for place in among[np.argsort(-flat[among], kind="stable")[:LISTED]].tolist():
             row, column = divmod(place, error.shape[1])
             margin = None if part.margins is None else float(part.margins[row, column])
             self.largest.append(
@@ -213,12 +222,15 @@ class TableErrors:
     @property
     def whole(self) -> Errors:
         """Of all areas."""
-        return self._classes[-1].summary(-1)
+        together = _Class()
+        for size in sorted(self._classes):
+            together.merge(self._classes[size])
+        return together.summary(-1)
 
     @property
     def by_size(self) -> tuple[Errors, ...]:
         """Of each class of size that has areas."""
-        return tuple(self._classes[size].summary(size) for size in sorted(self._classes) if size >= 0)
+        return tuple(self._classes[size].summary(size) for size in sorted(self._classes))
 
     @property
     def fitness(self) -> Fitness | None:

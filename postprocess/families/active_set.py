@@ -14,14 +14,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
 from postprocess.families.equalities import Active, Stationary, stationary
 from postprocess.families.family import Family, violation
-from postprocess.families.stack import Shape, Stack
+from postprocess.families.stack import ALONE, Shape, Stack
 
 #: Rounds after which a family is given up; most need five to ten.
 MOST_ROUNDS = 300
@@ -52,6 +53,18 @@ class Guess:
     pull: FloatArray
     range_sums: FloatArray
     range_pull: FloatArray
+
+    @classmethod
+    def at_first(cls, family: Family) -> Guess:
+        """The guess that no inequality is active; of a large family alone, those that are violated without any.
+
+        These are what the first round would find, for a fifth of its work.
+        """
+        guess = cls.none_active(family)
+        if family.parent is not None or family.n_cells < ALONE:
+            return guess
+        _, best, failed = lapack.dposv(family.precision[0], family.linear[0])
+        return guess if failed else replace(guess, x=np.where(best < -FEASIBLE, 0.0, guess.x))
 
     @classmethod
     def none_active(cls, family: Family) -> Guess:
@@ -88,7 +101,7 @@ def solve_exactly(
         few: unknowns up to which a family that cycles goes on, one inequality at a time.
     """
     if guesses is None:
-        guesses = [Guess.none_active(family) for family in families]
+        guesses = [Guess.at_first(family) for family in families]
     results: dict[int, Exact | Guess] = {}
     for shape, members in _stacks(families):
         stack = Stack.of([families[i] for i in members], shape)
