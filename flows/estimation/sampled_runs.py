@@ -110,7 +110,8 @@ class SampledRuns:
         variances = tuple(self._whole(level) for level in range(last + 1))
         summary: tuple[LevelEstimate, FloatArray] | None = None
         if rates.cut is not None and stated.estimator == "full":
-            at_cut = estimation.combined()[1][last]
+            # What the children say is drawn anew in each run; for a country it would be most of a task.
+            at_cut = replace(estimation.combined()[1][last], children=None)
             summary = at_cut, factors_of(at_cut.info)
         nothing = tuple(
             ErrorCounts.empty(table, estimation.basis, self._variances.largest(table.level)) for table in self._tables

@@ -45,7 +45,7 @@ class Summary:
     """What is drawn of the subtrees below a cut that a run does not simulate.
 
     Attributes:
-        at_cut: the estimate of the cut's level, for its matrices and for what is fixed.
+        at_cut: the estimate of the cut's level, for its matrices and for what is fixed; without what its children say.
         factors: `summaries.factors_of` it.
         key: 128 bits that follow from the public seed and the run.
     """
