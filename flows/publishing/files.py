@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.execution.job import Job
+from flows.publishing.answers import answer_files, replaced_files
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
 
@@ -55,7 +56,7 @@ def input_files(job: Job) -> tuple[Path, ...]:
     selected = [
         selected_path(job, universe, selection) for universe in job.universes for selection in universe.selections
     ]
-    return (*public_input_files(job), *measured, *selected)
+    return (*public_input_files(job), *measured, *selected, *answer_files(job), *replaced_files(job))
 
 
 def name_files(job: Job) -> tuple[Path, ...]:

@@ -12,6 +12,7 @@ from flows.execution.job import Job
 from flows.plan.cost.size import basis_of_spec
 from flows.plan.expectation import Expectation
 from flows.publishing.alike_areas import table_moments
+from flows.publishing.answers import used_answers
 from flows.publishing.manifest import account_of, households_of, joint_of
 from geography.spine import Spine
 from pipeline.model.query import Query
@@ -67,7 +68,7 @@ def report_sources(job: Job) -> ReportSources:
         run=job.run,
         spec=job.spec,
         status=job.status,
-        receipts=tuple(job.receipts),
+        receipts=(*job.receipts, *(one for used in used_answers(job.run, job.spec) for one in used.receipts)),
         universes=job.universes,
         spine=job.spine,
         statements=tuple(privacy_statement(universe) for universe in job.universes),

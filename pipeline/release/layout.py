@@ -25,6 +25,8 @@ _STAGES: Mapping[str, int | None] = {
     "shares": None,
     "central": None,
     "reports": None,
+    "replaced": None,
+    "answers": None,
     "invariants": 1,
     "measurements": 1,
     "selected": 2,
@@ -36,6 +38,7 @@ _STAGES: Mapping[str, int | None] = {
     "draws": 2,
     "microdata": None,
     "household_tables": 2,
+    "changes": None,
     "report": None,
     "datapackage": None,
 }
@@ -243,6 +246,19 @@ class RunDirectory:
     def reports(self) -> Path:
         """Of a release from randomised reports: how many were used, and how many not, and why."""
         return self.public / "reports.json"
+
+    def answer(self, name: str) -> Path:
+        """Folder of an answer that a version of a release was made with, its public files as they were published."""
+        return self.public / "answers" / file_name("answer", name)
+
+    def before(self, path: Path) -> Path:
+        """A public file as the version had it that this one replaces, so far as that is kept: manifest and tables."""
+        return self.public / "replaced" / path.relative_to(self.public)
+
+    @property
+    def changes(self) -> Path:
+        """Of a version made with answers: which numbers are others than in the version that it replaces."""
+        return self.public / "changes.json"
 
     @property
     def report(self) -> Path:

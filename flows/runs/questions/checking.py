@@ -33,32 +33,42 @@ def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
         ReleaseError: the manifest cannot be read.
     """
     manifest = read_answer(run)
-    problems = [*_file_problems(run, manifest), *cost_problems(manifest)]
+    problems = [*answer_problems(run.public, manifest), *_unlisted(run, manifest)]
+    return problems + (combination_problems(run, manifest, release) if is_combined(run) and not problems else [])
+
+
+def answer_problems(folder: Path, manifest: AnswerManifest) -> list[str]:
+    """What is wrong with the public files of an answer in a folder, and with its costs."""
+    problems = [*_file_problems(folder, manifest), *cost_problems(manifest)]
     if problems:
         return problems
     try:
-        recomputed = answer_bytes(manifest, read_measurements(run.public / MEASUREMENTS, manifest))
+        recomputed = answer_bytes(manifest, read_measurements(folder / MEASUREMENTS, manifest))
     except ReleaseError as error:
         return [str(error)]
-    if recomputed != (run.public / ANSWER).read_bytes():
+    if recomputed != (folder / ANSWER).read_bytes():
         problems.append(f"{ANSWER}: does not follow from {MEASUREMENTS}")
-    return problems + (combination_problems(run, manifest, release) if is_combined(run) else [])
+    return problems
 
 
-def _file_problems(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
+def _file_problems(folder: Path, manifest: AnswerManifest) -> list[str]:
     problems = []
     if sorted(manifest.files) != sorted([ANSWER, MEASUREMENTS]):
         return [f"{MANIFEST}: lists {', '.join(sorted(manifest.files))}; {ANSWER} and {MEASUREMENTS} are needed"]
     for name, stated in sorted(manifest.files.items()):
-        path = run.public / name
-        if not path.is_file() or path.is_symlink():
+        path = folder / name
+        if not path.is_file():
             problems.append(f"{name}: is missing")
         elif sha256_file(path) != stated:
             problems.append(f"{name}: was changed: it has not the hash that the manifest states")
+    return problems
+
+
+def _unlisted(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
     listed = {*manifest.files, MANIFEST, *((COMBINED, SUMMARY) if is_combined(run) else ())}
-    return problems + [
-        f"{path.name}: is not listed" for path in sorted(run.public.iterdir()) if path.name not in listed
-    ]
+    found = sorted(run.public.iterdir())
+    links = [f"{path.name}: is a link" for path in found if path.name in listed and path.is_symlink()]
+    return [*links, *(f"{path.name}: is not listed" for path in found if path.name not in listed)]
 
 
 def rerun_answer(
