@@ -10,6 +10,7 @@ from pathlib import Path
 
 from flows.execution.job import Job
 from flows.execution.steps import Step
+from pipeline.errors import ReleaseError
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.universe import Universe
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
@@ -57,9 +58,14 @@ def _take_in(job: Job, universe: Universe) -> None:
     for one in universe.added:
         place = job.run.answer(one.query.name)
         counts = counts_of(place, read_answer_file(place / MANIFEST), job)
-        header = header_of(universe, allocation_of(allotted, one.level), one)
+        header, geocodes = (
+            header_of(universe, allocation_of(allotted, one.level), one),
+            job.spine.level(one.level).geocodes,
+        )
+        if counts.shape != (len(geocodes), one.query.size):
+            raise ReleaseError(f"{place}: its numbers are not those that the spec states")
         with MeasurementWriter.open(folder.measurement(one.level, one.query.name), job.run.staging, header) as writer:
-            writer.write(job.spine.level(one.level).geocodes, counts)
+            writer.write(geocodes, counts)
         job.progress.advance(1)
 
 
