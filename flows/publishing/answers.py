@@ -6,14 +6,14 @@ Both follow from public files: the answers in `answers/`, and the tables of the 
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 
 from flows.execution.job import Job
 from flows.execution.steps import Step
+from flows.publishing.files import published_tables
 from pipeline.errors import ReleaseError
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.universe import Universe
-from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
+from pipeline.questions.manifest import MANIFEST, AnswerManifest, read_answer_file
 from pipeline.questions.released.added import counts_of
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
@@ -21,20 +21,6 @@ from pipeline.release.measurements import MeasurementWriter, header_of
 from pipeline.release.versions.changes import AnswerUsed, changes_bytes, table_changes
 from pipeline.spec.release_spec import ReleaseSpec
 from pipeline.storage.files import write_bytes
-
-
-def answer_files(job: Job) -> tuple[Path, ...]:
-    """The public files of the answers that a version was made with."""
-    names = () if job.spec.update is None else tuple(one.name for one in job.spec.update.answers)
-    return tuple(job.run.answer(name) / file for name in names for file in (MANIFEST, MEASUREMENTS, ANSWER))
-
-
-def replaced_files(job: Job) -> tuple[Path, ...]:
-    """The files of the version before: its manifest and its tables."""
-    if job.spec.update is None:
-        return ()
-    before = (job.run.before(path) for *_, path in _tables(job))
-    return (job.run.before(job.run.manifest), *before)
 
 
 def used_answers(run: RunDirectory, spec: ReleaseSpec) -> tuple[AnswerManifest, ...]:
@@ -73,7 +59,9 @@ def change_steps(job: Job) -> list[Step]:
     """The step that compares a version with the one before, after all of its tables are written."""
     if job.spec.update is None:
         return []
-    return [Step("changes", partial(_write_changes, job), geounits=len(_tables(job)), files=(job.run.changes,))]
+    return [
+        Step("changes", partial(_write_changes, job), geounits=len(published_tables(job)), files=(job.run.changes,))
+    ]
 
 
 def _write_changes(job: Job) -> None:
@@ -81,7 +69,7 @@ def _write_changes(job: Job) -> None:
     assert update is not None
     tables = [
         table_changes(universe.name, job.run.before(path), path, len(job.spine.level(level)))
-        for universe, level, path in _tables(job)
+        for universe, level, path in published_tables(job)
     ]
     earlier = ReleaseSpec.from_public_dict(read_manifest(job.run.before(job.run.manifest)).spec).update
     known = {one.sha256 for one in earlier.answers} if earlier is not None else set()
@@ -93,12 +81,3 @@ def _write_changes(job: Job) -> None:
     data = changes_bytes(job.spec.name, update.version, update.replaces, new, tables)
     write_bytes(job.run.changes, data, job.run.staging)
     job.progress.advance(len(tables))
-
-
-def _tables(job: Job) -> list[tuple[Universe, str, Path]]:
-    return [
-        (universe, level, job.folder(universe).table(table.name, level))
-        for universe in job.universes
-        for table in universe.tables
-        for level in table.levels
-    ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from flows.execution.job import Job
-from flows.publishing.answers import answer_files, replaced_files
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
+from pipeline.release.layout import ANSWER_FILES
 
 
 def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
@@ -43,6 +43,29 @@ def central_files(job: Job) -> tuple[Path, ...]:
         for level in universe.central.shares
     )
     return (*counts, job.run.central) if counts else ()
+
+
+def answer_files(job: Job) -> tuple[Path, ...]:
+    """The public files of the answers that a version was made with."""
+    names = () if job.spec.update is None else tuple(one.name for one in job.spec.update.answers)
+    return tuple(job.run.answer(name) / file for name in names for file in ANSWER_FILES)
+
+
+def replaced_files(job: Job) -> tuple[Path, ...]:
+    """Of a version that was made with answers the files of the one before: its manifest and its tables."""
+    if job.spec.update is None:
+        return ()
+    return (job.run.before(job.run.manifest), *(job.run.before(path) for *_, path in published_tables(job)))
+
+
+def published_tables(job: Job) -> list[tuple[Universe, str, Path]]:
+    """Every table at each of its levels: universe, level, file."""
+    return [
+        (universe, level, job.folder(universe).table(table.name, level))
+        for universe in job.universes
+        for table in universe.tables
+        for level in table.levels
+    ]
 
 
 def input_files(job: Job) -> tuple[Path, ...]:

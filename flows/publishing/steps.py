@@ -14,7 +14,7 @@ from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
-from flows.publishing.answers import answer_steps, change_steps
+from flows.publishing.answers import answer_steps, change_steps, used_answers
 from flows.publishing.household_sizes import publish_household_sizes
 from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
@@ -158,7 +158,7 @@ def report_steps(job: Job) -> list[Step]:
 
 def _write_report(job: Job) -> None:
     write_package(job)
-    write_report(job)
+    write_report(job, [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
 
 
 def public_steps(job: Job) -> list[Step]:

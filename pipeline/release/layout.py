@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pipeline.errors import InputError
 
@@ -42,6 +43,8 @@ _STAGES: Mapping[str, int | None] = {
     "report": None,
     "datapackage": None,
 }
+#: Public files of an answer to a question: its manifest, the numbers as they were drawn, and with intervals.
+ANSWER_FILES: Final = ("answer.json", "measurements.csv", "answer.csv")
 #: Suffixes of files under public/.
 _SUFFIXES = (".parquet", ".geojson", ".html", ".json", ".js")
 #: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.

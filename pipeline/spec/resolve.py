@@ -113,10 +113,8 @@ class UniverseResolver:
         stated_values = self._stated(schema, strategy, budget)
         records = self._records()
         privacy = context.privacy
-        added = resolve_added(
-            context.update, schema, context.level_names, privacy.framework, privacy.neighbours,
-            self._records_per_person, self.problems.at("update"),
-        )  # fmt: skip
+        n_records, update = self._records_per_person, self.problems.at("update")
+        added = resolve_added(context.update, schema, context.level_names, privacy, n_records, update)
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
         zcdp = (central or privacy).framework == "zcdp"

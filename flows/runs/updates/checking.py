@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from flows.execution.job import Job
-from flows.publishing.answers import replaced_files, used_answers
-from flows.publishing.files import input_files
-from flows.runs.questions.checking import answer_problems
-from flows.runs.updates.update import updated_spec
+from flows.publishing.answers import used_answers
+from flows.publishing.files import input_files, replaced_files
+from flows.runs.questions.public_files import answer_problems
+from flows.runs.updates.stated import updated_spec
 from pipeline.errors import SpinewiseError
 from pipeline.published import PublishedRelease
 from pipeline.questions.manifest import MANIFEST, AnswerManifest

@@ -12,21 +12,18 @@ from threadpoolctl import threadpool_limits
 from flows.execution.job import Job
 from flows.execution.progress import Progress
 from flows.execution.workers import Workers
-from flows.publishing.answers import replaced_files, used_answers
-from flows.publishing.files import input_files
+from flows.publishing.files import input_files, replaced_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
-from flows.runs.questions.checking import answer_problems
+from flows.runs.questions.public_files import answer_problems
+from flows.runs.updates.stated import updated_spec
 from pipeline.errors import InputError, ReleaseError
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
-from pipeline.questions.released.added import added_section, refuse_drawn_twice
 from pipeline.release.key_statement import KeyStatement
 from pipeline.release.manifest import write_manifest
 from pipeline.release.run_directory import open_run
 from pipeline.release.versions.changes import Changes, read_changes
-from pipeline.spec.release_spec import ReleaseSpec
-from pipeline.spec.update.section import UpdateSection
 from pipeline.storage.files import make_folder, sha256_file
 from pipeline.witness.stated_beacon import stated_beacon
 
@@ -88,39 +85,6 @@ def update_release(release: Path, answers: Sequence[Path], out: Path, workers: i
     except BaseException:
         shutil.rmtree(root, ignore_errors=True)
         raise
-
-
-def updated_spec(
-    before: PublishedRelease, replaces: str, given: Sequence[tuple[AnswerManifest, str, str]]
-) -> ReleaseSpec:
-    """The spec of the next version of a release.
-
-    Args:
-        before: the version that it replaces.
-        replaces: SHA-256 of its manifest.
-        given: of each answer that is added its manifest, the hash of it, and what messages call it.
-
-    Raises:
-        InputError: an answer cannot be used with this release, or is used already.
-    """
-    if not given:
-        raise InputError("no answer was given; name at least one with --with")
-    earlier = before.spec.update
-    refuse_drawn_twice([*used_answers(before.run, before.spec), *(manifest for manifest, _, _ in given)])
-    sections = [] if earlier is None else list(earlier.answers)
-    for manifest, sha256, path in given:
-        if manifest.answer in {one.name for one in sections}:
-            raise InputError(f"{path}: an answer called {manifest.answer!r} is used already; give it another --name")
-        try:
-            sections.append(added_section(manifest, sha256, before))
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-    section = UpdateSection(
-        version=2 if earlier is None else earlier.version + 1,
-        replaces=replaces,
-        answers=tuple(sections),
-    )
-    return before.spec.updated(section)
 
 
 def _given(path: Path) -> _Given:

@@ -13,6 +13,7 @@ from pipeline.model.query import Query
 from pipeline.model.schema import Attribute, Schema
 from pipeline.model.strategy import AddedAnswer
 from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
+from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
 from pipeline.spec.update.section import AddedSection, UpdateSection
 
@@ -24,8 +25,7 @@ def resolve_added(
     section: UpdateSection | None,
     schema: Schema,
     level_names: Sequence[str],
-    framework: Framework,
-    neighbours: Neighbours,
+    privacy: PrivacySection,
     records_per_person: int,
     problems: Problems,
 ) -> tuple[AddedAnswer, ...]:
@@ -35,13 +35,15 @@ def resolve_added(
         own, before = problems.at(f"answers[{number}]"), len(problems.lines)
         if one.level not in level_names:
             own.add("level", unknown("level", one.level, level_names, are="the levels are"))
-        if one.mechanism != _MECHANISMS.get(framework):
-            own.add("mechanism", f"found {one.mechanism!r}; it is not that of counts with framework {framework!r}")
+        if one.mechanism != _MECHANISMS.get(privacy.framework):
+            own.add(
+                "mechanism", f"found {one.mechanism!r}; it is not that of counts with framework {privacy.framework!r}"
+            )
         if any(one.name == other.query.name for other in added):
             own.add("name", f"{one.name!r} stands twice; each answer is used once")
         query = _query(one, schema, own)
         if len(problems.lines) == before:
-            cost = _cost(one, neighbours, records_per_person)
+            cost = _cost(one, privacy.neighbours, records_per_person)
             noise = NoiseSpec(one.mechanism, one.scale)
             added.append(AddedAnswer(one.level, query, noise, cost, one.question, one.sha256))
     return tuple(added)
