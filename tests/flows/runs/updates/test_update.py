@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from releases.again import computed_again
+from releases.command import spinewise
 from releases.small import public_bytes
 from releases.updated import DETAILED, PUBLISH, QUESTIONS, answer_to, charged_release, update
 
@@ -125,6 +126,7 @@ def test_counts_are_whole_and_add_up(made: Made) -> None:
     assert (tract[counts].groupby(tract.index.str[:1]).sum() == county[counts]).all(axis=None)
 
 
+@pytest.mark.slow
 def test_the_cut_of_a_spine_does_not_show(tmp_path: Path) -> None:
     """With answers above the cut, at it and below; the one at the cut has a condition."""
     levels = ("levels = { county = 1, tract = 3 }", "levels = { county = 1, half = 2, tract = 3 }")
@@ -198,6 +200,7 @@ def test_what_changed_is_told_in_figures(made: Made) -> None:
     assert made.answers[0].name in json.dumps(columns)
 
 
+@pytest.mark.slow
 def test_a_third_version_is_made_of_the_second(made: Made, tmp_path: Path) -> None:
     answer = answer_to(made.spec, "count by tract where sex = f", "1/10")
     third = update(made.new.root, [answer], tmp_path / "third")
@@ -226,3 +229,25 @@ def test_what_needs_the_noise_is_told_where_it_was_drawn(made: Made) -> None:
         export_release(open_finished(run.root, check_hashes=True), "nmf", made.new.root.parent / "nmf")
     with pytest.raises(InputError, match="was made with this answer, which says nothing more"):
         combine_answer(RunDirectory(made.answers[0]), made.new.root)
+
+
+@pytest.mark.slow
+def test_the_commands(made: Made, tmp_path: Path) -> None:
+    """In processes of their own: the version, its check, and what is refused with status 2."""
+    given = [part for one in made.answers for part in ("--with", one)]
+    done = spinewise("update", made.release, *given, "--out", tmp_path / "new", "--workers", "2")
+    assert done.returncode == 0, done.stderr
+    root = Path(done.stdout.strip())
+    assert "version 2: " in " ".join(done.stderr.split())
+    assert public_bytes(root) == public_bytes(made.new.root)
+    verified = spinewise("verify", root)
+    assert verified.returncode == 0, verified.stderr
+    for words, sentence in (
+        (("rerun", root), "repeat the release that it replaces and each answer"),
+        (("audit", root), "audit the release that it replaces"),
+        (("update", root, *given, "--out", tmp_path / "again"), "which is used already"),
+        (("update", made.release, "--out", tmp_path / "none"), "--with"),
+    ):
+        refused = spinewise(*words)
+        assert refused.returncode == 2
+        assert sentence in " ".join(refused.stderr.split())
