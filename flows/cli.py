@@ -26,6 +26,7 @@ from flows.commands import (
     run,
     schema,
     spine,
+    update,
     validate,
     verify,
 )
@@ -87,6 +88,7 @@ for module in (
     spine,
     export,
     estimate,
+    update,
 ):
     module.add_to(app)
 app.add_typer(ledger.app)

@@ -35,6 +35,14 @@ class Marginal:
         """What distinguishes it from other queries, whatever their names."""
         return tuple(part.tobytes() for part in (*self.groups, *self.answered))
 
+    @cached_property
+    def asked(self) -> NDArray[np.bool_]:
+        """Which answers were measured, `(size,)`."""
+        out = np.ones(1, dtype=np.bool_)
+        for part in self.answered:
+            out = (out[:, None] & part[None, :]).ravel()
+        return out if self.answered else np.ones(self.size, dtype=np.bool_)
+
     def is_partial(self, attribute: int) -> bool:
         """Whether not all groups of an attribute were measured."""
         return bool(self.answered) and not self.answered[attribute].all()

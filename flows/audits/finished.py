@@ -44,6 +44,11 @@ def audit_release(
             f"{run.root}: is made from reports that were randomised by their senders: there are no true counts, and no "
             "noise was drawn here that could be audited; `spinewise verify`, `check` and `rerun` recompute it"
         )
+    if release.spec.update is not None:
+        raise InputError(
+            f"{run.root}: was made with answers, of noise that was drawn before: audit the release that it replaces, "
+            "repeat the answers with `spinewise rerun`, and verify this version"
+        )
     if not run.restricted.is_dir():
         raise InputError(f"{run.root}: has no restricted/ folder; without the true counts there is nothing to audit")
     has_key = source != KeySource() or run.key.exists()

@@ -93,7 +93,8 @@ def find_manifests(paths: Iterable[Path]) -> dict[Path, Charging]:
                 f"{path}: found no manifest; allowed are a manifest.json or answer.json, a release, an answer, and a "
                 "folder of these"
             )
-        for file in files:
+        added = [one for file in files for one in sorted(file.parent.glob(f"answers/*/{ANSWER_MANIFEST}"))]
+        for file in (*files, *added):
             found[file.resolve()] = read_answer_file(file) if is_answer_file(file) else read_manifest(file)
     return found
 
@@ -153,7 +154,8 @@ def _unlike_manifest(manifest: Charging) -> Iterator[str]:
         if receipt is None:
             yield f"has no receipt for the dataset {universe.dataset!r}"
             continue
-        budgets[universe.dataset] = budgets.get(universe.dataset, Fraction(0)) + universe.budget
+        # Answers that were added have receipts of their own, in their manifests.
+        budgets[universe.dataset] = budgets.get(universe.dataset, Fraction(0)) + universe.own_budget
         recorded = {(one.universe, one.what) for one in receipt.exact}
         for name, what in sorted(exact_of(universe) - recorded):
             yield f"publishes {what}{' of ' + name if name else ''} exactly, which its receipt does not state"

@@ -122,8 +122,14 @@ class Keyholder:
 
 
 def check_made_here(run: RunDirectory) -> None:
-    """InputError where the release was computed from measurements that another program drew."""
-    if read_manifest(run.manifest).status == MADE_ELSEWHERE:
+    """InputError where nothing was drawn for the release: another program, or earlier runs, drew its measurements."""
+    manifest = read_manifest(run.manifest)
+    if "update" in manifest.spec:
+        raise InputError(
+            f"{run.root}: was made with answers from measurements that were drawn before: repeat the release that it "
+            "replaces and each answer, where they were made, and verify this version"
+        )
+    if manifest.status == MADE_ELSEWHERE:
         raise InputError(
             f"{run.root}: was estimated from measurements that were made elsewhere; there is no key and no record to "
             "repeat it from (spinewise verify recomputes it from its measurements)"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from pipeline.model.query import Query
 from postprocess.marginal import Marginal
 
 
 def marginal_of(query: Query) -> Marginal:
-    """The query as plain arrays."""
-    return Marginal(query.name, query.groups)
+    """The query as plain arrays; of a question with a condition, with which of its answers were asked for."""
+    asked = tuple(np.arange(int(group.max()) + 1) < size for group, size in zip(query.groups, query.sizes, strict=True))
+    return Marginal(query.name, query.groups, () if all(one.all() for one in asked) else asked)

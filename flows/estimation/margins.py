@@ -194,7 +194,7 @@ class Margins:
         noise = tuple(
             tuple(
                 tuple(one for one in allocation.noises(universe, measured) if isinstance(one, NoiseSpec))
-                for measured in allocation.strategy.queries
+                for measured in allocation.queries
             )
             for allocation in allotted
         )

@@ -76,10 +76,18 @@ class MeasurementSource:
                 )
         if kinds is not None:
             values = self._spread(values, variances, kinds)
+        if self.marginal.answered:
+            values = self._among_all(values)
         if self.debiased is not None:
             counts = self.debiased(values, first)
             return Measured(self.marginal, counts, self.header.variance, self.without_values().others)
         return Measured(self.marginal, values, self.header.variance, self.without_values().others)
+
+    def _among_all(self, values: NDArray[np.signedinteger]) -> NDArray[np.signedinteger]:
+        """The values of a question with a condition among all answers of its query, zeros where none was asked for."""
+        out: NDArray[np.signedinteger] = np.zeros((len(values), self.marginal.size), dtype=values.dtype)
+        out[:, self.marginal.asked] = values
+        return out
 
     def _spread(
         self, values: NDArray[np.signedinteger], variances: NDArray[np.float64], kinds: NDArray[np.signedinteger]

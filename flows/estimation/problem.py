@@ -110,7 +110,7 @@ def unmeasured_problem(
         spine=spine,
         shape=universe.schema.shape,
         measured=tuple(
-            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in allocation.strategy.queries)
+            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in allocation.queries)
             for allocation in allotted
         ),
         constraints=constraints,
@@ -151,7 +151,7 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
                 allocation.kinds,
                 None if allocation.central is not None else debiased,
             )
-            for measured in allocation.strategy.queries
+            for measured in allocation.queries
         )
         for level, allocation in zip(job.spine.levels, allocations(universe, job.spine, reports), strict=True)
     )

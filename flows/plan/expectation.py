@@ -133,8 +133,8 @@ class Expectation:
         measured = universe or self.universe
         own = []
         for level in allocations(measured, self.spine, self.reports):
-            noises = [level.noises(measured, query) for query in level.strategy.queries]
-            marginals = [marginal_of(query.query) for query in level.strategy.queries]
+            noises = [level.noises(measured, query) for query in level.queries]
+            marginals = [marginal_of(query.query) for query in level.queries]
             of_kinds = [
                 self.basis.precision([(m, n[kind].variance) for m, n in zip(marginals, noises, strict=True)])
                 for kind in range(len(level.shares))

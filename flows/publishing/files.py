@@ -7,6 +7,7 @@ from pathlib import Path
 from flows.execution.job import Job
 from pipeline.model.selection import Selection
 from pipeline.model.universe import Universe
+from pipeline.release.layout import ANSWER_FILES
 
 
 def answer_paths(job: Job, universe: Universe, level: str) -> tuple[Path, ...]:
@@ -44,6 +45,29 @@ def central_files(job: Job) -> tuple[Path, ...]:
     return (*counts, job.run.central) if counts else ()
 
 
+def answer_files(job: Job) -> tuple[Path, ...]:
+    """The public files of the answers that a version was made with."""
+    names = () if job.spec.update is None else tuple(one.name for one in job.spec.update.answers)
+    return tuple(job.run.answer(name) / file for name in names for file in ANSWER_FILES)
+
+
+def replaced_files(job: Job) -> tuple[Path, ...]:
+    """Of a version that was made with answers the files of the one before: its manifest and its tables."""
+    if job.spec.update is None:
+        return ()
+    return (job.run.before(job.run.manifest), *(job.run.before(path) for *_, path in published_tables(job)))
+
+
+def published_tables(job: Job) -> list[tuple[Universe, str, Path]]:
+    """Every table at each of its levels: universe, level, file."""
+    return [
+        (universe, level, job.folder(universe).table(table.name, level))
+        for universe in job.universes
+        for table in universe.tables
+        for level in table.levels
+    ]
+
+
 def input_files(job: Job) -> tuple[Path, ...]:
     """Everything under public/ from which the rest is computed."""
     measured = [
@@ -55,7 +79,7 @@ def input_files(job: Job) -> tuple[Path, ...]:
     selected = [
         selected_path(job, universe, selection) for universe in job.universes for selection in universe.selections
     ]
-    return (*public_input_files(job), *measured, *selected)
+    return (*public_input_files(job), *measured, *selected, *answer_files(job), *replaced_files(job))
 
 
 def name_files(job: Job) -> tuple[Path, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from threading import RLock
 
@@ -18,6 +19,7 @@ from geography.spine import Spine
 from pipeline.model.query import Query
 from pipeline.model.universe import Table, Universe
 from pipeline.release.privacy_statement import privacy_statement
+from pipeline.release.receipts import Receipt
 from pipeline.release.spine import read_public_names
 from pipeline.report.moments import TableMoments
 from pipeline.report.page import report_page
@@ -46,10 +48,11 @@ def read_polygons(report: ReportSection, spine: Spine) -> dict[str, list[Area]]:
     }
 
 
-def write_report(job: Job) -> None:
+def write_report(job: Job, further: Sequence[Receipt] = ()) -> None:
     """Write public/report.html from tables, names, polygons, the spec, and the notes of the previous steps.
 
-    What is too large for it is written beside it; files of an earlier start are removed first.
+    What is too large for it is written beside it; files of an earlier start are removed first. `further` receipts are
+    those of answers that a version was made with.
     """
     run = job.run
     for path in run.report_files():
@@ -58,18 +61,18 @@ def write_report(job: Job) -> None:
     def write(number: int, text: str) -> None:
         write_bytes(run.report_file(number), text.encode(), run.staging)
 
-    write_bytes(run.report, report_page(report_sources(job), write).encode(), run.staging)
+    write_bytes(run.report, report_page(report_sources(job, further), write).encode(), run.staging)
     job.progress.advance(1)
 
 
-def report_sources(job: Job) -> ReportSources:
-    """What the report of a release is made from."""
+def report_sources(job: Job, further: Sequence[Receipt] = ()) -> ReportSources:
+    """What the report of a release is made from; `further` receipts are of answers that a version was made with."""
     of_universes = _Expectations(job)
     return ReportSources(
         run=job.run,
         spec=job.spec,
         status=job.status,
-        receipts=tuple(job.receipts),
+        receipts=(*job.receipts, *further),
         universes=job.universes,
         spine=job.spine,
         statements=tuple(privacy_statement(universe) for universe in job.universes),

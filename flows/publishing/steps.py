@@ -14,6 +14,7 @@ from flows.estimation.unbiased import Unbiased
 from flows.execution.job import Job
 from flows.execution.perform import perform_steps
 from flows.execution.steps import Notes, Perform, Step, perform_here
+from flows.publishing.answers import answer_steps, change_steps, used_answers
 from flows.publishing.household_sizes import publish_household_sizes
 from flows.publishing.means import means_files, publish_means
 from flows.publishing.package import write_package
@@ -55,8 +56,8 @@ class Publication:
         self._estimation.__exit__(kind, error, traceback)
 
     def estimating(self) -> list[Step]:
-        """Histograms of all levels: estimated, rounded, written."""
-        return self._estimation.steps()
+        """Histograms of all levels: estimated, rounded, written; answers become measurements before."""
+        return [*answer_steps(self.job, self.universe), *self._estimation.steps()]
 
     def simulating(self) -> list[Step]:
         """Simulated runs for the margins of error; no steps if no margins are published."""
@@ -149,12 +150,15 @@ def publications(job: Job) -> tuple[Publication, ...]:
 def report_steps(job: Job) -> list[Step]:
     """The step that writes the report and the description of all files, from what was written before it."""
     files = (job.run.package, job.run.report)
-    return [Step("report", partial(_write_report, job), effort=500.0, files=files, more=job.run.report_files)]
+    return [
+        *change_steps(job),
+        Step("report", partial(_write_report, job), effort=500.0, files=files, more=job.run.report_files),
+    ]
 
 
 def _write_report(job: Job) -> None:
     write_package(job)
-    write_report(job)
+    write_report(job, [receipt for one in used_answers(job.run, job.spec) for receipt in one.receipts])
 
 
 def public_steps(job: Job) -> list[Step]:

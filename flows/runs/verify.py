@@ -20,6 +20,7 @@ from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.beacons import beacon_problems
 from flows.runs.central import central_problems
 from flows.runs.manifest_again import manifest_problems
+from flows.runs.updates.checking import update_problems
 from flows.runs.versions import version_differences
 from pipeline.errors import SpinewiseError
 from pipeline.privacy.limits import beyond_limits
@@ -100,7 +101,7 @@ def _compare(job: Job, manifest: Manifest) -> list[str]:
         elif name not in inputs and sha256_file(computed[name]) != manifest.files[name].sha256:
             problems.append(f"public/{name} is not what its measurements give")
     problems += selected_problems(job) + beacon_problems(manifest, job.spec)
-    problems += manifest_problems(job, manifest)
+    problems += manifest_problems(job, manifest) + update_problems(job, manifest)
     problems += central_problems(job.run, job.universes[0], official=manifest.status == "official")
     elsewhere = manifest.status == MADE_ELSEWHERE
     statements = tuple(privacy_statement(universe, made_elsewhere=elsewhere) for universe in job.universes)

@@ -24,6 +24,7 @@ from pipeline.checker.names import with_names
 from pipeline.checker.shares import check_shares
 from pipeline.checker.spec import PublicSpec, PublicUniverse, read_public_spec
 from pipeline.checker.spine import PublicLevel, read_spine
+from pipeline.checker.update import check_update
 from pipeline.errors import InputError, ReleaseError
 from pipeline.release.layout import RunDirectory, UniverseDirectory
 
@@ -48,7 +49,8 @@ def examine(root: Path) -> Findings:
 
     The spine is a tree, and each area of it that has a name has one; counts are whole numbers from 0; every parent is
     the sum of its children in every cell; tables and microdata agree with the histograms; invariants, structural zeros,
-    bounds and joins are kept exactly.
+    bounds and joins are kept exactly. A version that was made with answers has the measurements of the one before and
+    those answers, states what they cost together, and keeps what it replaces.
 
     Raises:
         InputError: there is no finished release.
@@ -76,6 +78,7 @@ def examine(root: Path) -> Findings:
                 if where is not None or not spec.microdata:
                     check_household_table(files, run, table, levels, universes[""].counts, where, findings)
         check_shares(files, run, spec, levels, findings)
+        check_update(files, run, levels, findings)
         _check_unknown(files, run, spec, findings)
     return findings
 

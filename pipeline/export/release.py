@@ -149,6 +149,11 @@ def _nmf(release: PublishedRelease, folder: Path) -> None:
         raise InputError(
             "--format nmf: a release from reports has no noisy counts, but totals of reports; they are in measurements/"
         )
+    if release.spec.update is not None:
+        raise InputError(
+            "--format nmf: this version was made with answers, which the layout has no place for; write the "
+            "measurements of the release that it replaces, and the answers as they are in answers/"
+        )
     for universe in release.universes:
         directory = release.run.universe(universe.name)
         for level in universe.strategy.levels:

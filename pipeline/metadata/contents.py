@@ -228,7 +228,12 @@ class Contents:
                     for name, query in universe.invariants
                     if name == level
                 ]
-                for source, query, what in (*noisy, *exact):
+                of_answer = marked("{query}: noisy counts of the answer")
+                answers = [
+                    (folder.measurement(level, one.query.name), one.query, of_answer)
+                    for one in universe.added_at(level)
+                ]
+                for source, query, what in (*noisy, *answers, *exact):
                     yield DataFile(
                         self._run.name_of(source).removesuffix(".parquet"),
                         "measurement",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from geography.bypass import NOT_MEASURED, last_levels
 from geography.spine import Spine
 from pipeline.collect.collected import ReportNoise
-from pipeline.model.strategy import LevelStrategy, MeasuredQuery
+from pipeline.model.strategy import AddedAnswer, LevelStrategy, MeasuredQuery
 from pipeline.model.universe import Universe
 from pipeline.privacy.budget import NoiseSpec, noise_for
 
@@ -27,6 +27,7 @@ class Allocation:
             it; None where all geounits of the level are of the first kind.
         reports: of each kind, how many reports a geounit has, where the counts are made from reports; else empty.
         central: the noise on counts that another release has measured; None where this one measures.
+        added: answers of questions at the level, which stand beside the strategy's queries.
     """
 
     strategy: LevelStrategy
@@ -34,6 +35,12 @@ class Allocation:
     kinds: NDArray[np.signedinteger] | None = None
     reports: tuple[int, ...] = ()
     central: NoiseSpec | None = None
+    added: tuple[AddedAnswer, ...] = ()
+
+    @property
+    def queries(self) -> tuple[MeasuredQuery | AddedAnswer, ...]:
+        """All that is known with noise at the level: the strategy's queries, then answers of questions."""
+        return (*self.strategy.queries, *self.added)
 
     def measured(self, geocodes: NDArray[np.str_]) -> NDArray[np.str_]:
         """The geocodes of the geounits that are measured, given those of the level."""
@@ -43,8 +50,10 @@ class Allocation:
         """How many of the level's `n_geounits` geounits are measured."""
         return n_geounits if self.kinds is None else int((self.kinds >= 0).sum())
 
-    def noises(self, universe: Universe, measured: MeasuredQuery) -> tuple[NoiseSpec | ReportNoise, ...]:
+    def noises(self, universe: Universe, measured: MeasuredQuery | AddedAnswer) -> tuple[NoiseSpec | ReportNoise, ...]:
         """The noise on one query of the level, for each kind of geounit; InputError where there is none."""
+        if isinstance(measured, AddedAnswer):
+            return (measured.noise,) * len(self.shares)
         if self.central is not None:
             return (self.central,)
         if universe.collected is not None:
@@ -72,7 +81,7 @@ def allocations(universe: Universe, spine: Spine, reports: NDArray[np.int64] | N
         of_leaves = Allocation(levels[-1], (levels[-1].share,) * len(distinct), kinds, tuple(distinct.tolist()))
         return (*(_above_reports(universe, level) for level in levels[:-1]), of_leaves)
     if not universe.bypass:
-        return tuple(Allocation(level, (level.share,)) for level in levels)
+        return tuple(Allocation(level, (level.share,), added=universe.added_at(level.level)) for level in levels)
     allotted = []
     shares = [level.share for level in levels]
     for number, (level, last) in enumerate(zip(levels, last_levels(spine, [bool(s) for s in shares]), strict=True)):

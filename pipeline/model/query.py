@@ -17,12 +17,13 @@ from pipeline.model.schema import Schema
 
 @dataclass(frozen=True, eq=False)
 class Query:
-    """Every cell falls in exactly one answer, so one person moves one answer by one.
+    """Every cell falls in one answer, so one person moves one answer by one; of a question, in one at most.
 
     Attributes:
         name: as the spec calls it.
         terms: names of the attributes and recodes multiplied, in the schema's order of attributes.
-        groups: one array per attribute of the schema, value number -> group number; zeros where summed out.
+        groups: one array per attribute of the schema, value number -> group number; zeros where summed out. Values
+            that a condition leaves out have the number after the last group.
         labels: one tuple per attribute, the groups' labels; empty where summed out.
     """
 
@@ -99,10 +100,11 @@ class Query:
 
     @cached_property
     def cell_answer(self) -> NDArray[np.int64]:
-        """Number of the answer that each cell falls in, `(n_cells,)`, answers in C order over `sizes`."""
+        """Number of the answer that each cell falls in, `(n_cells,)`, answers in C order over `sizes`; -1 for none."""
         index = np.zeros((1,), dtype=np.int64)
         for group, size in zip(self.groups, self.sizes, strict=True):
-            index = (index[:, None] * size + group[None, :]).ravel()
+            index = np.where(group < size, index[:, None] * size + group[None, :], -1)
+            index = np.where(index < 0, -1, index).ravel()
         return index
 
     def answer_labels(self) -> tuple[str, ...]:

@@ -110,6 +110,27 @@ class Strategy:
         return tuple(queries.values())
 
 
+@dataclass(frozen=True, eq=False)
+class AddedAnswer:
+    """The answer of a question that was asked apart, whose noisy counts are used beside those of the strategy.
+
+    Attributes:
+        level: whose geounits it counts, all of them.
+        query: what it counts there, called as the answer; cells beyond its condition are in no number of it.
+        noise: on each number.
+        cost: rho or epsilon of one person's change, exact; charged when it was asked.
+        question: canonical text.
+        sha256: of its manifest, hexadecimal.
+    """
+
+    level: str
+    query: Query
+    noise: NoiseSpec
+    cost: Fraction
+    question: str
+    sha256: str
+
+
 @dataclass(frozen=True)
 class Central:
     """A release of the true answers of those who sent reports, whose measurements are used above the leaves.

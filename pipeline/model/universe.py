@@ -20,7 +20,7 @@ from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
-from pipeline.model.strategy import Central, Strategy
+from pipeline.model.strategy import AddedAnswer, Central, Strategy
 from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between
 
 
@@ -65,8 +65,8 @@ class Universe:
 
     Attributes:
         name: "" for the release's own, else the companion's.
-        budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs; with framework
-            "local" the epsilon of one report, which its sender has spent.
+        budget: rho (framework "zcdp") or epsilon ("pure"), exact: what the change of one person costs, added answers
+            included; with framework "local" the epsilon of one report, which its sender has spent.
         delta: of the (epsilon, delta) statement; 0 with the frameworks "pure" and "local", unless a zero-concentrated
             central release is used beside reports.
         invariants: (level, query) whose answers are released exactly.
@@ -84,6 +84,7 @@ class Universe:
         collected: how answers were randomised before they were sent; None where the input are true records.
         central: counts that another release has measured of those who sent reports; None where there is none.
         amount: what each record adds to its cell, in whole units; None where records count one each.
+        added: answers of questions that are used beside the measurements; their budget is not the strategy's.
     """
 
     name: str
@@ -110,12 +111,27 @@ class Universe:
     collected: Collected | None = None
     central: Central | None = None
     amount: AmountAttribute | None = None
+    added: tuple[AddedAnswer, ...] = ()
+
+    def added_at(self, level: str) -> tuple[AddedAnswer, ...]:
+        """The answers of questions at a level."""
+        return tuple(answer for answer in self.added if answer.level == level)
+
+    @property
+    def own_budget(self) -> Fraction:
+        """The budget without what added answers cost, exact: what was spent when the universe was measured."""
+        return self.budget - sum((answer.cost for answer in self.added), Fraction(0))
+
+    @property
+    def own_record_budget(self) -> Fraction:
+        """What the change of one record cost when the universe was measured, exact."""
+        return budget_of_one(self.framework, self.own_budget, self.records_per_person)
 
     @cached_property
     def selections(self) -> tuple[Selection, ...]:
         """The tables whose detail is chosen privately, with what the budget buys of them."""
         return tuple(
-            stated.bought(self.framework, self.record_budget, self.neighbours) for stated in self.stated_selections
+            stated.bought(self.framework, self.own_record_budget, self.neighbours) for stated in self.stated_selections
         )
 
     @property
@@ -136,7 +152,7 @@ class Universe:
     @property
     def unit_budget(self) -> Fraction:
         """What a change costs that moves numbers by one each, for which the noise is made; exact."""
-        return budget_of_one(self.framework, self.record_budget, self.reach)
+        return budget_of_one(self.framework, self.own_record_budget, self.reach)
 
     @property
     def strategy_budget(self) -> Fraction:
@@ -163,8 +179,8 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, the ends and the unit of an amount, and the round of a beacon. The order of
-        a level's queries does not matter.
+        records one person's change alters, the ends and the unit of an amount, the round of a beacon, and the answers
+        that were added. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -190,6 +206,8 @@ class Universe:
             content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit)])
         if self.beacon:
             content.append(["beacon", self.beacon])
+        if self.added:
+            content.append(["added", *(answer.sha256 for answer in self.added)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

@@ -16,7 +16,7 @@ from pipeline.questions.quantiles import Rank, Ranked
 from pipeline.questions.resolved import Part, parts_of
 from pipeline.questions.sensitivity import Measured, reach
 from pipeline.questions.windows import bought, columns_of
-from pipeline.release.layout import RunDirectory
+from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.software import Software
 from pipeline.release.stated import Stated, read_stated
@@ -36,9 +36,7 @@ __all__ = [
 ]
 
 #: Files under public/ of an answer.
-MANIFEST: Final = "answer.json"
-MEASUREMENTS: Final = "measurements.csv"
-ANSWER: Final = "answer.csv"
+MANIFEST, MEASUREMENTS, ANSWER = ANSWER_FILES
 
 NOTE: Final = (
     "The numbers are unbiased: true numbers plus noise, neither rounded nor made non-negative. Each interval covers "

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from pipeline.errors import InputError
 
@@ -25,6 +26,8 @@ _STAGES: Mapping[str, int | None] = {
     "shares": None,
     "central": None,
     "reports": None,
+    "replaced": None,
+    "answers": None,
     "invariants": 1,
     "measurements": 1,
     "selected": 2,
@@ -36,9 +39,12 @@ _STAGES: Mapping[str, int | None] = {
     "draws": 2,
     "microdata": None,
     "household_tables": 2,
+    "changes": None,
     "report": None,
     "datapackage": None,
 }
+#: Public files of an answer to a question: its manifest, the numbers as they were drawn, and with intervals.
+ANSWER_FILES: Final = ("answer.json", "measurements.csv", "answer.csv")
 #: Suffixes of files under public/.
 _SUFFIXES = (".parquet", ".geojson", ".html", ".json", ".js")
 #: Bytes; with a suffix and what marks a file being written, it stays below the 255 of common file systems.
@@ -243,6 +249,19 @@ class RunDirectory:
     def reports(self) -> Path:
         """Of a release from randomised reports: how many were used, and how many not, and why."""
         return self.public / "reports.json"
+
+    def answer(self, name: str) -> Path:
+        """Folder of an answer that a version of a release was made with, its public files as they were published."""
+        return self.public / "answers" / file_name("answer", name)
+
+    def before(self, path: Path) -> Path:
+        """A public file as the version had it that this one replaces, so far as that is kept: manifest and tables."""
+        return self.public / "replaced" / path.relative_to(self.public)
+
+    @property
+    def changes(self) -> Path:
+        """Of a version made with answers: which numbers are others than in the version that it replaces."""
+        return self.public / "changes.json"
 
     @property
     def report(self) -> Path:

@@ -37,7 +37,7 @@ from pipeline.storage.guard import GuardedFile
 if TYPE_CHECKING:
     from pipeline.model.allocation import Allocation
     from pipeline.model.query import Query
-    from pipeline.model.strategy import MeasuredQuery
+    from pipeline.model.strategy import AddedAnswer, MeasuredQuery
     from pipeline.model.universe import Universe
 
 #: The noise, or none: an invariant; "reports": totals of reports, whose debiased counts have the variance.
@@ -107,7 +107,7 @@ class MeasurementHeader:
         }
 
 
-def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery) -> MeasurementHeader:
+def header_of(universe: Universe, allocation: Allocation, measured: MeasuredQuery | AddedAnswer) -> MeasurementHeader:
     """The header of the file of one measurement."""
     noise, *others = allocation.noises(universe, measured)
     query, level = measured.query, allocation.strategy.level

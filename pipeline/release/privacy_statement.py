@@ -137,9 +137,23 @@ def privacy_statement(universe: Universe, *, made_elsewhere: bool = False) -> Pr
         words=_in_words(universe, delta)
         + (_SELECT if universe.selections else "")
         + (_BYPASS if universe.bypass else "")
+        + _added(universe)
         + (_MADE_ELSEWHERE if made_elsewhere else ""),
         noise=tuple(_noise(universe)),
         invariants=tuple(InvariantStatement(level=level, query=query.name) for level, query in universe.invariants),
+    )
+
+
+def _added(universe: Universe) -> str:
+    """What is said of answers that were added to the measurements."""
+    if not universe.added:
+        return ""
+    cost = decimal_text(universe.budget - universe.own_budget)
+    name = "rho" if universe.framework == "zcdp" else "epsilon"
+    which = ", ".join(answer.query.name for answer in universe.added)
+    return (
+        f" Answers to questions on the same records are among them ({which}), with {name} = {cost} of it: they were "
+        "charged when they were asked, and this version of the release cost nothing more."
     )
 
 
@@ -221,9 +235,10 @@ def _of_both(universe: Universe, central: Central) -> str:
 
 
 def _noise(universe: Universe) -> Iterator[NoiseStatement]:
-    """Of every query at every level, then of every private choice and of what it chooses."""
+    """Of every query at every level, then of every private choice and of what it chooses, then of added answers."""
     framework, neighbours = universe.framework, universe.neighbours
-    rest = 1 - sum((selection.share for selection in universe.selections), Fraction(0))
+    own = universe.own_budget / universe.budget
+    rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
     for level in universe.strategy.levels:
         for measured in level.queries:
             spec = noise_for(framework, universe.strategy_budget, level.share, measured.share, neighbours)
@@ -233,12 +248,15 @@ def _noise(universe: Universe) -> Iterator[NoiseStatement]:
         select, noise, part = (
             selection.select,
             selection.noise,
-            selection.choice_part(framework, universe.record_budget, neighbours),
+            selection.choice_part(framework, universe.own_record_budget, neighbours),
         )
-        yield _noise_statement(selection.level, select.stream_name, select.mechanism.name, select.epsilon, part)
+        yield _noise_statement(selection.level, select.stream_name, select.mechanism.name, select.epsilon, own * part)
         yield _noise_statement(
-            selection.level, select.measured_name, noise.mechanism, noise.scale, selection.share - part
+            selection.level, select.measured_name, noise.mechanism, noise.scale, own * (selection.share - part)
         )
+    for answer in universe.added:
+        share = answer.cost / universe.budget
+        yield _noise_statement(answer.level, answer.query.name, answer.noise.mechanism, answer.noise.scale, share)
 
 
 def _noise_statement(

@@ -26,6 +26,7 @@ from pipeline.report.render import render, script_json
 from pipeline.report.shared import shared_rows
 from pipeline.report.sources import ReportSources
 from pipeline.report.summaries import SizeSummary, size_labels
+from pipeline.report.versions import version_view
 from pipeline.spec.provenance import input_names, origin_of
 from pipeline.spec.release_spec import ReleaseSpec
 
@@ -94,6 +95,7 @@ def report_page(sources: ReportSources, write: Write = nowhere) -> str:
         beside=explorer.beside,
         household_sizes=level_sizes(sources),
         amounts=amount_views(sources),
+        version=version_view(sources),
         household_tables=sources.spec.tables_of_households(),
         no_margins=NO_MARGINS,
         content=script_json(content),

@@ -82,7 +82,7 @@ def encode_household_table(table: HouseholdTable) -> list[Any]:
 
 
 def encode_budget(universe: Universe) -> dict[str, str]:
-    """The universe's whole budget, under the key that its framework has for it; reports have none."""
+    """The universe's budget without that of added answers, under its framework's key for it; reports have none."""
     if universe.framework == "local":
         return {}
-    return {"rho" if universe.framework == "zcdp" else "epsilon": str(universe.budget)}
+    return {"rho" if universe.framework == "zcdp" else "epsilon": str(universe.own_budget)}

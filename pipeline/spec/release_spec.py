@@ -35,6 +35,7 @@ from pipeline.spec.sections import (
     ReportSection,
     UniverseSections,
 )
+from pipeline.spec.update.section import UpdateSection
 from pipeline.spec.wording.resolve import labels_of, note_labels, note_language, note_names
 from pipeline.storage.toml import TomlError, parse_toml, read_toml_text
 
@@ -81,11 +82,24 @@ class ReleaseSpec(UniverseSections):
         default=None, description="what `spinewise ask` may name beyond the attributes; no release depends on it"
     )
     _source: str = PrivateAttr(default="spec")
+    _update: UpdateSection | None = PrivateAttr(default=None)
 
     @property
     def source(self) -> str:
         """The spec file as it was named to `load_spec`, for messages."""
         return self._source
+
+    @property
+    def update(self) -> UpdateSection | None:
+        """The answers that this version of a published release was made with; None of a first release."""
+        return self._update
+
+    def updated(self, section: UpdateSection | None) -> ReleaseSpec:
+        """The published spec of a version made with answers; SpecError where these do not fit it."""
+        spec = self.model_copy()
+        spec._update = section
+        spec.universes()
+        return spec
 
     def universes(self) -> tuple[Universe, ...]:
         """The release's own universe, then its companions'; resolved from the spec alone.
@@ -163,6 +177,7 @@ class ReleaseSpec(UniverseSections):
             shares={} if name else self.postprocess.shares or {},
             collect=None if name else self.collect,
             own=self if name else None,
+            update=None if name else self._update,
         )
         return UniverseResolver(sections, context, problems).universe()
 
@@ -212,6 +227,8 @@ class ReleaseSpec(UniverseSections):
         del content["household_tables"]
         if self.household_tables:
             content["household_tables"] = [encode_household_table(table) for table in self.tables_of_households()]
+        if self._update is not None:
+            content["update"] = encode(self._update)
         return {
             **content,
             "privacy": {**privacy, **encode_budget(main)},
@@ -226,7 +243,18 @@ class ReleaseSpec(UniverseSections):
         Raises:
             SpecError: the dictionary is not the public form of a spec.
         """
-        return _validated(content, source, PUBLIC)
+        stated = dict(content)
+        section = stated.pop("update", None)
+        spec = _validated(stated, source, PUBLIC)
+        if section is None:
+            return spec
+        problems = Problems(source)
+        try:
+            return spec.updated(UpdateSection.model_validate(section, context=PUBLIC))
+        except ValidationError as error:
+            note_validation_error(error, UpdateSection, problems.at("update"))
+            problems.raise_if_any()
+            raise
 
 
 def load_spec(path: Path | str) -> ReleaseSpec:

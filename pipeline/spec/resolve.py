@@ -35,6 +35,8 @@ from pipeline.spec.resolve_shares import resolve_shares
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
 from pipeline.spec.sections import BoundSection, CompanionSection, RecodeSection, SchemaSection, UniverseSections
 from pipeline.spec.shares_section import SharesSection
+from pipeline.spec.update.resolve import resolve_added
+from pipeline.spec.update.section import UpdateSection
 from pipeline.spec.value_ranges import expand_values
 
 #: The delta of zCDP's (epsilon, delta) statement where the spec gives none.
@@ -60,6 +62,7 @@ class UniverseContext:
         shares: public numbers that tell how areas share what is above them.
         collect: how answers were randomised before they were sent.
         own: the sections of the release itself, where this is a companion.
+        update: the answers that a version of the release was made with.
     """
 
     name: str
@@ -72,6 +75,7 @@ class UniverseContext:
     shares: Mapping[str, SharesSection] = field(default_factory=dict)
     collect: CollectSection | None = None
     own: UniverseSections | None = None
+    update: UpdateSection | None = None
 
 
 class UniverseResolver:
@@ -108,16 +112,18 @@ class UniverseResolver:
         budget = self._budget(preset, strategy, collected)
         stated_values = self._stated(schema, strategy, budget)
         records = self._records()
+        privacy = context.privacy
+        n_records, update = self._records_per_person, self.problems.at("update")
+        added = resolve_added(context.update, schema, context.level_names, privacy, n_records, update)
         if len(self.problems.lines) > before or strategy is None or budget is None:
             return None
-        privacy = context.privacy
         zcdp = (central or privacy).framework == "zcdp"
         universe = Universe(
             name=context.name,
             schema=schema,
             strategy=strategy,
             framework=privacy.framework,
-            budget=budget,
+            budget=budget + sum((answer.cost for answer in added), Fraction(0)),
             delta=privacy.delta or DEFAULT_DELTA if zcdp else Fraction(0),
             neighbours=privacy.neighbours,
             input=records,
@@ -130,6 +136,7 @@ class UniverseResolver:
             central=central,
             amount=amount_of(sections),
             beacon="" if privacy.beacon is None else privacy.beacon.text,
+            added=added,
             **stated_values,
         )
         if universe.neighbours == "add-remove" and (reason := vacuous(universe)):

@@ -267,6 +267,8 @@ def _measured_anew(stretch: Stretch, draw: DrawNoise, run: Simulated, *, drawn: 
                 shape = (last - first, size)
                 part = draw(run.replicate, problem.first_level + number, i, int(rows[first]), shape)
                 part += answers_of(query.marginal, stretch.released[number], first, last)
+                if query.marginal.answered:
+                    part[:, ~query.marginal.asked] = 0
                 if kinds is not None:
                     part[kinds[first:last] < 0] = 0
                 values = values.astype(wide_enough(values.dtype, part), copy=False)

@@ -10,15 +10,13 @@ from flows.confidential.custody import KeySource
 from flows.confidential.process import MeasuringProcess
 from flows.runs.questions.answering import ASKED, Answering, write_answer
 from flows.runs.questions.combining import combination_problems, combine_answer, is_combined
-from flows.runs.questions.costs import cost_problems
+from flows.runs.questions.public_files import answer_problems
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.released.combined import COMBINED, SUMMARY
-from pipeline.questions.tables import answer_bytes, read_measurements
 from pipeline.release.layout import RunDirectory
 from pipeline.release.run_directory import make_run_folders
-from pipeline.storage.files import sha256_file
 from pipeline.storage.temporary import temporary_folder
 
 
@@ -33,32 +31,15 @@ def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
         ReleaseError: the manifest cannot be read.
     """
     manifest = read_answer(run)
-    problems = [*_file_problems(run, manifest), *cost_problems(manifest)]
-    if problems:
-        return problems
-    try:
-        recomputed = answer_bytes(manifest, read_measurements(run.public / MEASUREMENTS, manifest))
-    except ReleaseError as error:
-        return [str(error)]
-    if recomputed != (run.public / ANSWER).read_bytes():
-        problems.append(f"{ANSWER}: does not follow from {MEASUREMENTS}")
-    return problems + (combination_problems(run, manifest, release) if is_combined(run) else [])
+    problems = [*answer_problems(run.public, manifest), *_unlisted(run, manifest)]
+    return problems + (combination_problems(run, manifest, release) if is_combined(run) and not problems else [])
 
 
-def _file_problems(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
-    problems = []
-    if sorted(manifest.files) != sorted([ANSWER, MEASUREMENTS]):
-        return [f"{MANIFEST}: lists {', '.join(sorted(manifest.files))}; {ANSWER} and {MEASUREMENTS} are needed"]
-    for name, stated in sorted(manifest.files.items()):
-        path = run.public / name
-        if not path.is_file() or path.is_symlink():
-            problems.append(f"{name}: is missing")
-        elif sha256_file(path) != stated:
-            problems.append(f"{name}: was changed: it has not the hash that the manifest states")
+def _unlisted(run: RunDirectory, manifest: AnswerManifest) -> list[str]:
     listed = {*manifest.files, MANIFEST, *((COMBINED, SUMMARY) if is_combined(run) else ())}
-    return problems + [
-        f"{path.name}: is not listed" for path in sorted(run.public.iterdir()) if path.name not in listed
-    ]
+    found = sorted(run.public.iterdir())
+    links = [f"{path.name}: is a link" for path in found if path.name in listed and path.is_symlink()]
+    return [*links, *(f"{path.name}: is not listed" for path in found if path.name not in listed)]
 
 
 def rerun_answer(

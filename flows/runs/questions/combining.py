@@ -9,11 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.answers.together import PartByPartError, check_size, estimated_together
+from flows.publishing.answers import used_answers
 from flows.runs.questions.request import CheckedQuestion
 from flows.settings import load_settings
 from pipeline.errors import InputError, ReleaseError
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
+from pipeline.questions.released.added import refuse_drawn_twice
 from pipeline.questions.released.cells import AskedOnce, NoSumOfCellsError, SumsOfCells, sums_of_cells
 from pipeline.questions.released.combined import (
     COMBINED,
@@ -95,6 +97,10 @@ def combine_answer(run: RunDirectory, release: Path) -> Combination:
 def combination(run: RunDirectory, release: PublishedRelease) -> tuple[bytes, Combination]:
     """combined.csv and what combined.json states, of an answer's public files and a release."""
     manifest = read_answer(run)
+    try:
+        refuse_drawn_twice([*used_answers(release.run, release.spec), manifest])
+    except InputError as error:
+        raise InputError(f"{release.run.root}: was made with this answer, which says nothing more: {error}") from None
     sums = sums_of_cells(AskedOnce.of(manifest), release)
     if sha256_file(run.public / MEASUREMENTS) != manifest.files.get(MEASUREMENTS):
         raise ReleaseError(f"{run.public / MEASUREMENTS}: was changed: it has not the hash that {MANIFEST} states")

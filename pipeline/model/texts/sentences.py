@@ -96,6 +96,10 @@ TEMPLATES = (
         "both levels gives, and on every path from the top to a leaf the budgets add up to the whole."
     ),
     marked(
+        "Answers to questions on the same records are among them ({answers}), with {cost} of it: they were charged "
+        "when they were asked, and this version of the release cost nothing more."
+    ),
+    marked(
         "The noise was not drawn by this program: the measurements were made elsewhere. This statement holds if they "
         "were made as the spec states; only their stated variances were compared with it, and nothing else was tested."
     ),

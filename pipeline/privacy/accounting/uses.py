@@ -49,6 +49,15 @@ class _Noise(Protocol):
     def scale(self) -> Fraction: ...
 
 
+class _Added(Protocol):
+    @property
+    def level(self) -> str: ...
+    @property
+    def query(self) -> QueryLike: ...
+    @property
+    def noise(self) -> _Noise: ...
+
+
 class _Selection(Protocol):
     @property
     def select(self) -> Select: ...
@@ -69,7 +78,7 @@ class UniverseLike(Compared, Protocol):
 
     @property
     def record_budget(self) -> Fraction:
-        """What one record's change costs, exact: the budget is for all records that one person alters."""
+        """What one record's change costs, added answers included: the budget is for all that one person alters."""
 
     @property
     def records_per_person(self) -> int:
@@ -81,11 +90,15 @@ class UniverseLike(Compared, Protocol):
 
     @property
     def strategy_budget(self) -> Fraction:
-        """The budget of a move by one, without that of the selections, exact."""
+        """The budget of a move by one, without that of selections and added answers, exact."""
 
     @property
     def selections(self) -> Sequence[_Selection]:
         """The tables whose detail is chosen privately."""
+
+    @property
+    def added(self) -> Sequence[_Added]:
+        """The answers of questions that are used beside the measurements."""
 
     @property
     def collected(self) -> Collected | None:
@@ -119,7 +132,7 @@ class Measurement:
 
 
 def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
-    """Every query at every level with its noise, computed from the budget and the shares as measuring does."""
+    """Every query at every level with its noise, computed from budget and shares as measuring does; then answers."""
     measurements = []
     budget = universe.strategy_budget
     for level in universe.strategy.levels:
@@ -128,6 +141,9 @@ def measurements_of(universe: UniverseLike) -> tuple[Measurement, ...]:
             use = mechanism(noise.mechanism, noise.scale)
             attributes = _attributes(universe, measured.query)
             measurements.append(Measurement(level.level, measured.query.name, attributes, measured.query.size, use))
+    for answer in universe.added:
+        use, attributes = mechanism(answer.noise.mechanism, answer.noise.scale), _attributes(universe, answer.query)
+        measurements.append(Measurement(answer.level, answer.query.name, attributes, answer.query.size, use))
     return tuple(measurements)
 
 

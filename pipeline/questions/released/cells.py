@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from geography.spine import Spine
 from pipeline.errors import InputError
-from pipeline.published import PublishedRelease
+from pipeline.model.universe import Universe
 from pipeline.questions.manifest import AnswerManifest
 from pipeline.questions.resolve import resolve
 from pipeline.questions.resolved import Axis, Resolved
 from pipeline.questions.stated import domain_of
 from pipeline.questions.text import QuestionError, parse
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec
 
-__all__ = ["AskedOnce", "NoSumOfCellsError", "SumsOfCells", "sums_of_cells"]
+__all__ = ["AskedOnce", "Counted", "NoSumOfCellsError", "SumsOfCells", "question_in", "sums_of_cells"]
+
+
+class Counted(Protocol):
+    """A release whose cells are counted, finished or in the making."""
+
+    @property
+    def run(self) -> RunDirectory:
+        """Where it is."""
+
+    @property
+    def spec(self) -> ReleaseSpec:
+        """Its spec."""
+
+    @property
+    def universes(self) -> tuple[Universe, ...]:
+        """Its own first."""
+
+    @property
+    def spine(self) -> Spine:
+        """Its areas."""
 
 
 class NoSumOfCellsError(InputError):
@@ -84,7 +107,7 @@ class SumsOfCells:
         return out
 
 
-def sums_of_cells(asked: AskedOnce, release: PublishedRelease) -> SumsOfCells:
+def sums_of_cells(asked: AskedOnce, release: Counted) -> SumsOfCells:
     """What the numbers of a question add up of a release's own cells.
 
     Raises:
@@ -96,7 +119,7 @@ def sums_of_cells(asked: AskedOnce, release: PublishedRelease) -> SumsOfCells:
         raise InputError(f"{where}: it is of the dataset {universe.dataset!r}, and the answer of {asked.dataset!r}")
     if release.spine.fingerprint() != asked.geography:
         raise InputError(f"{where}: its areas are not those of the answer")
-    question = _in_schema(asked, release)
+    question = question_in(asked, release)
     level = question.level or release.spine.levels[0].name
     if question.level is None and len(release.spine.levels[0]) > 1:
         raise NoSumOfCellsError(
@@ -117,8 +140,13 @@ def sums_of_cells(asked: AskedOnce, release: PublishedRelease) -> SumsOfCells:
     return SumsOfCells(level, groups, answered, positions, keys)
 
 
-def _in_schema(asked: AskedOnce, release: PublishedRelease) -> Resolved:
-    """The question with its names looked up in the release's spec."""
+def question_in(asked: AskedOnce, release: Counted) -> Resolved:
+    """The question with its names looked up in the release's spec.
+
+    Raises:
+        NoSumOfCellsError: it is of something else than the release's counts.
+        InputError: the release has another schema.
+    """
     universe, parsed = release.universes[0], parse(asked.text)
     if parsed.statistic not in ("count", "most common"):
         raise NoSumOfCellsError(f"a {parsed.statistic} of {parsed.amount and parsed.amount.text!r} is no count")

@@ -1,0 +1,68 @@
+"""`spinewise update`: a new version of a release, from its measurements and those of answers to questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from flows.commands.options import JsonOption, Output, QuietOption, ReleaseArgument, VerboseOption, WorkersOption
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("update", short_help="Make a release anew with answers to questions.")(update)
+
+
+def update(
+    release: ReleaseArgument,
+    answers: Annotated[
+        list[Path],
+        typer.Option(
+            "--with",
+            metavar="ANSWER_DIR",
+            help="An answer of spinewise ask; may be given several times.",
+            show_default=False,
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder in which to create the new version's directory.")] = Path("updated"),
+    workers: WorkersOption = None,
+    quiet: QuietOption = False,
+    verbose: VerboseOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Make a new version of a finished release from all its measurements and those of answers; print its directory.
+
+    Reads public files only: no records, no key, no ledger. It costs nothing, since release and answers were charged
+    when they were made; the new version states what both cost together. Estimates, whole numbers, intervals, tables and
+    report are computed anew, and what changed is in changes.json and in the report. The release itself is not changed.
+
+    Answers must be counts of a level's areas by attributes of the release's schema, with or without a condition, asked
+    under the same ledger. spinewise verify and check work on the new version as on every release.
+
+    Example:
+
+        spinewise update releases/example --with answers/count-tract-sex-0a1b2c3d --out updated
+    """
+    from flows.execution.light_arrow import spare_pandas
+
+    spare_pandas()
+    from flows.execution.workers import default_workers
+    from flows.runs.updates.update import update_release
+    from flows.settings import load_settings
+
+    output = Output(quiet, verbose, json)
+    progress = output.progress()
+    try:
+        count = load_settings(workers=workers).workers or default_workers()
+        made = update_release(release, answers, out, count, progress)
+    finally:
+        progress.close()
+    changes = made.changes
+    output.remark(
+        f"version {changes.version}: {changes.changed:,} of {changes.numbers:,} numbers are others than before, "
+        f"{changes.outside:,} of them outside of the interval that they had; the largest change is {changes.largest:,}"
+    )
+    content = {"directory": str(made.root), "version": changes.version, "changed": changes.changed}
+    output.result(str(made.root), content | {"numbers": changes.numbers, "outside": changes.outside})

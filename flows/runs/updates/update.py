@@ -1,0 +1,128 @@
+"""A new version of a finished release, estimated from its measurements and those of answers: no records, no key."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+from flows.execution.job import Job
+from flows.execution.progress import Progress
+from flows.execution.workers import Workers
+from flows.publishing.files import input_files, replaced_files
+from flows.publishing.manifest import manifest_of
+from flows.publishing.steps import perform_public_steps, public_steps
+from flows.runs.questions.public_files import answer_problems
+from flows.runs.updates.stated import updated_spec
+from pipeline.errors import InputError, ReleaseError
+from pipeline.published import PublishedRelease, open_finished
+from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer_file
+from pipeline.release.key_statement import KeyStatement
+from pipeline.release.manifest import write_manifest
+from pipeline.release.run_directory import open_run
+from pipeline.release.versions.changes import Changes, read_changes
+from pipeline.storage.files import make_folder, sha256_file
+from pipeline.witness.stated_beacon import stated_beacon
+
+__all__ = ["Updated", "update_release"]
+
+
+@dataclass(frozen=True)
+class Updated:
+    """A new version: its directory, and what changed in it."""
+
+    root: Path
+    changes: Changes
+
+
+@dataclass(frozen=True, eq=False)
+class _Given:
+    """An answer that is to be added: where it is, its public files, and what they state."""
+
+    path: Path
+    folder: Path
+    manifest: AnswerManifest
+    sha256: str
+
+
+def update_release(release: Path, answers: Sequence[Path], out: Path, workers: int, progress: Progress) -> Updated:
+    """Make a new version of a release from all of its measurements and those of answers.
+
+    Args:
+        release: finished; it is not changed.
+        answers: directories that `spinewise ask` made.
+        out: the folder in which the new version's directory is made.
+        workers: number of processes.
+        progress: receives how far it is.
+
+    Raises:
+        InputError: an answer cannot be used, the release is not finished, or the directory is not empty.
+        ReleaseError: a file of the release was changed.
+    """
+    before = open_finished(release, check_hashes=True)
+    given = [_given(path) for path in answers]
+    replaces = sha256_file(before.run.manifest)
+    spec = updated_spec(before, replaces, [(one.manifest, one.sha256, str(one.path)) for one in given])
+    root = out / spec.name
+    if root.exists() and any(root.iterdir()):
+        raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
+    try:
+        with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"updated": spec.name}) as run:
+            job = replace(
+                Job(run, spec, spec.universes(), before.spine, pool, progress),
+                status=before.manifest.status,
+                receipts=list(before.manifest.receipts),
+                beacon=stated_beacon(before.manifest),
+            )
+            _take_over(job, before, given)
+            progress.begin(tuple(public_steps(job)))
+            notes = perform_public_steps(job)
+            write_manifest(run, manifest_of(job, notes, _key_of(before)))
+            return Updated(root, read_changes(run.changes))
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+
+
+def _given(path: Path) -> _Given:
+    """An answer, its files checked; InputError where there is none, or it was changed."""
+    folder = path if (path / MANIFEST).is_file() else path / "public"
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{path}: no answer is here; the directory of one is needed, as spinewise ask prints it")
+    try:
+        manifest = read_answer_file(folder / MANIFEST)
+        problems = answer_problems(folder, manifest)
+    except ReleaseError as error:
+        raise InputError(str(error)) from None
+    if problems:
+        raise InputError(f"{path}: this answer does not verify: {problems[0]}")
+    return _Given(path, folder, manifest, sha256_file(folder / MANIFEST))
+
+
+def _take_over(job: Job, before: PublishedRelease, given: Sequence[_Given]) -> None:
+    """Copy everything that the new version is computed from."""
+    added = {one.manifest.answer: one.folder for one in given}
+    for name, folder in added.items():
+        for file in (MANIFEST, MEASUREMENTS, ANSWER):
+            _copy(folder / file, job.run.answer(name) / file)
+    replaced = set(replaced_files(job))
+    for path in input_files(job):
+        place = path.relative_to(job.run.public)
+        if path in replaced:
+            _copy(before.run.public / place.relative_to("replaced"), path)
+        elif place.parts[0] != "answers" or place.parts[1] not in added:
+            _copy(before.run.public / place, path)
+
+
+def _copy(source: Path, target: Path) -> None:
+    make_folder(target.parent)
+    shutil.copyfile(source, target)
+
+
+def _key_of(before: PublishedRelease) -> KeyStatement:
+    """Of the key and the records that the release was measured with, which are those of every version."""
+    manifest = before.manifest
+    return KeyStatement(manifest.key_salt, manifest.key_commitment, manifest.input_fingerprints)

@@ -1,0 +1,142 @@
+"""An answer as a published spec states it, where a version of a release is made with it; or why it cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.errors import InputError, ReleaseError
+from pipeline.published import PublishedRelease
+from pipeline.questions.manifest import MEASUREMENTS, AnswerManifest
+from pipeline.questions.released.cells import (
+    AskedOnce,
+    Counted,
+    NoSumOfCellsError,
+    SumsOfCells,
+    question_in,
+    sums_of_cells,
+)
+from pipeline.questions.resolved import Axis
+from pipeline.questions.tables import read_measurements
+from pipeline.release.layout import query_file_name
+from pipeline.spec.fields import PUBLIC
+from pipeline.spec.update.section import AddedSection
+
+__all__ = ["added_section", "counts_of", "refuse_drawn_twice"]
+
+
+def added_section(manifest: AnswerManifest, sha256: str, release: PublishedRelease) -> AddedSection:
+    """What the spec of a version of `release` states of an answer.
+
+    Args:
+        manifest: of the answer.
+        sha256: of its file.
+        release: any version of the release.
+
+    Raises:
+        NoSumOfCellsError: the answer's numbers are no sums of the release's counts.
+        InputError: it was asked of another dataset, ledger, geography or schema, under another framework, of other
+            neighbours or persons, or it cannot be told apart from a query of the release.
+    """
+    _refuse_other_promise(manifest, release)
+    asked = AskedOnce.of(manifest)
+    sums = _sums(manifest, release)
+    axes = {axis.attribute.name: axis for axis in question_in(asked, release).axes}
+    schema = release.universes[0].schema
+    told_apart = [axes[name] for name in schema.names if name in axes and axes[name].labels]
+    beyond = [axes[name] for name in schema.names if name in axes and not axes[name].labels]
+    level = release.universes[0].strategy.level(sums.level)
+    if query_file_name(manifest.answer) in {query_file_name(one.query.name) for one in level.queries}:
+        raise InputError(f"the answer {manifest.answer!r} is called like a query that the release has measured")
+    (part,) = manifest.noisy
+    stated: dict[str, Any] = {
+        "name": manifest.answer,
+        "sha256": sha256,
+        "question": manifest.question,
+        "level": sums.level,
+        "by": [[axis.term, {"attribute": axis.attribute.name, "groups": _groups(axis)}] for axis in told_apart],
+        "where": [[axis.attribute.name, _values(axis, axis.keep)] for axis in beyond if not axis.keep.all()],
+        "mechanism": part.mechanism,
+        "scale": part.scale,
+    }
+    return AddedSection.model_validate(stated, context=PUBLIC)
+
+
+def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -> None:
+    """Refuse an answer whose budget cannot be added to the release's."""
+    universe, receipts = release.universes[0], release.manifest.receipts
+    if not receipts:
+        raise InputError("the release was charged to no ledger: nobody knows what it and answers cost together")
+    told = {
+        "dataset": (manifest.dataset, universe.dataset),
+        "framework": (manifest.framework, universe.framework),
+        "neighbours": (manifest.neighbours, universe.neighbours),
+        "records of a person": (manifest.records_per_person, universe.records_per_person),
+        "ledger": (
+            ", ".join(sorted({one.ledger for one in manifest.receipts})),
+            ", ".join(sorted({one.ledger for one in receipts if one.dataset == universe.dataset})),
+        ),
+    }
+    for what, (own, theirs) in told.items():
+        if own != theirs:
+            raise InputError(f"{what}: the answer has {own}, and the release {theirs}")
+    if universe.bypass:
+        raise InputError(
+            "the release measures areas without siblings once (bypass): it can be combined with answers by "
+            "`spinewise ask --release`, and not be made anew"
+        )
+
+
+def _sums(manifest: AnswerManifest, release: Counted) -> SumsOfCells:
+    try:
+        return sums_of_cells(AskedOnce.of(manifest), release)
+    except NoSumOfCellsError as error:
+        raise NoSumOfCellsError(
+            f"{error}; a version is made with counts of areas of a level, by attributes and recodes of the schema"
+        ) from None
+
+
+def _groups(axis: Axis) -> list[list[object]]:
+    return [[label, _values(axis, axis.keep & (axis.group == number))] for number, label in enumerate(axis.labels)]
+
+
+def _values(axis: Axis, mask: NDArray[np.bool_]) -> list[str]:
+    return [value for value, kept in zip(axis.attribute.values, mask, strict=True) if kept]
+
+
+def counts_of(folder: Path, manifest: AnswerManifest, release: Counted) -> NDArray[np.int64]:
+    """The noisy counts of an answer as a measurement of the release has them, `(n_geounits, size)`.
+
+    Args:
+        folder: with its public files.
+        manifest: of the answer.
+        release: any version of the release.
+
+    Raises:
+        ReleaseError: its measurements are damaged.
+    """
+    sums, path = _sums(manifest, release), folder / MEASUREMENTS
+    measured = read_measurements(path, manifest)
+    if tuple(measured.keys) != sums.keys:
+        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
+    values = measured.numbers["count"].reshape(-1, len(sums.positions))
+    ordered: NDArray[np.int64] = values[:, np.argsort(sums.positions)]
+    return ordered
+
+
+def refuse_drawn_twice(manifests: Sequence[AnswerManifest]) -> None:
+    """Refuse an answer that is there already, under whatever name: the same noise says nothing more.
+
+    Raises:
+        InputError: two are one.
+    """
+    for number, one in enumerate(manifests):
+        for other in manifests[:number]:
+            same = (one.fingerprint, one.files.get(MEASUREMENTS)) == (other.fingerprint, other.files.get(MEASUREMENTS))
+            charges = {(receipt.ledger, receipt.number) for receipt in one.receipts}
+            if same or charges & {(receipt.ledger, receipt.number) for receipt in other.receipts}:
+                raise InputError(f"{one.answer}: it is the answer {other.answer!r}, which is used already")

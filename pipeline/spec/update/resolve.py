@@ -1,0 +1,87 @@
+"""From the answers that a published spec states to noisy counts with exact scales, and to what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline.model.query import Query
+from pipeline.model.schema import Attribute, Schema
+from pipeline.model.strategy import AddedAnswer
+from pipeline.privacy.budget import MOVED, Framework, Mechanism, Neighbours, NoiseSpec
+from pipeline.spec.privacy_section import PrivacySection
+from pipeline.spec.problems import Problems, unknown
+from pipeline.spec.update.section import AddedSection, UpdateSection
+
+#: The noise of counts, by the framework of their budget.
+_MECHANISMS: Final[dict[Framework, Mechanism]] = {"zcdp": "discrete_gaussian", "pure": "discrete_laplace"}
+
+
+def resolve_added(
+    section: UpdateSection | None,
+    schema: Schema,
+    level_names: Sequence[str],
+    privacy: PrivacySection,
+    records_per_person: int,
+    problems: Problems,
+) -> tuple[AddedAnswer, ...]:
+    """The answers that a version was made with; what does not fit is noted."""
+    added: list[AddedAnswer] = []
+    for number, one in enumerate(() if section is None else section.answers):
+        own, before = problems.at(f"answers[{number}]"), len(problems.lines)
+        if one.level not in level_names:
+            own.add("level", unknown("level", one.level, level_names, are="the levels are"))
+        if one.mechanism != _MECHANISMS.get(privacy.framework):
+            own.add(
+                "mechanism", f"found {one.mechanism!r}; it is not that of counts with framework {privacy.framework!r}"
+            )
+        if any(one.name == other.query.name for other in added):
+            own.add("name", f"{one.name!r} stands twice; each answer is used once")
+        query = _query(one, schema, own)
+        if len(problems.lines) == before:
+            cost = _cost(one, privacy.neighbours, records_per_person)
+            noise = NoiseSpec(one.mechanism, one.scale)
+            added.append(AddedAnswer(one.level, query, noise, cost, one.question, one.sha256))
+    return tuple(added)
+
+
+def _cost(one: AddedSection, neighbours: Neighbours, records: int) -> Fraction:
+    """What a person's change costs, of which so many records move as many numbers each as neighbours do, by one."""
+    if one.mechanism == "discrete_gaussian":
+        return Fraction(MOVED[neighbours] * records**2) / (2 * one.scale)
+    return Fraction(MOVED[neighbours] * records) / one.scale
+
+
+def _query(one: AddedSection, schema: Schema, problems: Problems) -> Query:
+    """What the answer counts; values beyond its conditions have the number after the last group."""
+    groups = {attribute.name: np.zeros(len(attribute.values), dtype=np.int64) for attribute in schema.attributes}
+    labels: dict[str, tuple[str, ...]] = dict.fromkeys(groups, ())
+    terms: dict[str, str] = {}
+    for term, section in one.by.items():
+        if section.attribute not in groups or section.attribute in terms:
+            problems.add(f"by.{term}", f"found {section.attribute!r}; another attribute of the schema is needed")
+            continue
+        terms[section.attribute] = term
+        labels[section.attribute] = tuple(section.groups)
+        attribute = schema.attributes[schema.names.index(section.attribute)]
+        groups[section.attribute] = _numbered(attribute, list(section.groups.values()), problems)
+    for name, values in one.where.items():
+        if name not in groups or name in terms:
+            problems.add(f"where.{name}", "an attribute of the schema is needed that is not told apart")
+            continue
+        groups[name] = _numbered(schema.attributes[schema.names.index(name)], [values], problems)
+    ordered = tuple(terms[name] for name in schema.names if name in terms)
+    return Query(one.name, ordered, tuple(groups.values()), tuple(labels.values()))
+
+
+def _numbered(attribute: Attribute, groups: Sequence[Sequence[str]], problems: Problems) -> NDArray[np.int64]:
+    """The number of the group of each value; of values in none, the number after the last."""
+    named = [value for group in groups for value in group]
+    if len(set(named)) < len(named) or not set(named) <= set(attribute.values):
+        problems.add("", f"its groups of {attribute.name!r} have a value twice, or one that the attribute has not")
+    group_of = {value: number for number, group in enumerate(groups) for value in group}
+    return np.array([group_of.get(value, len(groups)) for value in attribute.values], dtype=np.int64)

@@ -1,0 +1,158 @@
+"""A version in which something was changed, with all hashes made to agree: verify and the second program find it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from releases.updated import QUESTIONS, answer_to, charged_release, seal, update
+
+from flows.execution.progress import Silent
+from flows.runs.verify import verify_release
+from pipeline.checker.release import check_release
+from pipeline.published import release_at
+from pipeline.release.measurements import MeasurementWriter, read_measurement
+from pipeline.release.tables import read_table, write_table
+from pipeline.storage.files import sha256_file
+
+
+@pytest.fixture(scope="module")
+def version(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
+    """A version that was made with one answer, and the name of the answer."""
+    folder = tmp_path_factory.mktemp("planted")
+    with charged_release(folder, ("[input]", "[publish]\nreplicates = 2\n[input]")) as (spec, release):
+        answer = answer_to(spec, *QUESTIONS[0])
+        yield update(release, [answer], folder / "new").root, answer.name
+
+
+@pytest.fixture
+def copied(version: tuple[Path, str], tmp_path: Path) -> Path:
+    shutil.copytree(version[0] / "public", tmp_path / "public")
+    return tmp_path
+
+
+def found(root: Path) -> str:
+    return "\n".join(verify_release(release_at(root), 1, Silent()))
+
+
+def shift(path: Path, root: Path) -> None:
+    """One number of a measurement is another."""
+    stored = read_measurement(path)
+    with MeasurementWriter.open(path, root, stored.header) as writer:
+        writer.write(stored.geocodes, stored.values + (np.arange(len(stored.values)) == 0)[:, None])
+
+
+def test_a_number_of_the_answer_in_the_measurement(copied: Path, version: tuple[Path, str]) -> None:
+    path = f"measurements/tract/{version[1]}.parquet"
+    shift(copied / "public" / path, copied)
+    seal(copied)
+    assert f"public/{path} is not what its measurements give" in found(copied)
+    assert any("has not the answer's number" in problem for problem in check_release(copied))
+
+
+def test_a_number_of_the_release_before(copied: Path) -> None:
+    shift(copied / "public/measurements/tract/sex.parquet", copied)
+    seal(copied)
+    problem = "public/measurements/tract/sex.parquet is not that of the version before"
+    assert problem in found(copied)
+    assert problem in check_release(copied)
+
+
+def test_a_number_of_the_answer_itself(copied: Path, version: tuple[Path, str]) -> None:
+    folder = copied / "public/answers" / version[1]
+    lines = (folder / "measurements.csv").read_text("utf-8").splitlines()
+    lines[1] = lines[1].rsplit(",", 1)[0] + ",77"
+    (folder / "measurements.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    seal(copied)
+    assert "measurements.csv: was changed" in found(copied)
+    assert any("measurements.csv was changed" in problem for problem in check_release(copied))
+    # With its manifest made to agree, that is another answer than the spec states.
+    stated = json.loads((folder / "answer.json").read_text("utf-8"))
+    stated["files"]["measurements.csv"] = sha256_file(folder / "measurements.csv")
+    (folder / "answer.json").write_text(json.dumps(stated), "utf-8")
+    seal(copied)
+    assert "the spec is not that of the version before with these answers" in found(copied)
+    assert any("answer.json is not the one that the spec states" in problem for problem in check_release(copied))
+
+
+def test_a_table_of_the_version_before(copied: Path) -> None:
+    path = copied / "public/replaced/tables/sex/county.parquet"
+    table = read_table(path)
+    table.counts[0, 0] += 1
+    write_table(path, copied, [table])
+    seal(copied)
+    problem = "public/replaced/tables/sex/county.parquet is not that of the version before"
+    assert problem in found(copied)
+    assert problem in check_release(copied)
+    assert "public/changes.json is not what its measurements give" in found(copied)
+
+
+def test_what_changed(copied: Path) -> None:
+    path = copied / "public/changes.json"
+    path.write_bytes(path.read_bytes().replace(b'"changed":', b'"changed":1', 1))
+    seal(copied)
+    assert "public/changes.json is not what its measurements give" in found(copied)
+
+
+Spec = dict[str, Any]
+
+
+def _scale(spec: Spec) -> None:
+    spec["update"]["answers"][0]["scale"] = "50"
+
+
+def _groups(spec: Spec) -> None:
+    (_, section), *_ = spec["update"]["answers"][0]["by"]
+    section["groups"] = section["groups"][::-1]
+
+
+def _level(spec: Spec) -> None:
+    spec["update"]["answers"][0]["level"] = "county"
+
+
+def _budget(spec: Spec) -> None:
+    spec["privacy"]["rho"] = "1/2"
+
+
+def _replaces(spec: Spec) -> None:
+    spec["update"]["replaces"] = "0" * 64
+
+
+def _version(spec: Spec) -> None:
+    spec["update"]["version"] = 3
+
+
+def _none(spec: Spec) -> None:
+    del spec["update"]
+
+
+@pytest.mark.parametrize("change", [_scale, _groups, _level, _budget, _replaces, _version, _none])
+def test_another_statement_in_the_spec(copied: Path, change: Callable[[Spec], None]) -> None:
+    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
+    change(spec)
+    seal(copied, spec=spec)
+    assert found(copied)
+    if change is not _version:  # which is all in the manifest's word and in changes.json
+        assert check_release(copied)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("receipts", []), ("status", "EXAMPLE: made-up data, about nobody"), ("key_commitment", "0" * 64)],
+)
+def test_another_statement_than_that_of_the_version_before(copied: Path, key: str, value: object) -> None:
+    seal(copied, **{key: value})
+    assert f"public/manifest.json: {key} is not that of the version before" in found(copied)
+
+
+def test_a_promise_that_forgets_the_answers(copied: Path) -> None:
+    privacy = json.loads((copied / "public/manifest.json").read_text("utf-8"))["privacy"]
+    privacy[0]["budget"] = "1"
+    seal(copied, privacy=privacy)
+    assert "public/manifest.json: privacy is not what the spec gives" in found(copied)
+    assert "public/manifest.json: states the budget 1; release and answers cost 3/2 together" in check_release(copied)

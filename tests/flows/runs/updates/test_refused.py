@@ -1,0 +1,204 @@
+"""Answers and releases of which no version can be made: one sentence each, exit status 2, and nothing is written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from releases.asked import ask, ledger_of, write_workers
+from releases.small import run as run_release
+from releases.updated import answer_to, charged_release, update
+
+from pipeline.errors import InputError, ReleaseError, SpecError
+from pipeline.published import PublishedRelease, open_finished
+from pipeline.questions.manifest import AnswerManifest, read_answer
+from pipeline.questions.released.added import added_section
+from pipeline.release.layout import RunDirectory
+from pipeline.spec.release_spec import ReleaseSpec, load_spec
+
+QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path, Path]]:
+    """The spec, its release, and an answer that could be used."""
+    folder = tmp_path_factory.mktemp("refused")
+    with charged_release(folder, QUICK) as (spec, release):
+        yield spec, release, answer_to(spec, "count by tract, sex", "1/10")
+
+
+def refused(release: Path, answers: list[Path], out: Path, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence) as caught:
+        update(release, answers, out)
+    assert caught.value.exit_status == 2
+    assert "\n" not in str(caught.value)
+    assert not out.exists() or not any(out.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("mean wages by county", "a mean of 'wages' is no count; a version is made with counts of areas of a level"),
+        ("median wages", "a median of 'wages' is no count"),
+        ("sum wages by tract", "a sum of 'wages' is no count"),
+        ("count by tract, shift", "the release tells no records apart by 'shift', as the question does"),
+        ("count by sex", "the question is of everywhere together, and the release has 2 areas at its uppermost level"),
+    ],
+)
+def test_what_is_no_sum_of_cells(given: tuple[Path, Path, Path], tmp_path: Path, text: str, sentence: str) -> None:
+    spec, release, _ = given
+    refused(release, [answer_to(spec, text, "1/10")], tmp_path / "new", sentence)
+
+
+def test_an_answer_that_is_used_already(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """By whatever name: the same question with the same key has the same noise, which says nothing more."""
+    spec, release, answer = given
+    again = answer_to(spec, "count by tract, sex", "1/10", name="again")
+    assert (again / "public/measurements.csv").read_bytes() == (answer / "public/measurements.csv").read_bytes()
+    refused(release, [answer, answer], tmp_path / "a", "which is used already")
+    refused(
+        release, [answer, again], tmp_path / "b", "again: it is the answer 'count-tract-sex-.*, which is used already"
+    )
+    second = update(release, [answer], tmp_path / "second").root
+    refused(second, [again], tmp_path / "c", "which is used already")
+    other = answer_to(spec, "count by county", "1/10", name=answer.name, out=tmp_path / "answers")
+    refused(second, [other], tmp_path / "d", "is used already; give it another --name")
+
+
+def test_files_that_are_none_or_were_changed(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    _, release, answer = given
+    refused(release, [], tmp_path / "a", "no answer was given")
+    refused(release, [release], tmp_path / "b", "no answer is here")
+    refused(tmp_path / "nothing", [answer], tmp_path / "c", "no such folder")
+    unfinished = tmp_path / "unfinished"
+    shutil.copytree(release / "public", unfinished / "public")
+    (unfinished / "public/manifest.json").unlink()
+    refused(unfinished, [answer], tmp_path / "d", "no finished release is here")
+    changed = shutil.copytree(answer, tmp_path / "changed")
+    path = changed / "public/measurements.csv"
+    path.write_bytes(path.read_bytes().replace(b"A01,f,", b"A01,f,1"))
+    refused(release, [changed], tmp_path / "e", r"does not verify: measurements\.csv: was changed")
+    (changed / "public/answer.json").write_text("{}", "utf-8")
+    refused(release, [changed], tmp_path / "f", "is no manifest of an answer")
+    full = tmp_path / "full"
+    (full / "work").mkdir(parents=True)
+    (full / "work/file").touch()
+    with pytest.raises(InputError, match="is not empty"):
+        update(release, [answer], full)
+    damaged = shutil.copytree(release, tmp_path / "damaged")
+    (damaged / "public/measurements/tract/sex.parquet").write_bytes(b"x")
+    with pytest.raises(ReleaseError, match=r"sex\.parquet' was changed"):
+        update(damaged, [answer], tmp_path / "g")
+
+
+def test_a_release_that_was_charged_to_no_ledger_or_another(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    _, release, answer = given
+    uncharged = run_release(write_workers(tmp_path / "u", QUICK, ('dataset = "workers"', "")), tmp_path / "uncharged")
+    refused(uncharged, [answer], tmp_path / "a", "the release was charged to no ledger")
+    spec = write_workers(tmp_path / "other", QUICK)
+    with ledger_of(tmp_path / "other"):
+        other = ask(spec, "count by tract, sex", "1/10")
+    refused(release, [other], tmp_path / "b", "ledger: the answer has [0-9a-f]{64}, and the release [0-9a-f]{64}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ([('sex = ["f", "m"]', 'sex = ["m", "f"]')], "its attributes or their values are not those"),
+        (
+            [
+                ("levels = { county = 1, tract = 3 }", "levels = { county = 1, half = 2, tract = 3 }"),
+                ('tract = "1/2"', 'half = "1/4"\ntract = "1/4"'),
+            ],
+            "its areas are not those of the answer",
+        ),
+    ],
+)
+def test_another_schema_or_geography(
+    given: tuple[Path, Path, Path], tmp_path: Path, changes: list[tuple[str, str]], sentence: str
+) -> None:
+    spec, release, _ = given
+    text = spec.read_text("utf-8")
+    for old, new in changes:
+        text = text.replace(old, new)
+    (other := spec.with_name(f"{tmp_path.name}.toml")).write_text(text, "utf-8")
+    answer = answer_to(other, "count by tract, sex", "1/10", out=tmp_path / "answers")
+    refused(release, [answer], tmp_path / "new", sentence)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"dataset": "patients"}, "dataset: the answer has patients, and the release workers"),
+        ({"framework": "pure"}, "framework: the answer has pure, and the release zcdp"),
+        ({"neighbours": "add-remove"}, "neighbours: the answer has add-remove, and the release change-one"),
+        ({"records_per_person": 3}, "records of a person: the answer has 3, and the release 1"),
+    ],
+)
+def test_another_promise(given: tuple[Path, Path, Path], change: dict[str, Any], sentence: str) -> None:
+    _, release, answer = given
+    manifest = read_answer(RunDirectory(answer)).model_copy(update=change)
+    with pytest.raises(InputError, match=sentence):
+        added_section(manifest, "0" * 64, open_finished(release, check_hashes=False))
+
+
+def _bypassing(opened: PublishedRelease, _: AnswerManifest) -> PublishedRelease:
+    return replace(opened, universes=(replace(opened.universes[0], bypass=True),))
+
+
+@pytest.mark.parametrize(("change", "sentence"), [(_bypassing, r"measures areas without siblings once \(bypass\)")])
+def test_another_kind_of_release(
+    given: tuple[Path, Path, Path],
+    change: Callable[[PublishedRelease, AnswerManifest], PublishedRelease],
+    sentence: str,
+) -> None:
+    _, release, answer = given
+    manifest = read_answer(RunDirectory(answer))
+    with pytest.raises(InputError, match=sentence):
+        added_section(manifest, "0" * 64, change(open_finished(release, check_hashes=False), manifest))
+
+
+def test_an_answer_called_like_a_query(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    spec, release, _ = given
+    refused(release, [answer_to(spec, "count by tract", "1/20", name="sex")], tmp_path / "a", "is called like a query")
+
+
+def test_a_spec_file_has_no_answers(tmp_path: Path) -> None:
+    """What a version was made with stands in the published spec alone."""
+    spec = write_workers(tmp_path, ("[input]", "[update]\nversion = 2\n[input]"))
+    with pytest.raises(SpecError, match="update"):
+        load_spec(spec)
+
+
+def test_a_published_spec_that_states_impossible_answers(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    spec, release, answer = given
+    content = open_finished(update(release, [answer], tmp_path / "new").root, check_hashes=True).manifest.spec
+    section = json.dumps(content["update"])
+    resolved = ReleaseSpec.from_public_dict(content)
+    assert resolved.public_dict() == content
+    (added,) = resolved.universes()[0].added
+    assert (added.cost, added.query.terms, added.level) == (Fraction(1, 10), ("sex",), "tract")
+    assert np.array_equal(added.query.cell_answer, [0, 1, 0, 1, 0, 1])
+    for old, new in (
+        ('"tract"', '"block"'),
+        ('"attribute": "sex"', '"attribute": "age"'),
+        ('["m"]', '["f"]'),
+        ("discrete_gaussian", "discrete_laplace"),
+        ('"scale": "10"', '"scale": "0"'),
+        ('"version": 2', '"version": 1'),
+    ):
+        assert section.count(old) == 1, old
+        with pytest.raises(SpecError, match="update"):
+            ReleaseSpec.from_public_dict(content | {"update": json.loads(section.replace(old, new))})
+    twice = json.loads(section)
+    twice["answers"] *= 2
+    with pytest.raises(SpecError, match="stands twice"):
+        ReleaseSpec.from_public_dict(content | {"update": twice})
+    assert spec.exists()
