@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from pipeline.model.query import Query
+from pipeline.model.universe import Universe
 from postprocess.marginal import Marginal
 
 
 def marginal_of(query: Query) -> Marginal:
     """The query as plain arrays."""
     return Marginal(query.name, query.groups)
+
+
+def measured_marginal(universe: Universe, query: Query) -> Marginal:
+    """The same of a query that is measured: of words from reports, any other word is the rest, and is not measured."""
+    if universe.collected is None or universe.collected.counted.all():
+        return marginal_of(query)
+    return Marginal(query.name, query.groups, (universe.collected.counted,))

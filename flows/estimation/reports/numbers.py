@@ -42,6 +42,7 @@ class ErrorsOfReports:
 
     def __call__(
         self,
+        answers: NDArray[np.int64],
         cells: NDArray[np.int64],
         counts: NDArray[np.int64],
         reports: NDArray[np.int64],
@@ -53,10 +54,10 @@ class ErrorsOfReports:
         add w^2 V_r = w V to the variance, what is known otherwise adds the rest: so the factor f of reports alone
         becomes sqrt(w f^2 + 1 - w).
         """
-        factors = self.collected.own_errors(cells, counts, reports)
+        factors = self.collected.own_errors(answers, cells, counts, reports)
         if not self.mixed:
             return factors
-        alone = self.collected.stated_variances(cells, reports)
+        alone = self.collected.stated_variances(answers, cells, reports)
         weight = np.clip(standard**2 / np.where(alone > 0, alone, 1), 0, 1)
         mixed: NDArray[np.float64] = np.sqrt(weight * factors**2 + 1 - weight)
         return mixed
