@@ -28,6 +28,7 @@ from flows.commands import (
     spine,
     validate,
     verify,
+    words,
 )
 from flows.commands.fitness import command as fitness
 from flows.commands.queries import ask
@@ -68,6 +69,7 @@ for module in (
     run,
     plan,
     validate,
+    words,
     query,
     ask,
     compare,

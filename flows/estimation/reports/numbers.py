@@ -24,8 +24,9 @@ class DebiasedCounts:
     reports: NDArray[np.int64]
 
     def __call__(self, totals: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
-        """See `measurement_files.Debiased`."""
-        return self.collected.debiased(totals.astype(np.int64), self.reports[first : first + len(totals)])
+        """See `measurement_files.Debiased`; a cell that is the rest of the reports has 0, as `Marginal.answered` says."""
+        counts = self.collected.debiased(totals.astype(np.int64), self.reports[first : first + len(totals)])
+        return np.where(self.collected.counted, counts, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +78,11 @@ class SimulatedReports:
     universe: str
 
     def __call__(self, replicate: int, first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Debiased counts of new reports, `(n, n_cells)`, of leaves from number `first` on with such answers."""
+        """Debiased counts of new reports, `(n, n_cells)`, of leaves from number `first` on with such answers.
+
+        A cell that is the rest of the reports has 0.
+        """
         key = public_key("spinewise simulated reports 1", self.seed, self.universe, replicate, first)
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
         totals = self.collected.totals_of(counts, generator)
-        return self.collected.debiased(totals, counts.sum(axis=1))
+        return np.where(self.collected.counted, self.collected.debiased(totals, counts.sum(axis=1)), 0.0)
