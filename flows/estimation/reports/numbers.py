@@ -24,7 +24,7 @@ class DebiasedCounts:
     reports: NDArray[np.int64]
 
     def __call__(self, totals: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
-        """See `measurement_files.Debiased`; a cell that is the rest of the reports has 0, as `Marginal.answered` says."""
+        """See `measurement_files.Debiased`; a cell that is the rest of the reports has 0 (`Marginal.answered`)."""
         counts = self.collected.debiased(totals.astype(np.int64), self.reports[first : first + len(totals)])
         return np.where(self.collected.counted, counts, 0.0)
 

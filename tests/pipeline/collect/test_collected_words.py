@@ -33,7 +33,8 @@ def parts_by_hand(words: tuple[str, ...] = WORDS) -> NDArray[np.float64]:
             design[cohort, list(positions(word, cohort, RAPPOR.bits, RAPPOR.hashes)), number] = 1
     stacked = (design - RAPPOR.hashes / RAPPOR.bits).reshape(-1, len(words))
     gap = float(RAPPOR.q_star - RAPPOR.p_star)
-    return (np.linalg.pinv(stacked).T * RAPPOR.cohorts / gap).reshape(design.shape)
+    parts: NDArray[np.float64] = (np.linalg.pinv(stacked).T * RAPPOR.cohorts / gap).reshape(design.shape)
+    return parts
 
 
 def answered(texts: list[str], key: bytes) -> NDArray[np.uint16]:

@@ -74,7 +74,7 @@ def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: Col
 
 
 def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(
-    tmp_path: Path, spine: Spine, twelve: ListedMechanism
+    tmp_path: Path, spine: Spine, twelve: CollectedAnswers
 ) -> None:
     with pytest.raises(RecordsError) as refused:
         count_reports(written(tmp_path / "r.csv"), twelve, spine, KEY).log.raise_if_any()
