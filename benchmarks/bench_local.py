@@ -1,11 +1,11 @@
 """Releases from randomised reports: coverage and errors by level, beside theory, debiasing alone and the central model.
 
-    PYTHONPATH=tests python benchmarks/bench_local.py [--part state|mixed]
+    PYTHONPATH=tests python benchmarks/bench_local.py [--part state|mixed|words]
 
 A survey of 2 counties, 6 tracts and 240 blocks with 0 to 49 respondents, whose shares of answers differ; some surveys
 for each mechanism. With `--part state`, the million people of the example state answer, in 25,000 blocks. With `--part
-mixed`, the small surveys use counts of a central release above the blocks. Writes bench/local.json, local_state.json or
-local_mixed.json.
+mixed`, the small surveys use counts of a central release above the blocks. With `--part words`, the example state
+answers with words, by RAPPOR. Writes bench/local.json, local_state.json, local_mixed.json or local_words.json.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 import pandas as pd
 from local_mixed import mixed
 from local_state import measured_state, of_totals
+from local_words import words_of_state
 from measured_run import PROJECT
 from releases.survey import Survey, write_survey
 from survey_of_state import StateSurvey
@@ -81,13 +82,17 @@ def as_state(survey: Survey, epsilon: str) -> StateSurvey:
 def main() -> None:
     """Print the table that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", choices=("small", "state", "mixed"), default="small", help="which survey")
-    parser.add_argument("--surveys", type=int, help="of each mechanism; 6 small ones by default, or 5 of the state")
+    parser.add_argument("--part", choices=("small", "state", "mixed", "words"), default="small", help="which survey")
+    parser.add_argument(
+        "--surveys", type=int, help="of each mechanism; 6 small ones by default, 5 of the state, or 2 of words"
+    )
     given = parser.parse_args()
     if given.part == "state":
         kept("local_state", measured_state(CASES, given.surveys or 5))
     elif given.part == "mixed":
         kept("local_mixed", mixed(CASES, given.surveys or 12))
+    elif given.part == "words":
+        kept("local_words", words_of_state(given.surveys or 2))
     else:
         kept("local", small(given.surveys or 6))
 

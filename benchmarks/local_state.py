@@ -97,7 +97,8 @@ def _held(
     each, k = reports[:, None], collected.n_cells
     counts = np.rint(debiased + (each - debiased.sum(axis=1, keepdims=True)) / k).astype(np.int64)
     stated = np.sqrt(each * float(collected.unit_variance) * (1 - 1 / k))
-    standard = stated * collected.own_errors(np.ones(1, dtype=np.int64), counts, each)
+    cells = np.arange(k)
+    standard = stated * collected.own_errors(cells, cells[None, :], counts, each)
     return np.asarray(np.abs(counts - truth) <= half_widths(standard))
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.collect.bits import KeyedBytes
-from pipeline.collect.collected import Collected
+from pipeline.collect.collected import CollectedAnswers
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
 from pipeline.example.example import LEVELS, block_codes
@@ -63,7 +63,7 @@ class StateSurvey:
     """
 
     spine: Spine
-    collected: Collected
+    collected: CollectedAnswers
     epsilon: str
     truth: NDArray[np.int64]
 
@@ -114,4 +114,4 @@ def state_survey(mechanism: str, n_values: int, epsilon: str, seed: int) -> Stat
     truth = np.zeros((len(people), n_values), dtype=np.int64)
     for cell, of_cell in enumerate(shares):
         truth += rng.multinomial(people[:, cell], of_cell)
-    return StateSurvey(spine, Collected(randomiser), epsilon, truth)
+    return StateSurvey(spine, CollectedAnswers(randomiser), epsilon, truth)

@@ -29,6 +29,7 @@ from flows.commands import (
     update,
     validate,
     verify,
+    words,
 )
 from flows.commands.fitness import command as fitness
 from flows.commands.queries import ask
@@ -69,6 +70,7 @@ for module in (
     run,
     plan,
     validate,
+    words,
     query,
     ask,
     compare,

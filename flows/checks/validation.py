@@ -245,7 +245,7 @@ def _check_reports(universe: Universe, spine: Spine | None, _: Sequence[Query], 
     records, collected = universe.input, universe.collected
     if spine is None or records is None or collected is None:
         return
-    found = count_reports(records, collected.mechanism, spine, bytes(32))  # only how many can be used matters here
+    found = count_reports(records, collected, spine, bytes(32))  # only how many can be used matters here
     if records.bad_reports == "count":
         lines = found.log.lines()
         result.remarks += [f"{records.file}, not used: {one.message(lines)}" for one in found.log.mistakes]

@@ -73,6 +73,13 @@ CombinedWithOption = Annotated[
         show_default=False,
     ),
 ]
+CentralOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="RELEASE_DIR",
+        help="Of a release from reports that uses counts of a central release: that release, to compare them with it.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print only the result and errors: no progress, no remarks.")

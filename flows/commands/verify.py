@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from flows.commands.options import (
+    CentralOption,
     CombinedWithOption,
     JsonOption,
     Output,
@@ -27,6 +28,7 @@ def verify(
     release: ReleaseArgument,
     signed_by: SignedByOption = None,
     combined_with: CombinedWithOption = None,
+    central: CentralOption = None,
     workers: WorkersOption = None,
     quiet: QuietOption = False,
     verbose: VerboseOption = False,
@@ -39,6 +41,9 @@ def verify(
 
     An answer of spinewise ask is verified, too: its files, its costs, and what follows from its noisy numbers; where it
     is combined with a release, also from that release.
+
+    With --central, a release from reports that uses counts of a central release is compared with that one, too: the
+    hash of its manifest, and every count.
 
     With --signed-by, the release must also be signed by that key.
 
@@ -61,6 +66,8 @@ def verify(
 
     output = Output(quiet, verbose, json)
     if is_answer(release):
+        if central is not None:
+            raise InputError(f"--central: {release} is an answer; a release from reports may use a central one")
         _verify_answer(release, signed_by, combined_with, output)
         return
     if combined_with is not None:
@@ -71,7 +78,7 @@ def verify(
     try:
         problems = [] if key is None else signature_problems(run, key)
         problems = problems or verify_release(
-            run, load_settings(workers=workers).workers or default_workers(), progress
+            run, load_settings(workers=workers).workers or default_workers(), progress, central
         )
     finally:
         progress.close()
@@ -79,6 +86,10 @@ def verify(
         tell_problems(f"{release}: this release does not verify", problems)
     else:
         text = f"{release}: verified; all of it follows from its measurements"
+        if central is not None:
+            text += f"; its central counts are those of {central}"
+        elif run.central.exists():
+            output.remark(f"{release}: its central counts were not compared with their release: name it with --central")
         text += "" if key is None else f"; it is signed by {key.name}"
         output.result(text, {"release": str(release), "verified": not problems, "problems": problems})
     if problems:

@@ -53,7 +53,7 @@ def tabulate_reports(job: Job, key: MasterKey, universe: Universe, collected: Co
     """
     records = universe.require_input()
     drawing = key.keyed_hash(f"one report of each respondent/{universe.name}", b"")
-    found = count_reports(records, collected.mechanism, job.spine, bytes.fromhex(drawing))
+    found = count_reports(records, collected, job.spine, bytes.fromhex(drawing))
     if records.bad_reports != "count":
         found.log.raise_if_any()
     if not found.reports.any():

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.estimation.constraints import carried_constraints, declared_constraints, facility_bounds
-from flows.estimation.marginals import marginal_of
+from flows.estimation.marginals import marginal_of, measured_marginal
 from flows.estimation.measurement_files import MeasurementSource, differing
 from flows.estimation.reports.numbers import DebiasedCounts
 from flows.estimation.shares.stated import stated_shares
@@ -110,7 +110,9 @@ def unmeasured_problem(
         spine=spine,
         shape=universe.schema.shape,
         measured=tuple(
-            tuple(Measured(marginal_of(measured.query), nothing, 1.0) for measured in allocation.queries)
+            tuple(
+                Measured(measured_marginal(universe, measured.query), nothing, 1.0) for measured in allocation.queries
+            )
             for allocation in allotted
         ),
         constraints=constraints,
@@ -147,7 +149,7 @@ def measurement_files(job: Job, universe: Universe) -> tuple[tuple[MeasurementSo
             MeasurementSource(
                 folder.measurement(level.name, measured.query.name),
                 header_of(universe, allocation, measured),
-                marginal_of(measured.query),
+                measured_marginal(universe, measured.query),
                 allocation.kinds,
                 None if allocation.central is not None else debiased,
             )

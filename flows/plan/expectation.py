@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.estimation.marginals import marginal_of
+from flows.estimation.marginals import marginal_of, measured_marginal
 from flows.estimation.problem import exact_answers, reports_in, unmeasured_problem
 from geography.spine import Spine
 from pipeline.collect.collected import ReportNoise
@@ -101,7 +101,7 @@ class Expectation:
     def unit_precisions(self) -> tuple[tuple[int, FloatArray], ...]:
         """For each of `measured`: the number of its level, and the precision that a variance of 1 gives."""
         return tuple(
-            (number, self.basis.precision([(marginal_of(query.query), 1.0)]))
+            (number, self.basis.precision([(measured_marginal(self.universe, query.query), 1.0)]))
             for number, level in enumerate(self.universe.strategy.levels)
             for query in level.queries
         )
@@ -134,7 +134,7 @@ class Expectation:
         own = []
         for level in allocations(measured, self.spine, self.reports):
             noises = [level.noises(measured, query) for query in level.queries]
-            marginals = [marginal_of(query.query) for query in level.queries]
+            marginals = [measured_marginal(measured, query.query) for query in level.queries]
             of_kinds = [
                 self.basis.precision([(m, n[kind].variance) for m, n in zip(marginals, noises, strict=True)])
                 for kind in range(len(level.shares))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +148,47 @@ def read_public_central(run: RunDirectory, universe: Universe) -> CentralCounts:
         for level in universe.central.shares
     }
     return counts, read_central_release(run.central)
+
+
+def central_differences(run: RunDirectory, universe: Universe, spine: Spine, folder: Path, status: str) -> list[str]:
+    """What differs between a central release and what a release from reports has taken from it, one sentence each.
+
+    The central release is checked as it was before the run, its manifest is compared by its hash, and every count of
+    the levels that are used with the copy.
+
+    Args:
+        run: of the release from reports.
+        universe: its own.
+        spine: its geography.
+        folder: the directory of the central release.
+        status: that the release from reports states.
+
+    Raises:
+        InputError: the release uses no central one.
+    """
+    if universe.central is None:
+        raise InputError(f"--central: {run.root} uses no central release")
+    here = replace(universe, central=replace(universe.central, release=folder.resolve()))
+    try:
+        found, which = read_central(here, spine, example=status == EXAMPLE)
+        copied, stated = read_public_central(run, universe)
+    except SpinewiseError as error:
+        return [str(error)]
+    assert which is not None
+    assert stated is not None
+    problems = []
+    if which.manifest_sha256 != stated.manifest_sha256:
+        problems.append(
+            f"{folder}: its manifest is not the one that was used; public/central.json states the SHA-256 "
+            f"{stated.manifest_sha256}, and it has {which.manifest_sha256}"
+        )
+    (measured,) = universe.strategy.levels[-1].queries
+    for level, values in found.items():
+        if not np.array_equal(values, copied[level]):
+            name = run.main.measurement(level, measured.query.name).relative_to(run.root).as_posix()
+            wrong = int((values != copied[level]).any(axis=1).sum())
+            problems.append(f"{name}: {wrong:,} areas of {len(values):,} have other counts than {folder}")
+    return problems
 
 
 def central_problems(run: RunDirectory, universe: Universe, *, official: bool) -> list[str]:

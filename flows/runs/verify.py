@@ -18,7 +18,7 @@ from flows.publishing.provenance import provenance_of
 from flows.publishing.selected import selected_problems
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.beacons import beacon_problems
-from flows.runs.central import central_problems
+from flows.runs.central import central_differences, central_problems
 from flows.runs.manifest_again import manifest_problems
 from flows.runs.updates.checking import update_problems
 from flows.runs.versions import version_differences
@@ -35,12 +35,21 @@ from pipeline.storage.files import make_folder, sha256_file
 from pipeline.storage.temporary import temporary_folder
 
 
-def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[str]:
+def verify_release(run: RunDirectory, workers: int, progress: Progress, central: Path | None = None) -> list[str]:
     """What is wrong with a release, one sentence each; empty if nothing is.
 
     First every file is compared with its hash in the manifest. Then all of public/ except its inputs (spine,
     constraints, invariants, measurements, selections) is recomputed in a temporary folder and compared byte for byte.
     Nothing under restricted/ is read.
+
+    Args:
+        run: the release.
+        workers: number of processes.
+        progress: receives how far it is.
+        central: the directory of the central release whose counts are used, to compare them with it too.
+
+    Raises:
+        InputError: the release uses no central one.
     """
     if problems := check_public_files(run):
         return problems
@@ -48,8 +57,12 @@ def verify_release(run: RunDirectory, workers: int, progress: Progress) -> list[
     try:
         with _recomputed(run, manifest, workers, progress) as job:
             problems = _compare(job, manifest)
+            own, spine = job.universes[0], job.spine
     except SpinewiseError as error:
         problems = [f"public/ cannot be recomputed: {error}"]
+    else:
+        if central is not None:
+            problems += central_differences(run, own, spine, central, manifest.status)
     return problems + version_differences(manifest) if problems else []
 
 

@@ -32,7 +32,8 @@ class RecordSource:
         values: attribute -> value in the file -> value of the schema.
         cells: form wide: `counts` = a column template, and the values of the other attributes.
         separator, encoding, decimal: how a CSV file is written, where it is not as usual.
-        report, respondent: form reports: the columns of what was sent, and of who sent it; None for none.
+        report, cohort, respondent: form reports: the columns of what was sent, of the cohort beside it, and of who
+            sent it; None for none.
         bad_reports: form reports: whether reports that cannot be used stop the run, or are counted and left out.
         unit, at_most: the column of the unit that a record is of, and how many records of a unit are counted.
         rows: column -> the values with which a row is counted; the other rows are left out. Not of the form wide.
@@ -57,6 +58,7 @@ class RecordSource:
     repeated: Literal["add"] | None = None
     rows: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     report: str | None = None
+    cohort: str | None = None
     respondent: str | None = None
     bad_reports: BadReports | None = None
     unit: str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from geography.spine import Spine
-from pipeline.collect.mechanism import CHARACTER, LENGTH, VALUE, ListedMechanism
+from pipeline.collect.mechanism import CHARACTER, COHORT, LENGTH, VALUE, Counts, Mechanism, Reports
 from pipeline.collect.several import GoodReport, OneOfEach
 from pipeline.model.record_source import RecordSource
 from pipeline.records.cells import CHUNK_ROWS
@@ -27,9 +28,25 @@ REASONS = {
     LENGTH: "wrong length",
     CHARACTER: "wrong character",
     VALUE: "not a report of the mechanism",
+    COHORT: "wrong cohort",
     NOBODY: "missing respondent",
     AGAIN: "second report of a respondent",
 }
+
+
+class Counting(Protocol):
+    """What is counted of reports; see `pipeline.collect.collected`."""
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """By which they were randomised."""
+
+    @property
+    def n_cells(self) -> int:
+        """Numbers that are counted."""
+
+    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+        """Of the reports of each group, `(n_groups, n_cells)`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +54,10 @@ class CountedReports:
     """What is counted of the reports.
 
     Attributes:
-        totals: `(n_leaves, n_outputs)` int64, of the reports that are used.
-        reports: `(n_leaves,)` int64, how many these are.
+        totals: `(n_leaves, n_cells)` int64, of the reports that are used; `(1, n_cells)` of all leaves together.
+        reports: `(n_leaves,)` int64, how many these are; or `(1,)`.
         unused: reason -> how many are not used, in the order of `REASONS`; without those whose leaf the spine leaves
-            out, which are nobody's concern.
+            out, which are nobody's concern. Cohorts are among the reasons where the mechanism has several.
         log: the same with rows, and what was found.
     """
 
@@ -51,7 +68,13 @@ class CountedReports:
 
 
 def count_reports(
-    records: RecordSource, mechanism: ListedMechanism, spine: Spine, key: bytes, *, chunk_rows: int = CHUNK_ROWS
+    records: RecordSource,
+    counting: Counting,
+    spine: Spine,
+    key: bytes,
+    *,
+    together: bool = False,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> CountedReports:
     """Count the reports of each leaf. A report with a fault is never used, whatever the fault is.
 
@@ -60,48 +83,76 @@ def count_reports(
 
     Args:
         records: the spec's [input], of the form "reports".
-        mechanism: by which the answers were randomised.
+        counting: how the answers were randomised, and what is counted.
         spine: the geography; its leaves are the rows of the result.
         key: a secret of 16 to 64 bytes; the same key draws the same reports again, in whatever order rows stand.
+        together: all leaves are counted in one row.
         chunk_rows: rows of a Parquet file in memory at a time.
 
     Raises:
         RecordsError: the file cannot be read, or lacks a column.
     """
-    report = records.report or "report"
-    columns = [records.geocode, report, *([] if records.respondent is None else [records.respondent])]
+    report, mechanism = records.report or "report", counting.mechanism
+    cohort = (records.cohort or "cohort") if mechanism.n_cohorts > 1 else None
+    columns = [records.geocode, report, *(column for column in (cohort, records.respondent) if column is not None)]
     file = open_records(records.file, columns, chunk_rows, label="the file of the reports", text=records.text_format)
     log = MistakeLog(records.file, file.find_lines)
     leaf_reader = LeafReader(spine, records.geocode, records.file)
-    totals = np.zeros((spine.n_leaves, mechanism.n_outputs), dtype=np.int64)
-    reports = np.zeros(spine.n_leaves, dtype=np.int64)
-    unused = dict.fromkeys(REASONS, 0)
+    rows_of = np.zeros(spine.n_leaves, dtype=np.int64) if together else np.arange(spine.n_leaves)
+    sums = _Sums(counting, 1 if together else spine.n_leaves)
+    unused = {number: 0 for number in REASONS if number != COHORT or cohort is not None}
     drawing = OneOfEach(key)
     geocodes = spine.levels[-1].geocodes
     first_row = 0
     for chunk in file.chunks():
         leaves, _ = leaf_reader.read(chunk.column(records.geocode), first_row, log)
         texts = _texts(chunk.column(report))
-        decoded = mechanism.decode(texts)
+        cohorts = None if cohort is None else _texts(chunk.column(cohort))
+        decoded = mechanism.decode(texts, cohorts)
         faults = decoded.faults.astype(np.int64)
         _note_faults(faults, texts, mechanism, report, first_row, log)
+        if cohorts is not None:
+            _note_cohorts(faults, cohorts, mechanism, cohort or "", first_row, log)
         outside = leaves < 0
         faults = np.where(outside, GEOCODE, faults)
         faults[leaves == LEFT_OUT] = -1
         if records.respondent is not None:
             who = _texts(chunk.column(records.respondent))
-            sent = [(str(geocodes[leaf]), text) if leaf >= 0 else () for leaf, text in zip(leaves, texts, strict=True)]
+            sent = _sent(geocodes, leaves, texts, cohorts)
             _note_respondents(who, sent, faults, drawing, records.respondent, first_row, log)
         decodable = np.flatnonzero(decoded.faults == 0)
         used = faults[decodable] == 0
-        own = leaves[decodable[used]]
-        totals += mechanism.totals(decoded.reports[used], own, spine.n_leaves)
-        reports += np.bincount(own, minlength=spine.n_leaves)
-        for number in REASONS:
+        sums.add(decoded.reports[used], rows_of[leaves[decodable[used]]])
+        for number in unused:
             unused[number] += int((faults == number).sum())
         first_row += chunk.num_rows
-    _exchange(drawing, mechanism, spine, totals, reports)
-    return CountedReports(totals, reports, {REASONS[number]: count for number, count in unused.items()}, log)
+    _exchange(drawing, spine, sums, rows_of)
+    return CountedReports(sums.totals, sums.reports, {REASONS[number]: count for number, count in unused.items()}, log)
+
+
+class _Sums:
+    """Totals and numbers of reports, row by row."""
+
+    def __init__(self, counting: Counting, n_rows: int) -> None:
+        self.counting = counting
+        self.totals = np.zeros((n_rows, counting.n_cells), dtype=np.int64)
+        self.reports = np.zeros(n_rows, dtype=np.int64)
+
+    def add(self, reports: Reports, rows: NDArray[np.int64], sign: int = 1) -> None:
+        """Count reports in their rows; with the sign -1 no longer."""
+        self.totals += sign * self.counting.totals(reports, rows, len(self.reports))
+        self.reports += sign * np.bincount(rows, minlength=len(self.reports))
+
+
+def _sent(
+    geocodes: NDArray[np.str_], leaves: NDArray[np.signedinteger], texts: Sequence[str], cohorts: Sequence[str] | None
+) -> list[tuple[str, ...]]:
+    """All that says what was sent, and from where; nothing of what is from nowhere."""
+    beside: list[tuple[str, ...]] = [()] * len(texts) if cohorts is None else [(cohort,) for cohort in cohorts]
+    return [
+        (str(geocodes[leaf]), text, *more) if leaf >= 0 else ()
+        for leaf, text, more in zip(leaves, texts, beside, strict=True)
+    ]
 
 
 def _texts(column: pa.Array) -> list[str]:
@@ -113,7 +164,7 @@ def _texts(column: pa.Array) -> list[str]:
 def _note_faults(
     faults: NDArray[np.int64],
     texts: Sequence[str],
-    mechanism: ListedMechanism,
+    mechanism: Mechanism,
     column: str,
     first_row: int,
     log: MistakeLog,
@@ -131,7 +182,22 @@ def _note_faults(
         log.add(f"column {column!r}", words, first_row + rows + 1, found, f"{wanted}, such as {_example(mechanism)!r}")
 
 
-def _example(mechanism: ListedMechanism) -> str:
+def _note_cohorts(
+    faults: NDArray[np.int64],
+    cohorts: Sequence[str],
+    mechanism: Mechanism,
+    column: str,
+    first_row: int,
+    log: MistakeLog,
+) -> None:
+    """Note cohorts that the mechanism does not have."""
+    rows = np.flatnonzero(faults == COHORT)
+    found = dict.fromkeys(cohorts[row] for row in rows[: 10 * SHOWN].tolist())
+    allowed = f"whole numbers from 0 to {mechanism.n_cohorts - 1} are allowed"
+    log.add(f"column {column!r}", "a cohort that the mechanism does not have", first_row + rows + 1, found, allowed)
+
+
+def _example(mechanism: Mechanism) -> str:
     return "0" * mechanism.report_length
 
 
@@ -158,20 +224,15 @@ def _note_respondents(
         log.add(where, words, first_row + np.flatnonzero(faults == fault) + 1, (), allowed)
 
 
-def _exchange(
-    drawing: OneOfEach,
-    mechanism: ListedMechanism,
-    spine: Spine,
-    totals: NDArray[np.int64],
-    reports: NDArray[np.int64],
-) -> None:
+def _exchange(drawing: OneOfEach, spine: Spine, sums: _Sums, rows_of: NDArray[np.int64]) -> None:
     """Count the reports that were drawn in the place of the first ones, which are counted already."""
     pairs = drawing.exchanged()
     if not pairs:
         return
+    mechanism = sums.counting.mechanism
     for number, sign in ((0, -1), (1, 1)):
         sent = [pair[number].sent for pair in pairs]
-        leaves = np.asarray(spine.find_leaves(np.array([geocode for geocode, _ in sent], dtype=str)), dtype=np.int64)
-        decoded = mechanism.decode([text for _, text in sent])
-        totals += sign * mechanism.totals(decoded.reports, leaves, spine.n_leaves)
-        reports += sign * np.bincount(leaves, minlength=spine.n_leaves)
+        leaves = np.asarray(spine.find_leaves(np.array([geocode for geocode, *_ in sent], dtype=str)), dtype=np.int64)
+        cohorts = [cohort for _, _, *more in sent for cohort in more] if mechanism.n_cohorts > 1 else None
+        decoded = mechanism.decode([text for _, text, *_ in sent], cohorts)
+        sums.add(decoded.reports, rows_of[leaves], sign)

@@ -167,7 +167,14 @@ def _of_reports(universe: Universe, collected: Collected) -> PrivacyStatement:
         f"another answer, which is local differential privacy with epsilon = {epsilon}."
     )
     words += _NOBODY if universe.central is None else _of_both(universe, universe.central)
-    if mechanism.repeated:
+    ever = mechanism.for_ever
+    if ever is not None and ever.ratio > mechanism.ratio:
+        words += (
+            " Over time: each report is drawn from one permanent response to an answer, so that any number of reports "
+            f"on the same answer has epsilon = {decimal_text(Fraction(ever.epsilon))} together. That an answer has "
+            "changed is not protected."
+        )
+    elif ever is not None:
         words += (
             " Over time: a device draws one response to an answer and repeats it for ever, so that any number of "
             f"reports on the same answer has epsilon = {epsilon} together. That an answer has changed is not protected."

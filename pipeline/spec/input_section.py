@@ -11,7 +11,7 @@ from pipeline.spec.fields import Encoding, FileOrTable, Misfit, Section, Separat
 from pipeline.spec.value_ranges import expand_numbers
 
 #: Keys of the form "reports".
-_OF_REPORTS = ("report", "respondent", "bad_reports")
+_OF_REPORTS = ("report", "cohort", "respondent", "bad_reports")
 
 
 def _is_text(entry: tuple[object, object]) -> bool:
@@ -70,6 +70,11 @@ class InputSpec(Section):
 
     report: str | None = Field(
         default=None, description='form reports only: the column of what respondents sent; default "report"'
+    )
+    cohort: str | None = Field(
+        default=None,
+        description="form reports only, of a mechanism with cohorts: the column of the cohort that was sent beside the "
+        'report; default "cohort"',
     )
     respondent: str | None = Field(
         default=None,

@@ -290,7 +290,10 @@ class Intervals:
         standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
         if self.own is not None:
             totals = released.sum(axis=1, keepdims=True)
-            standard = standard * self.own(self.table.marginal.n_cells_of, released, totals, standard)
+            marginal = self.table.marginal
+            standard = standard * self.own(
+                marginal.cell_answer, np.arange(marginal.size)[None, :], released, totals, standard
+            )
         low, high = self._by_variance(released, standard)
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
         places, inverse = np.unique(

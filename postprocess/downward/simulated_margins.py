@@ -29,9 +29,9 @@ from postprocess.marginal import Marginal
 SIMULATED_COVERAGE = 0.92
 #: Standard errors above zero from which a count is large.
 LARGE = 3.0
-#: By what the standard errors of counts differ from those of an average cell: (cells of each answer, counts, persons in
-#: the geounit, these errors) -> factors, all of one shape.
-OwnErrors = Callable[[IntArray, IntArray, IntArray, FloatArray], FloatArray]
+#: By what the standard errors of counts differ from those of an average cell: (answer of each cell, answers that the
+#: counts are of, counts, persons in the geounit, these errors) -> factors; all but the first of one shape.
+OwnErrors = Callable[[IntArray, IntArray, IntArray, IntArray, FloatArray], FloatArray]
 #: Sizes up to this stand alone; above it, each octave has `_PER_OCTAVE` classes.
 ALONE, _PER_OCTAVE = 30, 8
 #: Lower ends of the size classes of counts.
@@ -217,7 +217,7 @@ def count_errors(
         rows, cells, truth, seen = rows[counted], cells[counted], truth[counted], seen[counted]
         standard = standard[counted]
         if own is not None:
-            standard = standard * own(table.marginal.n_cells_of[cells], seen, totals[rows], standard)
+            standard = standard * own(table.marginal.cell_answer, cells, seen, totals[rows], standard)
         zeros -= np.bincount(cells, minlength=len(zeros))
         error = seen - truth
         counts.by_truth += SizedErrors.of(cells, truth, error // counts.unit)

@@ -152,7 +152,10 @@ def level_tasks(
     ]
     blocks, prior = estimate.info.precision, None
     if not is_full(blocks):
-        null = null_projector(blocks)
+        partial = any(any(~kept.all() for kept in one.marginal.answered) for one in problem.measured[level])
+        # What part of a query leaves out, the known directions determine: a weight on these, which do not vary, makes
+        # the precision definite, and one on what is left out would draw it to zero.
+        null = estimate.info.known if partial and not unmeasured else null_projector(blocks)
         ridge = _typical(blocks)
         blocks = blocks + ridge[:, None, None, None] * null
         if unmeasured and share is not None:

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from releases.small import run
 from releases.survey import write_survey
+from releases.survey_of_words import write_words
 
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
@@ -18,13 +19,20 @@ SURVEYS, BLOCKS = 6, {"block": 1, "tract": 40, "county": 120}
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mechanism", "n_values", "epsilon"), [("randomised_response", 2, "1"), ("direct_encoding", 12, "2")]
+    ("mechanism", "n_values", "epsilon"),
+    [("randomised_response", 2, "1"), ("direct_encoding", 12, "2"), ("rappor", 5, "")],
 )
 def test_intervals_and_errors_of_surveys(tmp_path: Path, mechanism: str, n_values: int, epsilon: str) -> None:
     covered, errors = [], []
     names = [f"a{number}" for number in range(n_values)]
+    if words := mechanism == "rappor":
+        names[-1] = "other"
     for seed in range(1, SURVEYS + 1):
-        survey = write_survey(tmp_path / f"{seed}", mechanism, n_values, epsilon, blocks_of_tract=40, seed=seed)
+        folder = tmp_path / f"{seed}"
+        if words:
+            survey = write_words(folder, n_values - 1, blocks_of_tract=40, seed=seed)
+        else:
+            survey = write_survey(folder, mechanism, n_values, epsilon, blocks_of_tract=40, seed=seed)
         out = RunDirectory(run(survey.spec, tmp_path / f"out{seed}"))
         (universe,) = load_spec(survey.spec).universes()
         collected, reports = universe.collected, survey.truth.sum(axis=1)

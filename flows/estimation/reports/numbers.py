@@ -24,8 +24,9 @@ class DebiasedCounts:
     reports: NDArray[np.int64]
 
     def __call__(self, totals: NDArray[np.signedinteger], first: int) -> NDArray[np.float64]:
-        """See `measurement_files.Debiased`."""
-        return self.collected.debiased(totals.astype(np.int64), self.reports[first : first + len(totals)])
+        """See `measurement_files.Debiased`; a cell that is the rest of the reports has 0 (`Marginal.answered`)."""
+        counts = self.collected.debiased(totals.astype(np.int64), self.reports[first : first + len(totals)])
+        return np.where(self.collected.counted, counts, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +43,7 @@ class ErrorsOfReports:
 
     def __call__(
         self,
+        answers: NDArray[np.int64],
         cells: NDArray[np.int64],
         counts: NDArray[np.int64],
         reports: NDArray[np.int64],
@@ -53,10 +55,10 @@ class ErrorsOfReports:
         add w^2 V_r = w V to the variance, what is known otherwise adds the rest: so the factor f of reports alone
         becomes sqrt(w f^2 + 1 - w).
         """
-        factors = self.collected.own_errors(cells, counts, reports)
+        factors = self.collected.own_errors(answers, cells, counts, reports)
         if not self.mixed:
             return factors
-        alone = self.collected.stated_variances(cells, reports)
+        alone = self.collected.stated_variances(answers, cells, reports)
         weight = np.clip(standard**2 / np.where(alone > 0, alone, 1), 0, 1)
         mixed: NDArray[np.float64] = np.sqrt(weight * factors**2 + 1 - weight)
         return mixed
@@ -76,8 +78,11 @@ class SimulatedReports:
     universe: str
 
     def __call__(self, replicate: int, first: int, counts: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Debiased counts of new reports, `(n, n_cells)`, of leaves from number `first` on with such answers."""
+        """Debiased counts of new reports, `(n, n_cells)`, of leaves from number `first` on with such answers.
+
+        A cell that is the rest of the reports has 0.
+        """
         key = public_key("spinewise simulated reports 1", self.seed, self.universe, replicate, first)
         generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
         totals = self.collected.totals_of(counts, generator)
-        return self.collected.debiased(totals, counts.sum(axis=1))
+        return np.where(self.collected.counted, self.collected.debiased(totals, counts.sum(axis=1)), 0.0)

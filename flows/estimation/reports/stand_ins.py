@@ -49,11 +49,13 @@ def stand_ins(
     generator = np.random.Generator(np.random.Philox(key=int.from_bytes(key[:16], "big")))
     counts = _summed_up(spine, collected.debiased(totals, reports))
     numbers = [level[:, 0] for level in _summed_up(spine, reports[:, None].astype(np.float64))]
-    noise = float(collected.noise_per_report)
+    cells = collected.counted
+    # Of the cells that are counted by themselves: the rest of the reports says nothing more.
+    noise = float(collected.noise_per_report) if cells.all() else float(collected.unit_variance * int(cells.sum()))
     shares = _positive(counts[0] / np.maximum(numbers[0], 1)[:, None])
     for level in range(1, spine.n_levels):
         above = shares[spine.levels[level].parents]
-        shares = _drawn(counts[level], numbers[level], above, noise, generator)
+        shares = _drawn(counts[level], numbers[level], above, cells, noise, generator)
     answers = generator.multinomial(reports, shares)
     return tuple(sp.csr_array(level.astype(np.int64)) for level in _summed_up(spine, answers.astype(np.float64)))
 
@@ -66,10 +68,12 @@ def _summed_up(spine: Spine, leaves: Reals) -> Sequence[Reals]:
     return levels
 
 
-def _drawn(counts: Reals, reports: Reals, above: Reals, noise: float, generator: np.random.Generator) -> Reals:
+def _drawn(
+    counts: Reals, reports: Reals, above: Reals, cells: NDArray[np.bool_], noise: float, generator: np.random.Generator
+) -> Reals:
     """Shares `(n, n_cells)` of the answers in the areas of a level, given those `above` of their parents."""
-    spread = (above * (1 - above)).sum(axis=1)
-    seen = ((counts - reports[:, None] * above) ** 2).sum()
+    spread = (above * (1 - above))[:, cells].sum(axis=1)
+    seen = ((counts - reports[:, None] * above)[:, cells] ** 2).sum()
     pairs = (reports * (reports - 1) * spread).sum()
     between = (seen - noise * reports.sum() - (reports * spread).sum()) / pairs if pairs > 0 else 0.0
     between = min(max(between, _LEAST), _MOST)

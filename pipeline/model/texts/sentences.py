@@ -137,6 +137,10 @@ TEMPLATES = (
         "Over time: a device draws one response to an answer and repeats it for ever, so that any number of reports on "
         "the same answer has epsilon = {epsilon} together."
     ),
+    marked(
+        "Over time: each report is drawn from one permanent response to an answer, so that any number of reports on "
+        "the same answer has epsilon = {epsilon} together."
+    ),
     marked("That an answer has changed is not protected."),
     marked("Not protected: that somebody took part, and in which area."),
     marked("The number of reports of each area is published exactly."),
@@ -151,6 +155,10 @@ TEMPLATES = (
     marked("what can be learnt about one respondent from any number of reports that repeat one response alone"),
     marked("what can be learnt about one respondent from the central release and {n} reports, each drawn anew"),
     marked("what can be learnt about one respondent from {n} reports, each drawn anew"),
+    marked("what can be learnt about one respondent from {n} reports, each drawn from one permanent response"),
+    marked(
+        "what can be learnt about one respondent from any number of reports, each drawn from one permanent response"
+    ),
     marked("rho of the central release and epsilon^2 / 2 of one report, added up; then {conversion}"),
     marked("none: the epsilons of the central release and of one report, added up"),
     marked("epsilon is the logarithm of the largest ratio of two probabilities of a report, rounded up"),

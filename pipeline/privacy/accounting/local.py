@@ -3,7 +3,8 @@
 A mechanism M is epsilon-locally private if P(M(v) = r) <= e^epsilon P(M(w) = r) for all values v, w and reports r
 (Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith 2011, definition 2.2). Independent reports of one sender multiply
 these ratios. One response that is drawn once and repeated has the ratio of one report; reports of a value that changes
-show that it has changed, which has no bound.
+show that it has changed, which has no bound. Reports that are each drawn from one permanent response multiply the
+ratios of single reports until that of the response itself is reached (Erlingsson, Pihur and Korolova 2014).
 
 Where counts of a central release are used too (a mixed design), statements are about both. A report is epsilon-private,
 which is epsilon^2 / 2 zero-concentrated, and budgets of independent mechanisms add up (Bun and Steinke 2016,
@@ -28,9 +29,19 @@ __all__ = ["CentralLike", "LocalLike", "budget_of_both", "local_account"]
 REPORTS = (2, 3, 4, 5)
 
 
+class _Bound(Protocol):
+    @property
+    def ratio(self) -> Fraction: ...
+    @property
+    def epsilon(self) -> Decimal: ...
+
+
 class _Mechanism(Protocol):
     @property
-    def repeated(self) -> bool: ...
+    def bound(self) -> _Bound: ...
+    @property
+    def for_ever(self) -> _Bound | None: ...
+    def bound_of(self, reports: int) -> _Bound: ...
 
 
 class Collected(Protocol):
@@ -89,7 +100,9 @@ def budget_of_both(central: CentralLike, epsilon: Fraction, reports: int = 1) ->
 def local_account(universe: LocalLike) -> PrivacyAccount:
     """All statements about the respondents of one universe."""
     assert universe.collected is not None
-    memoised = universe.collected.mechanism.repeated
+    mechanism = universe.collected.mechanism
+    ever = mechanism.for_ever
+    memoised = ever is not None and ever.ratio == mechanism.bound.ratio
     if universe.central is not None:
         return _account_of_both(universe, universe.central, memoised=memoised)
     one = "one respondent's having another answer, which was sent in one report"
@@ -103,18 +116,21 @@ def local_account(universe: LocalLike) -> PrivacyAccount:
         record=_statement("record", "", universe.budget, 1, f"the effect of {one}"),
         attributes=(),
         places=(),
-        groups=tuple(
-            _statement(
-                "group",
-                str(n),
-                n * universe.budget,
-                n,
-                f"what can be learnt about one respondent from {n} reports, each drawn anew",
-            )
-            for n in REPORTS
-            if not memoised
-        ),
+        groups=() if memoised else _several(universe.budget, mechanism),
         comparison=None,
+    )
+
+
+def _several(budget: Fraction, mechanism: _Mechanism) -> tuple[Statement, ...]:
+    """Of several reports of a respondent, where each tells something new."""
+    words = "what can be learnt about one respondent from {} reports, each drawn "
+    if (ever := mechanism.for_ever) is None:
+        return tuple(_statement("group", str(n), n * budget, n, words.format(n) + "anew") for n in REPORTS)
+    words += "from one permanent response"
+    bounds = [(n, min(n * budget, Fraction(mechanism.bound_of(n).epsilon))) for n in REPORTS]
+    return (
+        *(_statement("group", str(n), bound, n, words.format(n)) for n, bound in bounds),
+        _statement("group", "any", Fraction(ever.epsilon), max(REPORTS), words.format("any number of")),
     )
 
 

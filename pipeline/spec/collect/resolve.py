@@ -6,9 +6,11 @@ from collections.abc import Sequence, Sized
 from fractions import Fraction
 from typing import Protocol
 
-from pipeline.collect.collected import Collected
+from pipeline.collect.collected import Collected, CollectedAnswers
+from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import PARAMETERS, mechanism_of
+from pipeline.collect.rappor import Rappor
 from pipeline.errors import InputError
 from pipeline.model.schema import Schema
 from pipeline.model.strategy import Central, Strategy
@@ -18,8 +20,6 @@ from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, unknown
 from pipeline.spec.sections import GeographySection, PostprocessSection, UniverseSections
 
-#: Mechanisms whose values are listed.
-_LISTED = ("randomised_response", "direct_encoding", "unary_encoding")
 _ALONE = "not with [collect]: "
 
 
@@ -61,12 +61,15 @@ def resolve_collected(
     if section is None or not local:
         return None
     _note_others(sections, problems)
-    return _collected(section, schema, problems.at("collect"))
+    found = _collected(section, schema, problems.at("collect"))
+    if found is not None and found.mechanism.n_cohorts == 1 and sections.input is not None and sections.input.cohort:
+        problems.add("input.cohort", f"{found.mechanism.name} has no cohorts; leave it out")
+    return found
 
 
 def _collected(section: CollectSection, schema: Schema, problems: Problems) -> Collected | None:
-    if section.mechanism not in _LISTED:
-        problems.add("mechanism", unknown("mechanism with a list of values", section.mechanism, _LISTED))
+    if section.mechanism not in PARAMETERS:
+        problems.add("mechanism", unknown("mechanism", section.mechanism, list(PARAMETERS)))
         return None
     parameters = dict(section.parameters)
     if "values" in PARAMETERS[section.mechanism]:
@@ -76,6 +79,8 @@ def _collected(section: CollectSection, schema: Schema, problems: Problems) -> C
     except InputError as error:
         problems.lines.append(problems.full_key(f"parameters.{error}"))
         return None
+    if isinstance(mechanism, Rappor):
+        return _words(section, mechanism, schema, problems)
     assert isinstance(mechanism, ListedMechanism)
     if mechanism.n_outputs != schema.n_cells:
         problems.add(
@@ -83,7 +88,26 @@ def _collected(section: CollectSection, schema: Schema, problems: Problems) -> C
             f"found {section.mechanism}, for {mechanism.n_outputs} values; the schema has {schema.n_cells} cells",
         )
         return None
-    return Collected(mechanism, section.respondents)
+    return CollectedAnswers(mechanism, section.respondents)
+
+
+def _words(section: CollectSection, mechanism: Rappor, schema: Schema, problems: Problems) -> CollectedWords | None:
+    """The words are the values of the one attribute, but for the last, which is any other word."""
+    if section.central is not None:
+        problems.add("central", "not with rappor: counts of words are made from reports alone")
+    if len(schema.attributes) != 1:
+        problems.add(
+            "mechanism",
+            f"found rappor, and {len(schema.attributes)} attributes; its words are the values of one attribute, and "
+            "the last value is any other word",
+        )
+        return None
+    *words, _ = schema.attributes[0].values
+    try:
+        return CollectedWords(mechanism, tuple(words), section.respondents)
+    except InputError as error:
+        problems.lines.append(problems.full_key(f"mechanism: {error}"))
+        return None
 
 
 def resolve_central(section: CentralSection, level_names: Sequence[str], problems: Problems) -> Central | None:

@@ -12,14 +12,19 @@ from pipeline.spec.fields import Section, Table
 
 
 class CollectSection(Section):
-    """The mechanism by which every respondent randomised the answer; its values are the cells of the schema."""
+    """The mechanism by which every respondent randomised the answer; its values are the cells of the schema.
+
+    Of RAPPOR they are the words that are counted, and last any other word.
+    """
 
     mechanism: str = Field(
-        description='"randomised_response" (of two), "direct_encoding" or "unary_encoding", as in `spinewise.collect`'
+        description='"randomised_response" (of two), "direct_encoding", "unary_encoding", or "rappor" (of words: the '
+        "values of the one attribute, of which the last is any other word), as in `spinewise.collect`"
     )
     parameters: Table[str] = Field(
         description='of the mechanism, exact, as text: epsilon = "1"; or p = "3/4", or q of unary_encoding; and '
-        'memoised = "yes" where a device draws one response to a question and repeats it for ever'
+        'memoised = "yes" where a device draws one response to a question and repeats it for ever; bits, hashes, '
+        "cohorts, f, p and q of rappor"
     )
     central: CentralSection | None = Field(
         default=None, description="a mixed design: counts of a central release of the same persons, above the leaves"

@@ -20,7 +20,6 @@ from releases.small import public_bytes, run
 from flows.confidential.custody import KeySource
 from flows.confidential.reports import allowed_difference
 from flows.estimation.by_subtree import SubtreeEstimation, estimation_of
-from flows.estimation.reports.numbers import ErrorsOfReports
 from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.publishing.steps import perform_public_steps
@@ -368,6 +367,23 @@ def test_counts_of_other_persons_are_refused(mixed: MixedSurvey, tmp_path: Path)
     assert not (tmp_path / "out" / "survey" / "public" / "measurements").exists()
 
 
+def test_verify_compares_it_with_the_central_release(
+    mixed: MixedSurvey, released: RunDirectory, tmp_path: Path
+) -> None:
+    central = mixed.central.parent / "out" / "register"
+    assert verify_release(released, 1, Silent(), central) == []
+    with ledger_of(tmp_path):
+        run(mixed.central, tmp_path / "again")
+    problems = verify_release(released, 1, Silent(), tmp_path / "again" / "register")
+    assert len(problems) == 3
+    assert "its manifest is not the one that was used" in problems[0]
+    assert "measurements/county/answer.parquet: 2 areas of 2 have other counts than" in problems[1]
+    (problem,) = verify_release(released, 1, Silent(), tmp_path)
+    assert "collect.central.release" in problem
+    with pytest.raises(InputError, match="uses no central release"):
+        verify_release(RunDirectory(central), 1, Silent(), central)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "says"),
     [
@@ -382,18 +398,3 @@ def test_a_spec_that_does_not_fit_is_refused(mixed: MixedSurvey, tmp_path: Path,
     with pytest.raises(SpecError) as refused:
         load_spec(changed(mixed, tmp_path / "spec", (old, new)))
     assert says in str(refused.value)
-
-
-def test_errors_of_mixed_estimates_are_weighted(mixed: MixedSurvey) -> None:
-    (universe,) = load_spec(mixed.survey.spec).universes()
-    collected = universe.collected
-    assert collected is not None
-    one, counts, reports = np.ones(3, dtype=np.int64), np.array([10, 50, 90]), np.full(3, 100)
-    alone = np.sqrt(collected.stated_variances(one, reports))
-    own = collected.own_errors(one, counts, reports)
-    errors = ErrorsOfReports(collected, mixed=True)
-    assert np.allclose(errors(one, counts, reports, alone), own)
-    assert np.allclose(errors(one, counts, reports, alone / 100), 1, atol=1e-4)
-    # Two independent estimates of equal stated variance, of which one has the factor: (f^2 + 1) / 4 in place of 1 / 2.
-    expected = np.sqrt((own**2 + 1) / 4 / 0.5)
-    assert np.allclose(errors(one, counts, reports, alone * np.sqrt(0.5)), expected)

@@ -200,9 +200,11 @@ def test_a_plan_needs_the_number_of_respondents(survey: Survey, tmp_path: Path) 
         ('framework = "local"', 'framework = "pure"\nepsilon = "1"', 'found "pure"; with [collect]'),
         ('framework = "local"', 'framework = "local"\nepsilon = "1"', "each report has spent its own epsilon"),
         ('framework = "local"', 'framework = "local"\ndataset = "d"', "privacy.dataset: not with framework"),
-        ("direct_encoding", "rappor", "collect.mechanism: 'rappor' is not a mechanism with a list of values"),
+        ("direct_encoding", "rapor", "collect.mechanism: 'rapor' is not a mechanism; did you mean 'rappor'"),
         ("direct_encoding", "randomised_response", "for 2 values; the schema has 4 cells"),
         ('epsilon = "1"', 'epsilon = "-2"', "collect.parameters.epsilon: found '-2'"),
+        ("direct_encoding", "rappor", "collect.parameters.epsilon: rappor has no such parameter"),
+        ('respondent = "who"', 'cohort = "c"', "input.cohort: direct_encoding has no cohorts"),
         ('form = "reports"', 'form = "microdata"', "input.respondent: only for the form"),
         ("[publish]", '[invariants]\nblock = ["answer"]\n\n[publish]', "the number of reports of each leaf is what is"),
         ("[publish]", '[strategy]\nqueries = { answer = "1" }\nlevels = { county = "0", tract = "1/2", block = "1/2" }'

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pipeline.collect.collected import Collected
+from pipeline.collect.collected import CollectedAnswers
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
 
@@ -18,10 +18,10 @@ MECHANISMS = [
 ]
 
 
-def collected_by(name: str, parameters: dict[str, str]) -> Collected:
+def collected_by(name: str, parameters: dict[str, str]) -> CollectedAnswers:
     mechanism = mechanism_of(name, parameters)
     assert isinstance(mechanism, ListedMechanism)
-    return Collected(mechanism)
+    return CollectedAnswers(mechanism)
 
 
 @pytest.mark.parametrize(("name", "parameters"), MECHANISMS)
@@ -81,10 +81,11 @@ def test_errors_of_counts_are_those_of_the_exact_covariance(name: str, parameter
     exact = n * known @ collected.mechanism.unit_covariance(truth / n) @ known
     stated = n * float(collected.unit_variance) * known
     for sums in (np.eye(k, dtype=np.int64), np.array([[1] * (k - 1) + [0], [0] * (k - 1) + [1]])):
-        found = collected.own_errors(sums.sum(axis=1), sums @ truth, np.array(n))
+        answers = sums.argmax(axis=0)
+        found = collected.own_errors(answers, np.arange(len(sums)), sums @ truth, np.array(n))
         expected = np.sqrt(np.diag(sums @ exact @ sums.T) / np.diag(sums @ stated @ sums.T))
         assert found == pytest.approx(expected)
         # One and the same error for all answers would be seen, but where it is right.
         assert len(sums) == 2 or np.ptp(expected) > 0.02
-    whole = collected.own_errors(np.array([k]), np.array([n]), np.array([n]))
+    whole = collected.own_errors(np.zeros(k, dtype=np.int64), np.array([0]), np.array([n]), np.array([n]))
     assert np.isfinite(whole).all()  # which is known, with a standard error of 0

@@ -13,6 +13,7 @@ import pytest
 
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
+from pipeline.collect.collected import CollectedAnswers
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
 from pipeline.errors import RecordsError
@@ -43,11 +44,11 @@ def spine() -> Spine:
 
 
 @pytest.fixture
-def twelve() -> ListedMechanism:
+def twelve() -> CollectedAnswers:
     """One of twelve values."""
     mechanism = mechanism_of("direct_encoding", {"values": "12", "epsilon": "1"})
     assert isinstance(mechanism, ListedMechanism)
-    return mechanism
+    return CollectedAnswers(mechanism)
 
 
 def written(path: Path) -> RecordSource:
@@ -55,7 +56,7 @@ def written(path: Path) -> RecordSource:
     return RecordSource(path, "reports", "block", report="report", respondent="who", bad_reports="refuse")
 
 
-def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
+def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
     found = count_reports(written(tmp_path / "r.csv"), twelve, spine, KEY)
     expected = np.zeros((3, 12), dtype=np.int64)
     expected[0, 3] = expected[0, 11] = expected[1, 7] = 1
@@ -73,7 +74,7 @@ def test_only_good_reports_are_counted(tmp_path: Path, spine: Spine, twelve: Lis
 
 
 def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(
-    tmp_path: Path, spine: Spine, twelve: ListedMechanism
+    tmp_path: Path, spine: Spine, twelve: CollectedAnswers
 ) -> None:
     with pytest.raises(RecordsError) as refused:
         count_reports(written(tmp_path / "r.csv"), twelve, spine, KEY).log.raise_if_any()
@@ -88,7 +89,7 @@ def test_a_refusal_names_rows_and_what_is_allowed_and_no_respondent(
     assert not any(who in message for *_, who in ROWS if who)
 
 
-def test_chunks_do_not_matter(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
+def test_chunks_do_not_matter(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
     source = written(tmp_path / "r.csv")
     pd.read_csv(tmp_path / "r.csv", dtype=str, keep_default_na=False).to_parquet(tmp_path / "r.parquet")
     source = replace(source, file=tmp_path / "r.parquet")
@@ -97,14 +98,14 @@ def test_chunks_do_not_matter(tmp_path: Path, spine: Spine, twelve: ListedMechan
     assert whole.unused == parts.unused
 
 
-def test_without_respondents_every_good_report_counts(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
+def test_without_respondents_every_good_report_counts(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
     source = replace(written(tmp_path / "r.csv"), respondent=None)
     found = count_reports(source, twelve, spine, KEY)
     assert found.reports.tolist() == [4, 1, 0]
     assert found.unused["second report of a respondent"] == found.unused["missing respondent"] == 0
 
 
-def test_the_order_of_rows_does_not_matter(tmp_path: Path, spine: Spine, twelve: ListedMechanism) -> None:
+def test_the_order_of_rows_does_not_matter(tmp_path: Path, spine: Spine, twelve: CollectedAnswers) -> None:
     rng = np.random.default_rng(2)
     rows = pd.DataFrame(
         {
@@ -136,7 +137,7 @@ def test_the_example_is_a_survey_whose_reports_can_all_be_used(tmp_path: Path) -
     spec = load_spec(Path(shutil.copy(examples / "survey.toml", tmp_path / "examples")))
     (universe,) = spec.universes()
     assert universe.collected is not None
-    found = count_reports(universe.require_input(), universe.collected.mechanism, read_spine(spec.geography), KEY)
+    found = count_reports(universe.require_input(), universe.collected, read_spine(spec.geography), KEY)
     assert 95_000 < found.reports.sum() < 105_000
     assert set(found.unused.values()) == {0}
     assert (found.totals.sum(axis=1) == found.reports).all()

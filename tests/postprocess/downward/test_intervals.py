@@ -145,8 +145,11 @@ def test_large_counts_whose_errors_depend_on_them() -> None:
     rng = np.random.default_rng(25)
     truth = rng.integers(100, 900, (N, CELLS))
 
-    def own(cells: np.ndarray, counts: np.ndarray, persons: np.ndarray, standard: np.ndarray) -> np.ndarray:
-        assert (cells == 1).all()
+    def own(
+        answers: np.ndarray, cells: np.ndarray, counts: np.ndarray, persons: np.ndarray, standard: np.ndarray
+    ) -> np.ndarray:
+        assert answers.tolist() == list(range(CELLS))
+        assert (answers[cells] == cells).all()
         assert (persons >= counts).all()
         assert (standard > 0).all()
         return np.asarray(np.sqrt(counts / 400))

@@ -1,0 +1,121 @@
+"""Which candidates the reports of a survey with an open list contain, before it is decided which words are released."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipeline.collect.collected_words import CollectedWords
+from pipeline.collect.finding import FoundWords, find_words
+from pipeline.collect.mechanism import Counts, Reports
+from pipeline.collect.rappor import Rappor
+from pipeline.errors import InputError
+from pipeline.inputs.geography import read_spine
+from pipeline.records.reports import count_reports
+from pipeline.spec.release_spec import load_spec
+
+
+@dataclass(frozen=True)
+class WordsOfReports:
+    """What is found.
+
+    Attributes:
+        attribute: of the spec, whose values the words can be.
+        rest: its last value, any other word.
+        reports: how many are used.
+        unused: reason -> how many are not.
+        found: the words, the most frequent first.
+    """
+
+    attribute: str
+    rest: str
+    reports: int
+    unused: dict[str, int]
+    found: FoundWords
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """Of the attribute, for the spec."""
+        return (*self.found.words, self.rest)
+
+    def data(self) -> dict[str, Any]:
+        """JSON-able."""
+        low, high = (np.rint(end).astype(np.int64).tolist() for end in self.found.interval())
+        counts = np.rint(self.found.counts).astype(np.int64).tolist()
+        rows = zip(self.found.words, counts, low, high, strict=True)
+        return {
+            "attribute": self.attribute,
+            "values": list(self.values),
+            "reports": self.reports,
+            "not used": self.unused,
+            "candidates": self.found.n_candidates,
+            "words": [{"word": word, "count": n, "low90": least, "high90": most} for word, n, least, most in rows],
+        }
+
+
+@dataclass(frozen=True)
+class _Bits:
+    """Counts the bits of each cohort, and behind them the reports of each."""
+
+    mechanism: Rappor
+
+    @property
+    def n_cells(self) -> int:
+        return self.mechanism.n_outputs + self.mechanism.n_cohorts
+
+    def totals(self, reports: Reports, groups: Counts, n_groups: int) -> Counts:
+        parts = (self.mechanism.totals, self.mechanism.n_reports)
+        return np.hstack([part(reports, groups, n_groups) for part in parts])
+
+
+def words_of_reports(spec_file: Path, candidates: Path, *, level: float = 0.05) -> WordsOfReports:
+    """Find the candidates that are significantly present in all reports of a survey together.
+
+    What is found follows from reports that were randomised before they were sent, so that it may be published. Of
+    several reports of a respondent, where the spec says to count them, one is drawn.
+
+    Args:
+        spec_file: of a release from reports by RAPPOR; its words are not looked at.
+        candidates: a text file with a word in each line.
+        level: the probability that any word is found that nobody says.
+
+    Raises:
+        InputError: the spec is of no such release; a candidate is listed twice; there is no report, or one that cannot
+            be used and the spec does not say to count it.
+    """
+    spec = load_spec(spec_file)
+    universe = spec.universes()[0]
+    if not isinstance(universe.collected, CollectedWords):
+        raise InputError(f'{spec_file}: collect.mechanism: "rappor" is needed, whose answers are words of an open list')
+    listed = _lines(candidates)
+    records, mechanism = universe.require_input(), universe.collected.mechanism
+    counted = count_reports(
+        records, _Bits(mechanism), read_spine(spec.geography), secrets.token_bytes(32), together=True
+    )
+    if records.bad_reports != "count":
+        counted.log.raise_if_any()
+    if not counted.reports.any():
+        raise InputError(f"{records.file}: no report can be used; at least one is needed")
+    bits, cohorts = np.split(counted.totals[0], [mechanism.n_outputs])
+    found = find_words(mechanism, listed, bits, cohorts, level=level)
+    (attribute,) = universe.schema.attributes
+    return WordsOfReports(attribute.name, attribute.values[-1], int(counted.reports[0]), counted.unused, found)
+
+
+def _lines(candidates: Path) -> tuple[str, ...]:
+    """The words of a file; InputError where it cannot be read, or has one twice."""
+    try:
+        lines = candidates.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{candidates}: cannot be read as a text file (UTF-8): {error}") from None
+    words = [line.strip() for line in lines if line.strip()]
+    seen: dict[str, int] = {}
+    for number, word in enumerate(words, 1):
+        if word in seen:
+            raise InputError(f"{candidates}: {word!r} is the word number {seen[word]} and {number}; list each once")
+        seen[word] = number
+    return tuple(words)
