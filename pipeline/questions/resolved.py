@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.model.schema import AmountAttribute, Attribute, Schema
+from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, Schema
 from pipeline.questions.quantiles import Rank
 
 __all__ = ["EVERYWHERE", "Axis", "Part", "Resolved"]
@@ -215,7 +215,7 @@ class Resolved:
 
     def layout(self) -> list[object]:
         """How the records are counted, as JSON."""
-        return [[axis.attribute.name, *axis.attribute.values] for axis in self.axes]
+        return [[axis.attribute.name, *axis.attribute.values, *_ends(axis.attribute)] for axis in self.axes]
 
     def fingerprint(self, *context: str) -> str:
         """SHA-256 over all that the numbers, and so what is to be protected, depend on, and the context.
@@ -232,3 +232,8 @@ class Resolved:
             parts.append([self.rank.name, str(self.rank.quantile), self.rank.candidates, self.rank.first, AROUND])
         content = ["question", 1, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _ends(attribute: Attribute) -> list[str]:
+    """What the values of an attribute do not say themselves."""
+    return [str(attribute.low), str(attribute.high)] if isinstance(attribute, ClippedAttribute) else []
