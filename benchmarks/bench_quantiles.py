@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, losses
-from pipeline.questions.windows import bought, counts_in_windows, interval
+from pipeline.questions.windows import bought, counts_in_windows, filtered, interval
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "eusilc_population.parquet"
 STEPS = 601
@@ -76,10 +76,10 @@ def spinewise(
         true = int(np.searchsorted(upto, math.ceil(quantile * len(values))))
         key = bytes([number, quantile.denominator]) + bytes(29)
         steps = Exponential(choice.scale).draw(key + b"q", np.repeat(losses(histogram, choice), draws, axis=0))
-        counts = counts_in_windows(np.repeat(histogram, draws, axis=0), steps)
+        counts = filtered(counts_in_windows(np.repeat(histogram, draws, axis=0), steps), "zcdp")
         noisy = counts + sampler_for(windows.noise).draw(key + b"w", 0, counts.size).reshape(counts.shape)
         for step, row in zip(steps.tolist(), noisy.tolist(), strict=True):
-            low, high = interval(step, row, STEPS, quantile, windows.noise.variance)
+            low, high = interval(step, row, STEPS, quantile, "zcdp", windows.noise.variance)
             covered.append(low <= true <= high)
             widths.append(100 * (high - low))
         errors += [rank_error(values, step, quantile) for step in steps.tolist()]

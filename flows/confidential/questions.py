@@ -37,7 +37,7 @@ from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import Measured, measured
 from pipeline.questions.tables import Measurements, measurements_bytes
-from pipeline.questions.windows import bought, columns_of, counts_in_windows, n_windows
+from pipeline.questions.windows import bought, columns_of, counts_in_windows, filtered, n_numbers
 from pipeline.records.tabulate import tabulate, update_with_counts
 from pipeline.records.units import tabulate_units
 from pipeline.release.layout import RunDirectory
@@ -145,13 +145,14 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
         privacy_fingerprint=work.fingerprint(),
     )
     question, n_places = work.question, len(places_of(work)[0])
+    n_around = n_numbers(len(question.candidates), work.framework)
     groups = tuple(
         Group(
             question.place,
             f"{one.part.name}: {question.text}{by_up_to(one.reach)}{per_person(work.at_once)}",
             one.mechanism,
             one.scale,
-            n_places * question.size * (n_windows(len(question.candidates)) if one.part.name == "windows" else 1),
+            n_places * question.size * (n_around if one.part.name == "windows" else 1),
         )
         for one in work.parts()
     )
@@ -173,9 +174,9 @@ def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_ar
         choice, around = bought(question.rank, work.framework, work.neighbours, work.budget, work.at_once)
         steps = chosen(work, key, fingerprint, choice, histogram)
         numbers[choice.part.name] = steps + choice.part.first
-        true = counts_in_windows(histogram, steps)
+        true = filtered(counts_in_windows(histogram, steps), work.framework)
         noisy = true + noise_of(work, key, fingerprint, around, true.shape)
-        numbers |= dict(zip(columns_of(choice.part.candidates), noisy.T, strict=True))
+        numbers |= dict(zip(columns_of(choice.part.candidates, work.framework), noisy.T, strict=True))
     else:
         truth = question.answers(counts, leaves, len(geocodes))
         for one in work.parts():

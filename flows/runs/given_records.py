@@ -16,12 +16,12 @@ def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> 
     Args:
         universes: of the release.
         records: universe ("" for the release's own) -> its records; universes without an entry stay as they are, and
-            amounts are of the release's own records.
+            amounts, and counts of what is clipped, are of the release's own records.
 
     Raises:
         InputError: no universe has the name, or the spec does not say how the records are read.
     """
-    names = [universe.name for universe in universes if universe.amount is None]
+    names = [universe.name for universe in universes if not universe.of_release]
     if unknown := [name for name in records if name not in names]:
         raise InputError(
             f'records: {unknown[0]!r} is no companion; allowed are "" for the release\'s own records'
@@ -29,7 +29,7 @@ def with_given(universes: Sequence[Universe], records: Mapping[str, Source]) -> 
         )
     changed = []
     for universe in universes:
-        source = records.get(universe.name if universe.amount is None else "")
+        source = records.get("" if universe.of_release else universe.name)
         if source is not None:
             stated = universe.require_input()
             universe = replace(universe, input=replace(stated, file=source))

@@ -81,6 +81,7 @@ class Universe:
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
         amount: the ends and the unit of what a record counts, and how far one moves a number, in units; None for one.
+        clipped: the ends of an amount beyond which records are counted; None where they are not.
         levels: level, share, and each query with its share.
     """
 
@@ -97,6 +98,7 @@ class Universe:
     choices: tuple[Choice, ...]
     together: int = 1
     amount: Amount | None = None
+    clipped: tuple[Fraction, Fraction] | None = None
 
     @property
     def reach(self) -> int:
@@ -147,6 +149,8 @@ class Universe:
             content.append(["records per person", self.together])
         if self.amount is not None:
             content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit)])
+        if self.clipped is not None:
+            content.append(["clipped", *map(str, self.clipped)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
@@ -214,6 +218,14 @@ def _amount(sections: Mapping[str, Any], moved: int) -> Amount | None:
     return Amount(low, high, unit, reach)
 
 
+def _clipped(sections: Mapping[str, Any]) -> tuple[Fraction, Fraction] | None:
+    """Of a companion that counts what a clip cuts off."""
+    if sections.get("count_clipped") is None:
+        return None
+    low, high = (Fraction(end) for end in sections["between"])
+    return low, high
+
+
 def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool) -> Universe:
     attributes = tuple((attribute, tuple(values)) for attribute, values in sections["schema"]["attributes"])
     terms = _Terms(attributes, sections["schema"]["recodes"])
@@ -226,6 +238,7 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
     return Universe(
         name=name,
         amount=_amount(sections, moved),
+        clipped=_clipped(sections),
         together=together,
         attributes=attributes,
         zcdp=zcdp,

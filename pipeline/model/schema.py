@@ -19,6 +19,8 @@ from pipeline.errors import SpecError
 RESERVED_NAMES = frozenset({"total", "detailed"})
 #: Units between the ends of an amount, and between these and 0.
 MOST_STEPS = 100_000
+#: Of the ends to which amounts are clipped; the values of a `ClippedAttribute`.
+SIDES = ("below", "within", "above")
 
 
 def _twice(names: tuple[str, ...]) -> str | None:
@@ -94,6 +96,33 @@ class AmountAttribute(Attribute):
         """Number of the value that an amount counts as: clipped, then rounded."""
         clipped = min(max(amount, self.low), self.high)
         return math.floor((clipped - self.low) / self.unit + Fraction(1, 2))
+
+
+@dataclass(frozen=True)
+class ClippedAttribute(Attribute):
+    """Whether an amount is below the public ends to which it is clipped, within them or above; before any rounding.
+
+    Attributes:
+        low, high: the ends; an amount that is one of them is within.
+        missing: the amount that a record without one has; None where each must have one.
+    """
+
+    low: Fraction
+    high: Fraction
+    missing: Fraction | None = None
+
+    @classmethod
+    def of(cls, name: str, low: Fraction, high: Fraction, missing: Fraction | None = None) -> ClippedAttribute:
+        """The attribute of two ends; SpecError where they are not one below the other."""
+        if low >= high:
+            raise SpecError(
+                f"amount {name!r}: found between {low} and {high}; the lower end must be below the upper one"
+            )
+        return cls(name, SIDES, low, high, missing)
+
+    def number_of(self, amount: Fraction) -> int:
+        """Number of the value that an amount has."""
+        return 1 + int(amount > self.high) - int(amount < self.low)
 
 
 @dataclass(frozen=True)

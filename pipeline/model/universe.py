@@ -18,7 +18,7 @@ from pipeline.errors import SpecError
 from pipeline.model.public_share import PublicShare
 from pipeline.model.query import Query
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import AmountAttribute, Schema
+from pipeline.model.schema import AmountAttribute, ClippedAttribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import AddedAnswer, Central, Strategy
 from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between
@@ -145,6 +145,16 @@ class Universe:
         return 1 if self.amount is None else reach_between(self.amount.first, self.amount.last, self.neighbours)
 
     @property
+    def clipped(self) -> ClippedAttribute | None:
+        """The attribute that tells whether the clip of an amount cuts a record off, where records are counted by it."""
+        return next((one for one in self.schema.attributes if isinstance(one, ClippedAttribute)), None)
+
+    @property
+    def of_release(self) -> bool:
+        """Whether its records are the release's own, though it is a companion."""
+        return self.amount is not None or self.clipped is not None
+
+    @property
     def signed(self) -> bool:
         """Whether sums may be below 0: those of an amount whose lower end is."""
         return self.amount is not None and self.amount.first < 0
@@ -179,8 +189,8 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, the ends and the unit of an amount, the round of a beacon, and the answers
-        that were added. The order of a level's queries does not matter.
+        records one person's change alters, the ends and the unit of an amount, the ends beyond which records are
+        counted, the round of a beacon, and the answers that were added. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -204,6 +214,8 @@ class Universe:
             content.append(["records per person", self.records_per_person])
         if self.amount is not None:
             content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit)])
+        if self.clipped is not None:
+            content.append(["clipped", str(self.clipped.low), str(self.clipped.high)])
         if self.beacon:
             content.append(["beacon", self.beacon])
         if self.added:

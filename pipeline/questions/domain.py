@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fractions import Fraction
 
-from pipeline.model.schema import AmountAttribute, Attribute, Schema
+from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, Schema
 from pipeline.questions.text import Word
 
 __all__ = ["Domain"]
@@ -36,6 +36,22 @@ class Domain:
         if name in self.columns:
             return self.columns[name]
         return self.schema.attribute(name) if name in self.schema.names else None
+
+    def clip(self, amount: AmountAttribute) -> ClippedAttribute:
+        """Whether records are beyond the ends of an amount, under a name that nothing else has."""
+        return ClippedAttribute.of(self._clip_name(amount.name), amount.low, amount.high, amount.missing)
+
+    def further(self, name: str) -> str | None:
+        """The further column that an attribute of a question is read from; None for those of the schema."""
+        if name in self.columns:
+            return name
+        return next((column for column in self.columns if self._clip_name(column) == name), None)
+
+    def _clip_name(self, column: str) -> str:
+        name = f"{column}_clipped"
+        while name in self.columns or name in self.schema.names:
+            name += "_"
+        return name
 
     def amount(self, word: Word) -> AmountAttribute:
         """The amount that a word names; QuestionError where there is none."""

@@ -46,9 +46,8 @@ NOTE: Final = (
 
 RANK_NOTE: Final = (
     "Each number is a step of the grid that was chosen by the exponential mechanism. Each interval covers the true "
-    "quantile, of amounts as they are clipped and rounded, with a probability of about 90 % where records lie about "
-    "evenly around it. Where they lie unevenly it can be more, or only 60 to 70 %: in a gap between two groups of "
-    "amounts, and beside a step that most records share."
+    "quantile, of amounts as they are clipped and rounded, with a probability of at least 90 %, however the amounts "
+    "lie; it is more where many lie around the quantile."
 )
 MOST_COMMON_NOTE: Final = (
     "The values are ordered by noisy counts, which are unbiased one by one; those of values that come first because of "
@@ -279,7 +278,7 @@ class AnswerManifest(Stated):
     def columns(self) -> list[str]:
         """Of measurements.csv, beside the keys."""
         if self.rank is not None:
-            return [self.rank.name, *columns_of(self.rank.candidates)]
+            return [self.rank.name, *columns_of(self.rank.candidates, self.framework)]
         return [part.name for part in self.parts]
 
     def needed_choice(self) -> tuple[RankStated, PartStated]:

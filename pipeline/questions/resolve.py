@@ -78,7 +78,8 @@ def _refuse_few(asked: Asked, resolved: Resolved) -> None:
 def _in_order(look: _Look, domain: Domain) -> list[str]:
     """The attributes as the schema has them, so that equal cells have equal numbers, then the further columns."""
     known = [*domain.schema.names, *(name for name in domain.columns if name not in domain.schema.names)]
-    return [name for name in known if name in look.seen]
+    named = [name for name in known if name in look.seen]
+    return [*named, *sorted(name for name in look.seen if name not in known)]
 
 
 @dataclass
@@ -129,7 +130,10 @@ class _Look:
     def compare(self, condition: Condition) -> None:
         """Count only records for which a comparison holds."""
         attribute, recode = self._named(condition.name, "it is no attribute, recode or amount", levels=False)
-        if condition.operator in ("=", "!=", "in") and not isinstance(attribute, AmountAttribute):
+        if isinstance(attribute, AmountAttribute) and (side := _beyond(condition, attribute)):
+            attribute = self.domain.clip(attribute)
+            holds = np.array([value == side for value in attribute.values])
+        elif condition.operator in ("=", "!=", "in") and not isinstance(attribute, AmountAttribute):
             names = attribute.values if recode is None else recode.labels
             holds = _chosen(condition, names)
         elif condition.operator in ("!=", "in"):
@@ -162,6 +166,15 @@ def _chosen(condition: Condition, names: Sequence[str]) -> NDArray[np.bool_]:
     return ~chosen if condition.operator == "!=" else chosen
 
 
+def _beyond(condition: Condition, amount: AmountAttribute) -> str:
+    """The side of the clip that a comparison is of: above the upper end, or below the lower; else ""."""
+    try:
+        number = parse_exact(condition.values[0].text)
+    except ValueError:
+        return ""
+    return {(">", amount.high): "above", ("<", amount.low): "below"}.get((condition.operator, number), "")
+
+
 def _ordered(condition: Condition, attribute: Attribute, names: Sequence[str]) -> NDArray[np.bool_]:
     """Which values a comparison by order holds for."""
     word = condition.values[0]
@@ -176,7 +189,7 @@ def _ordered(condition: Condition, attribute: Attribute, names: Sequence[str]) -
                 f"{attribute.name!r} is counted in units of {attribute.unit} from {attribute.low} to {attribute.high}; "
                 "only these can be compared with"
             )
-        ends = {"<=": attribute.high, ">": attribute.high, "<": attribute.low, ">=": attribute.low}
+        ends = {"<=": attribute.high, ">=": attribute.low}
         if ends.get(condition.operator) == number:
             raise word.refused(f"amounts beyond {number} count as {number}: {condition.operator} decides nothing here")
         if condition.operator == "=":

@@ -8,12 +8,13 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from pipeline.model.schema import AmountAttribute, Attribute, Schema
+from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, Schema
 from pipeline.questions.quantiles import Rank
 
 __all__ = ["EVERYWHERE", "Axis", "Part", "Resolved"]
@@ -30,7 +31,8 @@ class Part:
     nothing to any other; a record that is not counted adds nothing. All that its noise and cost depend on is this.
 
     Attributes:
-        name: "count" or "sum"; "windows" for the counts around a quantile.
+        name: "count" or "sum"; "windows" for the numbers around a quantile, which a record moves as if it
+            moved `MOVED` of them by `high` each.
         low, high: whole; both 1 for a count, units of the amount less `centre` for a sum.
         centre: units that are taken off each record's amount before it is added.
     """
@@ -39,6 +41,10 @@ class Part:
     low: int
     high: int
     centre: int = 0
+
+
+#: Which windows are counted around a quantile; other windows must not meet the same noise.
+AROUND: Final = "windows 2"
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +215,7 @@ class Resolved:
 
     def layout(self) -> list[object]:
         """How the records are counted, as JSON."""
-        return [[axis.attribute.name, *axis.attribute.values] for axis in self.axes]
+        return [[axis.attribute.name, *axis.attribute.values, *_ends(axis.attribute)] for axis in self.axes]
 
     def fingerprint(self, *context: str) -> str:
         """SHA-256 over all that the numbers, and so what is to be protected, depend on, and the context.
@@ -223,6 +229,11 @@ class Resolved:
         ]
         parts: list[list[object]] = [[part.name, part.low, part.high, part.centre] for part in self.parts]
         if self.rank is not None:
-            parts.append([self.rank.name, str(self.rank.quantile), self.rank.candidates, self.rank.first])
+            parts.append([self.rank.name, str(self.rank.quantile), self.rank.candidates, self.rank.first, AROUND])
         content = ["question", 1, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _ends(attribute: Attribute) -> list[str]:
+    """What the values of an attribute do not say themselves."""
+    return [str(attribute.low), str(attribute.high)] if isinstance(attribute, ClippedAttribute) else []

@@ -52,15 +52,15 @@ def source_for(records: RecordSource, question: Resolved, domain: Domain) -> Rec
     Raises:
         SpecError: the records are of the wide form, which has no further columns.
     """
-    further = [name for name in question.schema.names if name in domain.columns]
+    further = {name: column for name in question.schema.names if (column := domain.further(name)) is not None}
     if records.form == "wide" and further:
         raise SpecError(
-            f'question: found {further[0]!r} and records of the form "wide"; a column beyond the schema needs the form '
-            '"microdata" or "long"'
+            f'question: found {next(iter(further.values()))!r} and records of the form "wide"; a column beyond the '
+            'schema needs the form "microdata" or "long"'
         )
     return replace(
         records,
-        columns={**records.columns, **{name: domain.files.get(name, name) for name in further}},
+        columns={**records.columns, **{name: domain.files.get(column, column) for name, column in further.items()}},
         values={**records.values, **{name: domain.texts[name] for name in further if name in domain.texts}},
         further=tuple(further),
     )

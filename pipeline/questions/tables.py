@@ -61,7 +61,7 @@ class Measurements:
 def measurements_bytes(measured: Measurements) -> bytes:
     """measurements.csv: the keys, and the number of each part as it was drawn.
 
-    A "sum" is in units of the amount, less the centre; what is chosen by rank, in units of it, and then the counts in
+    A "sum" is in units of the amount, less the centre; what is chosen by rank, in units of it, and then the numbers of
     the windows around it.
     """
     columns = [values.tolist() for values in measured.numbers.values()]
@@ -128,7 +128,7 @@ def _chosen_rows(manifest: AnswerManifest, measured: Measurements) -> Iterator[l
     quantile, variance = Fraction(rank.quantile), windows.noise.variance
     numbers, *around = (measured.numbers[name].tolist() for name in manifest.columns)
     for key, number, *counts in zip(measured.keys, numbers, *around, strict=True):
-        low, high = interval(number - rank.first, counts, rank.candidates, quantile, variance)
+        low, high = interval(number - rank.first, counts, rank.candidates, quantile, manifest.framework, variance)
         ends = (number, low + rank.first, high + rank.first)
         yield [*key, *(_exact(step * manifest.unit) for step in ends)]
 

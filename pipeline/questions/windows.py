@@ -1,22 +1,30 @@
 """The interval of a quantile: noisy counts of the records in windows around the number that was chosen.
 
-Around the chosen step v lie boundaries at v and at 2, 8, 32, 128 ... steps to either side. A record is in one window
-between two of them, so that all windows of all groups together are a histogram, which is paid for once. At a boundary
-b the noisy counts of the windows estimate S(b) = (records up to b) - q n with a known error s(b). The true quantile
-is the least step with S >= 0. A boundary is told to be below it where S(b) is below -z s(b), and to be at or above it
-where S(b) is above z s(b), z the 85 % quantile of the normal distribution. The lower end is where S reaches -z s for
-the first time, the upper end where it exceeds z s for good; within a window records are taken to lie evenly. The
-chosen number is always inside, which saves about half of the cases in which an end would be on the wrong side, so
-that two ends of 85 % make an interval of about 90 %. If ends fell on boundaries only, each would be wrong with 15 %
-at most, whatever the records: just one boundary, the first at or above the true quantile, can mislead the lower end,
-and one the upper end.
+Around the chosen step v lie boundaries at v and at 2, 4, 8, 16 ... steps to either side. A record is in one window
+between two of them. Under zcdp each of the numbers that are measured is a sum of eight neighbouring windows, with the
+weights of `FILTER`: what is added up over many windows is then known better than from windows that are counted apart,
+by half at twenty windows (see `filtered`; Henzinger, Upadhyay and Upadhyay 2023, "Almost tight error bounds on
+differentially private continual counting", of such a factorisation). Under pure budgets windows are counted apart. All
+of it is a histogram with weights, which is paid for once.
+
+At a boundary b the least squares estimate of the numbers gives S(b) = (records up to b) - q n with a known error s(b).
+The true quantile is the least step with S >= 0. A boundary is told to be below it where S(b) is below -z s(b), and to
+be at or above it where S(b) is above z s(b), z the 90 % quantile of the normal distribution. The interval begins after
+the last boundary of those, counted from the lowest, that are all told to be below; it ends at the first of those,
+counted from the highest, that are all told to be at or above.
+
+It covers in at least 90 % of cases, whatever the records are. The lower end is too high only if the first boundary
+at or above the true quantile is told to be below it, whose S is not below 0: with at most 10 %. So with the upper end
+and the last boundary below the true quantile. The chosen number is always inside. So the lower end is too high only
+where that number is, and the upper end too low only where it is: 10 % in all, of both. Where many records lie around
+the quantile S is far from 0 at these boundaries, and nearly all intervals hold.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-from itertools import pairwise
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -27,26 +35,29 @@ from pipeline.questions.quantiles import Rank, Ranked, ranked
 from pipeline.questions.resolved import Part
 from pipeline.questions.sensitivity import Measured, measured
 
-__all__ = ["WINDOWS", "bought", "columns_of", "counts_in_windows", "interval", "n_windows", "typical_reach"]
+__all__ = ["FILTER", "bought", "columns_of", "counts_in_windows", "filtered", "interval", "n_numbers", "typical_reach"]
 
-#: What is measured: a count of the records in each window.
-WINDOWS: Final = Part("windows", 1, 1)
+#: How often a record counts in the number of its own window, and of the next ones. A record's change moves numbers as
+#: if `MOVED` of them were moved by R each, R^2 the sum of the squares (zcdp), or R the sum (pure).
+FILTER: Final[dict[Framework, tuple[int, ...]]] = {"zcdp": (8, 4, 3, 2, 2, 1, 1, 1), "pure": (1,)}
+_REACH: Final[dict[Framework, int]] = {"zcdp": 10, "pure": 1}
 #: Of the budget, for the number itself; with sqrt(8 / 7) = 1.07 times the error that all of it would buy under zcdp.
 _CHOICE: Final = Fraction(7, 8)
 #: Of the nearest boundary from the number, in steps; and how much further each other one is.
 _NEAREST: Final = 2
-_TIMES: Final = 4
-#: 85 % quantile of a standard normal.
-_Z: Final = 1.0364333894937896
+_TIMES: Final = 2
+#: 90 % quantile of a standard normal.
+_Z: Final = 1.2815515655446004
 
 
 def bought(
     part: Rank, framework: Framework, neighbours: Neighbours, budget: Fraction, records: int
 ) -> tuple[Ranked, Measured]:
-    """The choice of a quantile and the counts in windows around it; errors as `ranked` and `measured`."""
+    """The choice of a quantile and the numbers of windows around it; errors as `ranked` and `measured`."""
     choice = ranked(part, framework, neighbours, budget * _CHOICE, records)
-    (windows,) = measured((WINDOWS,), framework, neighbours, budget * (1 - _CHOICE), records)
-    return choice, windows
+    windows = Part("windows", _REACH[framework], _REACH[framework])
+    (around,) = measured((windows,), framework, neighbours, budget * (1 - _CHOICE), records)
+    return choice, around
 
 
 def distances(candidates: int) -> tuple[int, ...]:
@@ -64,9 +75,14 @@ def n_windows(candidates: int) -> int:
     return 2 * len(distances(candidates)) + 2
 
 
-def columns_of(candidates: int) -> list[str]:
-    """What the counts of the windows are called, lowest first."""
-    return [f"window{number}" for number in range(1, n_windows(candidates) + 1)]
+def n_numbers(candidates: int, framework: Framework) -> int:
+    """How many numbers are measured of them."""
+    return n_windows(candidates) + len(FILTER[framework]) - 1
+
+
+def columns_of(candidates: int, framework: Framework) -> list[str]:
+    """What these numbers are called, lowest first."""
+    return [f"window{number}" for number in range(1, n_numbers(candidates, framework) + 1)]
 
 
 def boundaries(step: int, candidates: int) -> list[int]:
@@ -90,57 +106,93 @@ def counts_in_windows(histogram: NDArray[np.int64], steps: NDArray[np.int64]) ->
     return counts
 
 
-def interval(step: int, counts: list[int], candidates: int, quantile: Fraction, variance: float) -> tuple[int, int]:
+def filtered(counts: NDArray[np.int64], framework: Framework) -> NDArray[np.int64]:
+    """What is measured of the windows: number i has filter[0] times window i, filter[1] times window i - 1 and so on.
+
+    Args:
+        counts: `(n_groups, n_windows)`, exact.
+
+    Returns:
+        `(n_groups, n_windows + length of the filter - 1)`, exact.
+    """
+    weights = FILTER[framework]
+    numbers = np.zeros((len(counts), counts.shape[1] + len(weights) - 1), dtype=np.int64)
+    for after, weight in enumerate(weights):
+        numbers[:, after : after + counts.shape[1]] += weight * counts
+    return numbers
+
+
+def interval(
+    step: int, numbers: list[int], candidates: int, quantile: Fraction, framework: Framework, variance: float
+) -> tuple[int, int]:
     """The ends of the 90 % interval of a quantile, as numbers of steps from 0.
 
     Args:
         step: that was chosen.
-        counts: noisy, of each window.
+        numbers: noisy, of the windows; `filtered`.
         candidates: steps of the grid.
         quantile: the fraction.
-        variance: of the noise on each count.
+        framework: of the filter.
+        variance: of the noise on each number.
     """
     edges = boundaries(step, candidates)
-    # A window that lies beyond the grid holds nobody, and its noise is left out.
-    lasts = [*edges, candidates - 1]
-    firsts = [0, *(edge + 1 for edge in edges)]
-    known = [first <= candidates - 1 and last >= 0 for first, last in zip(firsts, lasts, strict=True)]
-    seen = [count if there else 0 for count, there in zip(counts, known, strict=True)]
-    q, total = float(quantile), sum(seen)
-    inside = [number for number, edge in enumerate(edges) if 0 <= edge < candidates - 1]
-    at, low_gap, high_gap = [], [], []
-    for number in inside:
-        below, above = sum(known[: number + 1]), sum(known[number + 1 :])
-        margin = _Z * math.sqrt(variance * (below * (1 - q) ** 2 + above * q**2))
-        surplus = sum(seen[: number + 1]) - q * total
-        at.append(edges[number])
-        low_gap.append(surplus + margin)
-        high_gap.append(surplus - margin)
-    low, high = _first_reached(at, low_gap), _last_left(at, high_gap, candidates - 1)
-    return min(math.floor(low), step), max(math.ceil(high), step)
+    # A window that lies beyond the grid holds nobody.
+    first, last = (sum(edge < end for edge in edges) for end in (0, candidates - 1))
+    inside = edges[first:last]
+    sides = []
+    for weights, error in _surplus(FILTER[framework], len(edges) + 1, first, last, quantile):
+        surplus, margin = math.fsum(map(float.__mul__, weights, map(float, numbers))), _Z * math.sqrt(variance) * error
+        sides.append(-1 if surplus < -margin else int(surplus > margin))
+    below = next((number for number, side in enumerate(sides) if side >= 0), len(sides))
+    above = next((number for number, side in enumerate(reversed(sides)) if side <= 0), len(sides))
+    low = 0 if below == 0 else inside[below - 1] + 1
+    high = candidates - 1 if above == 0 else inside[len(inside) - above]
+    return min(low, step), max(high, step)
 
 
-def _first_reached(at: list[int], gap: list[float]) -> float:
-    """Where a line through (at, gap) is first at 0 or above, from the left; 0 where it begins so."""
-    if not at or gap[0] >= 0:
-        return 0.0
-    for (left, before), (right, after) in pairwise(zip(at, gap, strict=True)):
-        if after >= 0:
-            return left + (right - left) * (0 - before) / (after - before)
-    return float(at[-1])
+@lru_cache(maxsize=1024)
+def _surplus(
+    weights: tuple[int, ...], n: int, first: int, last: int, quantile: Fraction
+) -> tuple[tuple[tuple[float, ...], float], ...]:
+    """Of each boundary inside the grid how S follows from the numbers by least squares, and its error.
+
+    Args:
+        weights: the filter.
+        n: number of windows.
+        first, last: the windows that are not beyond the grid.
+        quantile: the fraction.
+
+    Returns:
+        for each of the boundaries `first` to `last` - 1 a weight for each number, and the deviation of S where that of
+        each number is 1.
+    """
+    of_windows = np.zeros((n + len(weights) - 1, n))
+    for after, weight in enumerate(weights):
+        of_windows[np.arange(n) + after, np.arange(n)] = weight
+    design, q = of_windows[:, first : last + 1], float(quantile)
+    inverse = _inverted((design[:, :, None] * design[:, None, :]).sum(axis=0))
+    found = []
+    for up_to in range(1, last - first + 1):
+        wanted = np.where(np.arange(last - first + 1) < up_to, 1 - q, -q)
+        by_number = (design * (inverse * wanted).sum(axis=1)).sum(axis=1)
+        found.append((tuple(by_number.tolist()), math.sqrt(math.fsum((by_number**2).tolist()))))
+    return tuple(found)
 
 
-def _last_left(at: list[int], gap: list[float], last: int) -> float:
-    """Where the line is last at 0 or below, from the right; `last` where it ends so, its beginning where never."""
-    if not at or gap[-1] <= 0:
-        return float(last)
-    for (left, before), (right, after) in reversed(list(pairwise(zip(at, gap, strict=True)))):
-        if before <= 0:
-            return left + (right - left) * (0 - before) / (after - before)
-    return float(at[0])
+def _inverted(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The inverse of a small positive definite matrix, row by row, so that no library decides its last digit."""
+    n = len(matrix)
+    both = np.concatenate([matrix, np.eye(n)], axis=1)
+    for pivot in range(n):
+        both[pivot] /= both[pivot, pivot]
+        for row in range(n):
+            if row != pivot:
+                both[row] -= both[row, pivot] * both[pivot]
+    return both[:, n:]
 
 
-def typical_reach(one: Measured, part: Rank) -> int:
-    """How many records the interval typically reaches from the quantile, to either side."""
-    q, half = float(part.quantile), n_windows(part.candidates) / 2
-    return math.ceil(_Z * math.sqrt(one.noise.variance * half * ((1 - q) ** 2 + q**2)))
+def typical_reach(one: Measured, part: Rank, framework: Framework) -> int:
+    """How many records an end is away from the quantile where its boundary is told apart in half of all cases."""
+    n = n_windows(part.candidates)
+    errors = [error for _, error in _surplus(FILTER[framework], n, 0, n - 1, part.quantile)]
+    return math.ceil(_Z * math.sqrt(one.noise.variance) * max(errors))

@@ -23,7 +23,7 @@ from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
 from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
-from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema
+from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema, with_clipped
 from pipeline.spec.collect.resolve import check_measured, resolve_central, resolve_collected
 from pipeline.spec.collect.section import CollectSection
 from pipeline.spec.input_section import InputSpec
@@ -95,7 +95,7 @@ class UniverseResolver:
         self._note_other_budget()
         if schema is None or (sections.strategy.preset is not None and preset is None):
             return None
-        if amount_of(sections) is not None and context.own is not None:
+        if isinstance(sections, CompanionSection) and sections.of_release and context.own is not None:
             note_amount_schema(schema, context.own, self.problems)
         strategy = resolve_strategy(
             sections.strategy, preset, schema, context.level_names, self.problems.at("strategy")
@@ -152,7 +152,7 @@ class UniverseResolver:
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""
         section, own, release = self.sections.input, self.context.own_privacy, self.context.own
-        if isinstance(self.sections, CompanionSection) and self.sections.amount is not None and release is not None:
+        if isinstance(self.sections, CompanionSection) and self.sections.of_release and release is not None:
             return amount_records(self.sections, release, self.context.privacy, self.problems)
         if own.unit is not None and self.sections.records_per_person not in (1, own.at_most):
             self.problems.add(
@@ -211,7 +211,7 @@ class UniverseResolver:
     def _schema(self, preset: Preset | None) -> Schema | None:
         schema: Schema | None = None
         with self.problems.noted(below=True):
-            schema = _schema(self.sections.schema_section, preset)
+            schema = with_clipped(_schema(self.sections.schema_section, preset), self.sections, self.problems)
         return schema  # noqa: RET504 - None where a problem was noted
 
     def _budget(self, preset: Preset | None, strategy: Strategy | None, collected: Collected | None) -> Fraction | None:

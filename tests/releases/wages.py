@@ -41,6 +41,22 @@ strategy.levels = { county = "1/4", tract = "1/4", block = "1/2" }
 #: What makes it a release of balances, between a loss of 300 and a gain of 400.
 BALANCES = (('amount = "wage"', 'amount = "balance"'), ('between = ["0", "500"]', 'between = ["-300", "400"]'))
 
+#: What adds a companion that counts the records that the clip of wages cuts off.
+OVER = (
+    "[companions.wages]\n",
+    """[companions.over]
+count_clipped = "wage"
+between = ["0", "500"]
+missing = "0"
+privacy = { rho = "1" }
+schema.attributes = { sex = ["f", "m"], clipped = ["below", "within", "above"] }
+strategy.queries = { clipped = "1/2", detailed = "1/2" }
+strategy.levels = { county = "1/2", tract = "1/4", block = "1/4" }
+
+[companions.wages]
+""",
+)
+
 
 def write_wages(folder: Path, *changes: tuple[str, str]) -> Path:
     """Write the files and the spec; `changes` are texts of the spec and what stands in their place."""

@@ -19,7 +19,7 @@ from pipeline.questions.intervals import half_width
 from pipeline.questions.listed import half_width_at_once
 from pipeline.questions.quantiles import Ranked
 from pipeline.questions.sensitivity import Measured
-from pipeline.questions.windows import n_windows, typical_reach
+from pipeline.questions.windows import n_numbers, typical_reach
 from pipeline.release.layout import RunDirectory
 
 
@@ -158,9 +158,10 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
             half, held = half_width_at_once(one.noise, checked.question.sizes[-1]), "90 %, all of a group at once: each"
         width = _width(half * _unit(checked, one.part.name))
         if (rank := checked.question.rank) is not None:
+            framework = checked.work.framework
             held = (
-                f"{n_windows(rank.candidates)} counts around each number make its 90 % interval, which typically "
-                f"reaches {typical_reach(one, rank):,} records to either side: each"
+                f"{n_numbers(rank.candidates, framework)} numbers around it make its interval of at least 90 %, with "
+                f"ends typically {typical_reach(one, rank, framework):,} records away: each"
             )
         return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), f"{held} +- {width}")
     near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"

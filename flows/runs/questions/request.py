@@ -16,7 +16,7 @@ from geography.spine import Spine
 from pipeline.errors import InputError, SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.model.exact import parse_exact
-from pipeline.model.schema import AmountAttribute
+from pipeline.model.schema import AmountAttribute, ClippedAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.limits import LARGEST_EPSILON, LARGEST_RHO
 from pipeline.questions.domain import Domain
@@ -134,7 +134,9 @@ def check_question(request: QuestionRequest) -> CheckedQuestion:
     question = resolve(asked, domain, whole=whole)
     if question.level == EVERYWHERE:
         raise InputError(f"question: a level called {EVERYWHERE!r} cannot be asked by; an answer calls all areas so")
-    if (records.decimal or ".") != "." and any(isinstance(one.attribute, AmountAttribute) for one in question.axes):
+    if (records.decimal or ".") != "." and any(
+        isinstance(one.attribute, AmountAttribute | ClippedAttribute) for one in question.axes
+    ):
         raise InputError(
             f"question: the records have the decimal mark {records.decimal!r}; amounts are read with '.' alone"
         )

@@ -1,14 +1,15 @@
-"""What a companion of an amount has from the release's own records, and what it cannot have."""
+"""What a companion of an amount, or of its clip, has from the release's own records, and what it cannot have."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pipeline.model.beside import counted_in
 from pipeline.model.record_source import RecordSource
-from pipeline.model.schema import AmountAttribute, Schema
+from pipeline.model.schema import SIDES, AmountAttribute, ClippedAttribute, Schema
 from pipeline.spec.privacy_section import PrivacySection
 from pipeline.spec.problems import Problems, dotted
 from pipeline.spec.sections import CompanionSection, UniverseSections
@@ -25,15 +26,35 @@ _NOT_OF_AMOUNTS = {
 }
 
 
+#: Of counts of what is clipped.
+_NOT_OF_CLIPPED = {"invariants": "how many records are clipped is confidential, and never published exactly"}
+#: The attribute of what is clipped.
+_CLIPPED = "clipped"
+
+
 def amount_of(sections: UniverseSections) -> AmountAttribute | None:
     """The amount of a companion; None where its records count one each."""
     return sections.grid() if isinstance(sections, CompanionSection) and sections.amount is not None else None
 
 
+def with_clipped(schema: Schema, sections: UniverseSections, problems: Problems) -> Schema:
+    """The schema with the sides of the clip, for a companion that counts what is clipped; a wrong one is noted."""
+    if not isinstance(sections, CompanionSection) or sections.count_clipped is None:
+        return schema
+    if _CLIPPED not in schema.names or schema.attribute(_CLIPPED).values != SIDES:
+        problems.add(
+            dotted(["schema", "attributes", _CLIPPED]),
+            f"a companion with count_clipped needs this attribute: {_CLIPPED} = {json.dumps(SIDES)}",
+        )
+        return schema
+    sides = sections.sides()
+    return Schema(tuple(sides if one.name == _CLIPPED else one for one in schema.attributes), schema.recodes)
+
+
 def amount_records(
     sections: CompanionSection, own: UniverseSections, privacy: PrivacySection, problems: Problems
 ) -> RecordSource | None:
-    """The release's own records, read with the amount; what does not fit an amount is noted.
+    """The release's own records, read with the amount or by its clip; what does not fit is noted.
 
     Args:
         sections: of the companion.
@@ -41,11 +62,14 @@ def amount_records(
         privacy: of the release itself.
         problems: of the companion's part of the spec.
     """
-    for key, why in _NOT_OF_AMOUNTS.items():
+    of_what, column_key = "an amount", "amount"
+    if sections.count_clipped is not None:
+        of_what, column_key = "what is clipped", "count_clipped"
+    for key, why in (_NOT_OF_AMOUNTS if sections.amount is not None else _NOT_OF_CLIPPED).items():
         if getattr(sections, key):
-            problems.add(key, f"not for a companion of an amount: {why}; leave it out")
+            problems.add(key, f"not for a companion of {of_what}: {why}; leave it out")
     if sections.input is not None:
-        problems.add("input", "not for a companion of an amount: its records are the release's own; leave it out")
+        problems.add("input", f"not for a companion of {of_what}: its records are the release's own; leave it out")
     if sections.privacy.dataset != privacy.dataset:
         found, release = (repr(one or "none") for one in (sections.privacy.dataset, privacy.dataset))
         problems.add(
@@ -53,7 +77,7 @@ def amount_records(
             f"found {found}, and {release} of the release itself; the records are the same, so one ledger counts both",
         )
     if sections.privacy.unit is not None or privacy.unit is not None:
-        where = "privacy.unit" if sections.privacy.unit is not None else "amount"
+        where = "privacy.unit" if sections.privacy.unit is not None else column_key
         problems.add(where, "amounts of units with several records (privacy.unit) cannot be released yet")
     if sections.records_per_person != own.records_per_person:
         problems.add(
@@ -65,23 +89,29 @@ def amount_records(
         return None
     if own.input.form != "microdata":
         problems.add(
-            "amount",
+            column_key,
             f'only for records of the form "microdata", a row each; that of the release is {own.input.form!r}',
         )
     if (own.input.decimal or ".") != ".":
-        problems.add("amount", f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
-    return replace(own.input.source(), amount=amount_of(sections))
+        problems.add(column_key, f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
+    source = own.input.source()
+    if sections.count_clipped is None:
+        return replace(source, amount=amount_of(sections))
+    values = {name: texts for name, texts in source.values.items() if name != _CLIPPED}
+    return replace(source, columns={**source.columns, _CLIPPED: sections.count_clipped}, values=values)
 
 
 def note_amount_schema(schema: Schema, own: UniverseSections, problems: Problems) -> None:
     """Note attributes that are not the release's own, with the same values: sums are beside counts in every cell."""
     stated = own.schema_section.attributes
-    if list(schema.names) != [name for name in stated if name in schema.names] and set(schema.names) <= set(stated):
+    attributes = [one for one in schema.attributes if not isinstance(one, ClippedAttribute)]
+    names = [one.name for one in attributes]
+    if names != [name for name in stated if name in names] and set(names) <= set(stated):
         problems.add(
             "schema.attributes",
-            f"found {', '.join(schema.names)}; the release itself has them in another order: {', '.join(stated)}",
+            f"found {', '.join(names)}; the release itself has them in another order: {', '.join(stated)}",
         )
-    for attribute in schema.attributes:
+    for attribute in attributes:
         if stated.get(attribute.name) != attribute.values:
             found = "has no such attribute" if attribute.name not in stated else "has other values of it"
             problems.add(

@@ -1,4 +1,4 @@
-"""The keys of a companion whose records count an amount each, in whole units, between public ends."""
+"""The keys of a companion whose records count an amount each, or are counted by whether they are clipped."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pydantic import Field, model_validator
 
 from pipeline.errors import SpecError
 from pipeline.model.exact import parse_exact
-from pipeline.model.schema import AmountAttribute
+from pipeline.model.schema import AmountAttribute, ClippedAttribute
 from pipeline.spec.fields import Misfit, Section
 
 
 class AmountKeys(Section):
-    """What makes a companion one of amounts; none of these keys for one that counts."""
+    """What makes a companion one of amounts, or of how many are clipped; none of these keys for one that counts."""
 
     amount: str | None = Field(
         default=None,
@@ -23,19 +23,33 @@ class AmountKeys(Section):
     )
     between: Annotated[tuple[str, ...], Field(min_length=2, max_length=2)] | None = Field(
         default=None,
-        description='of `amount`: the public ends to which each is clipped, as exact text, such as ["0", "60000"]; '
-        "the lower may be below 0",
+        description="of `amount` or `count_clipped`: the public ends to which each is clipped, as exact text, such as "
+        '["0", "60000"]; the lower may be below 0',
     )
     unit: str | None = Field(
         default=None,
         description="of `amount`: what each is rounded to (halves up), as exact text; both ends are multiples of it",
     )
     missing: str | None = Field(
-        default=None, description="of `amount`: that of a record without one, as exact text; default: refused"
+        default=None,
+        description="of `amount` or `count_clipped`: that of a record without one, as exact text; default: refused",
     )
+    count_clipped: str | None = Field(
+        default=None,
+        min_length=1,
+        description="the column of the release's own records with an amount: the companion counts the records by "
+        'whether it is below, within or above `between`, as its attribute `clipped = ["below", "within", "above"]`',
+    )
+
+    @property
+    def of_release(self) -> bool:
+        """Whether its records are the release's own."""
+        return self.amount is not None or self.count_clipped is not None
 
     @model_validator(mode="after")
     def _together(self) -> AmountKeys:
+        if self.count_clipped is not None:
+            return self._clip_alone()
         if self.amount is None:
             if extra := next((key for key in ("between", "unit", "missing") if getattr(self, key) is not None), None):
                 raise Misfit((extra, "only for a companion of an amount; name its column: amount"))
@@ -48,6 +62,24 @@ class AmountKeys(Section):
         except (ValueError, SpecError) as error:
             raise Misfit(("between", str(error))) from None
         return self
+
+    def _clip_alone(self) -> AmountKeys:
+        for key in ("amount", "unit"):
+            if getattr(self, key) is not None:
+                raise Misfit((key, "not with count_clipped, which counts records; a sum is a companion of its own"))
+        if self.between is None:
+            raise Misfit(("between", "missing; count_clipped needs the public ends beyond which records are counted"))
+        try:
+            self.sides()
+        except (ValueError, SpecError) as error:
+            raise Misfit(("between", str(error))) from None
+        return self
+
+    def sides(self) -> ClippedAttribute:
+        """The attribute of what is clipped; ValueError or SpecError where the ends do not fit."""
+        low, high = (parse_exact(text) for text in self.between or ())
+        missing = None if self.missing is None else parse_exact(self.missing)
+        return ClippedAttribute.of("clipped", low, high, missing)
 
     def grid(self) -> AmountAttribute:
         """The amount with its grid, named as its column; ValueError or SpecError where ends and unit do not fit."""

@@ -93,7 +93,8 @@ def test_choice_and_windows_cost_no_more_than_the_budget_and_nearly_as_much(
         epsilon = choice.scale * choice.reach * records  # by the definition of either, from what is drawn
         assert MOVED[neighbours] * (epsilon**2 / 8 if framework == "zcdp" else epsilon) == choice.budget
         moved, scale = MOVED[neighbours], windows.scale
-        due = moved * records**2 / (2 * scale) if framework == "zcdp" else moved * records / scale
+        squares = 10**2  # 8^2 + 4^2 + 3^2 + 2^2 + 2^2 + 1 + 1 + 1
+        due = moved * squares * records**2 / (2 * scale) if framework == "zcdp" else moved * records / scale
         assert due == windows.budget
 
 

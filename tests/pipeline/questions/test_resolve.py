@@ -58,6 +58,26 @@ def test_conditions_on_amounts_are_about_what_they_count_as() -> None:
     assert kept("count where pay = -100", "pay") == ["-100"]
 
 
+def test_conditions_beyond_the_ends_of_an_amount_are_about_the_amounts_themselves() -> None:
+    """Clipped amounts are told apart from those that are just at the end, and from those that round to it."""
+    for text, values in (("pay > 500", ["above"]), ("pay < -100", ["below"])):
+        assert kept(f"count where {text}", "pay_clipped") == values
+    both = asked("sum pay by grown where pay > 500 and pay >= 400")
+    assert both.schema.names == ("age", "pay", "pay_clipped")
+    sides = AmountNumbers(DOMAIN.clip(PAY))
+    read = {text: sides[text] for text in ("500", "500.0000000000000000001", "-100", "-100.1", "", "499.99")}
+    assert list(read.values()) == [1, 2, 1, 0, 1, 1]
+    assert (
+        asked("count where pay > 500").layout()
+        != resolve(
+            parse("count where pay > 500"),
+            Domain(("county",), SCHEMA, {"pay": AmountAttribute.of("pay", Fraction(0), Fraction(500), Fraction(50))}),
+        ).layout()
+    )
+    with pytest.raises(QuestionError, match="no value of 'pay_clipped' is left"):
+        asked("count where pay > 500 and pay < -100")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -73,7 +93,8 @@ def test_conditions_on_amounts_are_about_what_they_count_as() -> None:
         ("count where race > 3", "its value 'white' states no number or range"),
         ("count where age >= old", ">= needs a number"),
         ("count where pay in 50, 100", "it is an amount; 'in' is for attributes"),
-        ("count where pay > 500", "amounts beyond 500 count as 500"),
+        ("count where pay <= 500", "amounts beyond 500 count as 500"),
+        ("count where pay >= -100", "amounts beyond -100 count as -100"),
         ("count where age < 18 and grown = adult", "no value of 'age' is left by the conditions"),
         ("count where county = 1", "it is a level; a comparison is of attributes"),
         ("sum age", "it is an attribute and no amount; the amounts are pay"),

@@ -1,4 +1,4 @@
-"""Intervals of quantiles: windows tell each record once, and the ends hold as often as they should."""
+"""Intervals of quantiles: windows tell each record once, and the ends hold as often as they should, for any records."""
 
 from __future__ import annotations
 
@@ -8,11 +8,22 @@ from itertools import product
 import numpy as np
 import pytest
 
+import pipeline.questions.windows as windows_module
 from pipeline.privacy.budget import MOVED, Framework, Neighbours
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
 from pipeline.questions.quantiles import Rank, losses
-from pipeline.questions.windows import bought, boundaries, columns_of, counts_in_windows, interval, n_windows
+from pipeline.questions.windows import (
+    FILTER,
+    bought,
+    boundaries,
+    columns_of,
+    counts_in_windows,
+    filtered,
+    interval,
+    n_numbers,
+    n_windows,
+)
 
 QUANTILES = [Fraction(1, 2), Fraction(1, 4), Fraction(9, 10)]
 
@@ -24,7 +35,8 @@ def test_each_record_is_in_one_window(candidates: int) -> None:
     histogram = rng.integers(0, 5, (12, candidates))
     steps = np.concatenate([[0, candidates - 1], rng.integers(0, candidates, 10)])
     found = counts_in_windows(histogram, steps)
-    assert found.shape == (12, n_windows(candidates)) == (12, len(columns_of(candidates)))
+    assert found.shape == (12, n_windows(candidates)) == (12, len(columns_of(candidates, "pure")))
+    assert filtered(found, "zcdp").shape == (12, n_numbers(candidates, "zcdp")) == (12, n_windows(candidates) + 7)
     assert (found.sum(axis=1) == histogram.sum(axis=1)).all()
     for row, step, counts in zip(histogram, steps, found, strict=True):
         edges = boundaries(int(step), candidates)
@@ -34,11 +46,11 @@ def test_each_record_is_in_one_window(candidates: int) -> None:
 
 @pytest.mark.parametrize("neighbours", ["change-one", "add-remove"])
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
-def test_a_record_moves_as_many_counts_as_are_charged(framework: Framework, neighbours: Neighbours) -> None:
-    """All neighbours of small histograms of two groups, around all steps; a count is moved by one."""
-    steps, worst = 5, 0
+def test_a_record_moves_the_numbers_as_far_as_is_charged(framework: Framework, neighbours: Neighbours) -> None:
+    """All neighbours of small histograms of two groups, around all steps: at most, and in some of them just so far."""
+    steps, worst = 12, 0
     rng = np.random.default_rng(1)
-    for _ in range(20):
+    for _ in range(3):
         before = rng.integers(0, 3, (2, steps))
         places = list(product(range(2), range(steps)))
         around = rng.integers(0, steps, 2)
@@ -50,11 +62,11 @@ def test_a_record_moves_as_many_counts_as_are_charged(framework: Framework, neig
                 after[left] -= 1
             if right is not None:
                 after[right] += 1
-            moved = np.abs(counts_in_windows(after, around) - counts_in_windows(before, around))
+            apart = counts_in_windows(after, around) - counts_in_windows(before, around)
+            moved = np.abs(filtered(apart, framework))
             worst = max(worst, int(moved.sum() if framework == "pure" else (moved**2).sum()))
-    assert worst == MOVED[neighbours]
     (_, windows) = bought(Rank(Fraction(1, 2), steps, 0), framework, neighbours, Fraction(1), 1)
-    assert windows.reach == 1
+    assert worst == MOVED[neighbours] * (windows.reach if framework == "pure" else windows.reach**2)
 
 
 def test_without_noise_the_interval_is_the_quantile() -> None:
@@ -63,25 +75,64 @@ def test_without_noise_the_interval_is_the_quantile() -> None:
         values = rng.integers(0, 60, 500)
         histogram = np.bincount(values, minlength=60)[None]
         true = int(np.searchsorted(np.cumsum(histogram[0]), float(quantile) * 500))
-        counts = counts_in_windows(histogram, np.array([true]))[0].tolist()
-        low, high = interval(true, counts, 60, quantile, 1e-12)
-        assert true - 2 <= low <= true <= high <= true + 2
+        numbers = filtered(counts_in_windows(histogram, np.array([true])), "zcdp")[0].tolist()
+        low, high = interval(true, numbers, 60, quantile, "zcdp", 1e-12)
+        assert true - 1 <= low <= true <= high <= true
 
 
 def test_windows_beyond_the_grid_say_nothing() -> None:
     """Whatever noise they have: nobody is there."""
-    counts = [50] * n_windows(200)
+    counts = [50] * n_numbers(200, "pure")
     for step in (0, 5, 199):
         edges = boundaries(step, 200)
         beyond = [edge < 0 for edge in edges] + [edges[-1] >= 199]
         beyond = [first or last for first, last in zip(beyond, [False, *(edge >= 199 for edge in edges)], strict=True)]
         moved = [1_000_000 if one else count for one, count in zip(beyond, counts, strict=True)]
         assert any(beyond)
-        assert interval(step, counts, 200, Fraction(1, 2), 9.0) == interval(step, moved, 200, Fraction(1, 2), 9.0)
+        rest: tuple[Fraction, Framework, float] = (Fraction(1, 2), "pure", 9.0)
+        assert interval(step, counts, 200, *rest) == interval(step, moved, 200, *rest)
+
+
+@pytest.mark.parametrize("framework", ["zcdp", "pure"])
+@pytest.mark.parametrize("quantile", QUANTILES)
+@pytest.mark.parametrize("step", [0, 3, 60, 199])
+def test_ends_follow_by_least_squares_from_all_numbers(framework: Framework, quantile: Fraction, step: int) -> None:
+    """With numpy's own least squares, on the windows that are on the grid, and the rule in its plain words."""
+    n, variance, rng = 200, 40.0, np.random.default_rng(step)
+    edges = boundaries(step, n)
+    window = [sum(edge < one for edge in edges) for one in range(n)]
+    present = sorted(set(window))
+    design = np.zeros((n_numbers(n, framework), n_windows(n)))
+    for number in range(n_windows(n)):
+        design[number : number + len(FILTER[framework]), number] = FILTER[framework]
+    design = design[:, present]
+    inside = [edge for edge in edges if 0 <= edge < n - 1]
+    for _ in range(20):
+        counts = counts_in_windows(rng.poisson(1, (1, n)), np.array([step]))
+        numbers = filtered(counts, framework)[0] + np.rint(rng.normal(0, variance**0.5, design.shape[0])).astype(int)
+        estimate = np.linalg.lstsq(design, numbers, rcond=None)[0]
+        covariance = variance * np.linalg.inv(design.T @ design)
+        low, high, lowest, highest = 0, n - 1, True, []
+        for position, edge in enumerate(inside):
+            weights = (np.arange(len(present)) <= position) - float(quantile)
+            z = weights @ estimate / np.sqrt(weights @ covariance @ weights)
+            lowest = lowest and z < -1.28155
+            low = edge + 1 if lowest else low
+            highest.append((z, edge))
+        for z, edge in reversed(highest):
+            if z <= 1.28155:
+                break
+            high = edge
+        found = interval(step, numbers.tolist(), n, quantile, framework, variance)
+        assert found == (min(low, step), max(high, step))
+
+
+#: Draws of each shape; a share of 0.9 of so many is below 0.875 in one of 300 tests.
+DRAWS = 1000
 
 
 def coverage(histogram: np.ndarray, quantile: Fraction, *, framework: Framework = "zcdp", factor: float = 1) -> float:
-    """How often the interval has the true quantile, of 300 draws with the program's own noise.
+    """How often the interval has the true quantile, of 1,000 draws with the program's own noise.
 
     Args:
         histogram: records by step.
@@ -94,11 +145,11 @@ def coverage(histogram: np.ndarray, quantile: Fraction, *, framework: Framework 
     true = int(np.searchsorted(upto, -(-quantile.numerator * int(upto[-1]) // quantile.denominator)))
     choice, windows = bought(Rank(quantile, n, 0), framework, "change-one", budget, 1)
     row = losses(histogram[None].astype(np.int64), choice)
-    steps = Exponential(choice.scale).draw(bytes(32), np.repeat(row, 300, axis=0))
-    counts = counts_in_windows(np.repeat(histogram[None], 300, axis=0), steps)
-    noisy = counts + sampler_for(windows.noise).draw(b"w" * 32, 0, counts.size).reshape(counts.shape)
-    variance = factor * windows.noise.variance
-    ends = [interval(int(v), row.tolist(), n, quantile, variance) for v, row in zip(steps, noisy, strict=True)]
+    steps = Exponential(choice.scale).draw(bytes(32), np.repeat(row, DRAWS, axis=0))
+    numbers = filtered(counts_in_windows(np.repeat(histogram[None], DRAWS, axis=0), steps), framework)
+    noisy = numbers + sampler_for(windows.noise).draw(b"w" * 32, 0, numbers.size).reshape(numbers.shape)
+    rest = n, quantile, framework, factor * windows.noise.variance
+    ends = [interval(int(v), row.tolist(), *rest) for v, row in zip(steps, noisy, strict=True)]
     return float(np.mean([low <= true <= high for low, high in ends]))
 
 
@@ -108,29 +159,64 @@ def spread(seed: int, n: int, steps: int = 1000) -> np.ndarray:
     return np.bincount(np.clip(values, 0, steps - 1).astype(int), minlength=steps)
 
 
-@pytest.mark.parametrize("quantile", QUANTILES)
+def shape(name: str, steps: int = 600) -> np.ndarray:
+    """Records that lie in a way that is hard for an interval, or easy."""
+    rng, found = np.random.default_rng(3), np.zeros(steps, dtype=np.int64)
+    if name == "even":
+        return spread(1, 800)
+    if name == "a gap":
+        found[:200], found[400:] = 3, 3
+    elif name == "two amounts":
+        found[100], found[500] = 500, 500
+    elif name == "two amounts, nearly level":
+        found[100], found[500] = 501, 499
+    elif name == "nine in ten have one":
+        found[300], found[590] = 900, 100
+    elif name == "a quarter have one":
+        found[300], found[301:] = 250, np.bincount(rng.integers(0, 299, 750), minlength=299)
+    elif name == "one for all":
+        found[250] = 300
+    elif name == "half have nothing":
+        found[0], found[1:] = 500, np.bincount(rng.integers(0, 599, 500), minlength=599)
+    elif name == "a heavy tail":
+        return np.bincount(np.minimum(20 * rng.pareto(1, 2000), 599).astype(int), minlength=steps)
+    elif name == "a fine comb":
+        found[::37] = 60
+    elif name == "20 records":
+        return np.bincount(rng.integers(0, steps, 20), minlength=steps)
+    else:
+        assert name == "nobody"
+    return found
+
+
+SHAPES = [
+    "even", "a gap", "two amounts", "two amounts, nearly level", "nine in ten have one", "a quarter have one",
+    "one for all", "half have nothing", "a heavy tail", "a fine comb", "20 records", "nobody",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SHAPES)
 @pytest.mark.parametrize("framework", ["zcdp", "pure"])
-def test_nine_in_ten_intervals_hold_for_records_that_lie_evenly(framework: Framework, quantile: Fraction) -> None:
-    found = [coverage(spread(seed, 800), quantile, framework=framework) for seed in range(2)]
-    assert 0.87 <= np.mean(found) <= 0.95
+def test_nine_in_ten_intervals_hold_however_the_records_lie(framework: Framework, name: str) -> None:
+    for quantile in QUANTILES:
+        assert coverage(shape(name), quantile, framework=framework) >= 0.875
 
 
-def test_intervals_of_another_variance_do_not() -> None:
-    """The power of the test above."""
-    narrow, wide = (
-        np.mean([coverage(spread(seed, 800), Fraction(1, 2), factor=factor) for seed in range(2)])
-        for factor in (0.2, 4.0)
-    )
-    assert narrow < 0.87
-    assert wide > 0.95
+def test_no_more_than_nine_in_ten_hold_in_the_worst_case() -> None:
+    """The power of the test above: ends are no wider than they must be, and of a lesser variance fewer hold."""
+    worst = shape("two amounts")
+    assert 0.875 <= coverage(worst, Fraction(1, 2)) <= 0.93
+    assert coverage(worst, Fraction(1, 2), factor=0.6) < 0.875
+    assert coverage(worst, Fraction(1, 2), framework="pure", factor=0.6) < 0.875
 
 
-@pytest.mark.parametrize("quantile", QUANTILES)
-def test_how_many_hold_where_records_lie_unevenly(quantile: Fraction) -> None:
-    """Few records hold as often; a gap at the quantile, or one amount for all, less: the page says how much."""
-    few = np.bincount(np.random.default_rng(3).integers(0, 600, 20), minlength=600)
-    assert coverage(few, quantile) >= 0.87
-    gap = np.zeros(600, dtype=np.int64)
-    gap[:200], gap[400:] = 3, 3
-    same = np.bincount([250] * 300, minlength=600)
-    assert min(coverage(gap, quantile), coverage(same, quantile)) >= 0.55
+def test_ends_within_windows_would_hold_too_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fault that was there: an end in the middle of a window, as if its records lay evenly."""
+    boundary = windows_module.interval
+
+    def halfway(step: int, *rest: object) -> tuple[int, int]:
+        low, high = boundary(step, *rest)  # type: ignore[arg-type]
+        return (low + step) // 2, (high + step + 1) // 2
+
+    monkeypatch.setitem(globals(), "interval", halfway)
+    assert min(coverage(shape(name), Fraction(1, 2)) for name in ("a gap", "two amounts")) < 0.8

@@ -101,10 +101,10 @@ def quantile_findings(spec: Path, rho: str = "1/4") -> set[str]:
         mean = float(chance @ loss)
         excess += float(loss[int(row[4])]) - mean
         variance += float(chance @ loss**2) - mean**2
-        away = [2, 8, 32, 128, 512]
+        away = [2**power for power in range(1, 10)]
         edges = [row[4] - one for one in reversed(away)] + [row[4]] + [row[4] + one for one in away]
         counts = np.histogram(values, bins=[-np.inf, *(edge + 0.5 for edge in edges), np.inf])[0]
-        added += (np.array(row[5:]) - counts).tolist()
+        added += (np.array(row[5:]) - np.convolve(counts, [8, 4, 3, 2, 2, 1, 1, 1])).tolist()
     if abs(excess) > 4 * np.sqrt(variance):
         found.add("choice")
     # By the definition of zCDP: within a group one loss rises by 2 and another falls by 2, a range of 4 epsilon / 2.
@@ -113,8 +113,8 @@ def quantile_findings(spec: Path, rho: str = "1/4") -> set[str]:
     ratio = float(np.mean(np.square(added))) / float(Fraction(windows.scale))
     if abs(ratio - 1) > 4 * np.sqrt(2 / len(added)):
         found.add("noise of windows")
-    # Two counts of a changed record move, by one each.
-    if Fraction(2) / (2 * Fraction(windows.scale)) > Fraction(rho) / 8:
+    # Windows of two groups, or two far windows of one: the weights of a record's window and of the next ones, twice.
+    if Fraction(2 * (64 + 16 + 9 + 4 + 4 + 3)) / (2 * Fraction(windows.scale)) > Fraction(rho) / 8:
         found.add("cost of windows")
     return found
 

@@ -1,0 +1,119 @@
+"""How many records a clip cuts off, from end to end: counted by the amount itself, charged, with intervals."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from fractions import Fraction
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from releases.mutant import resealed
+from releases.repeated import rerun
+from releases.small import run
+from releases.wages import OVER, write_wages
+
+import pipeline.records.columns as columns
+from flows.execution.progress import Silent
+from flows.plan.release_plan import plan_release
+from flows.runs.verify import verify_release
+from pipeline.auditor.program import audit
+from pipeline.checker.release import examine
+from pipeline.inputs.geography import read_spine
+from pipeline.records.amounts import AmountNumbers
+from pipeline.records.tabulate import tabulate
+from pipeline.release.histograms import read_histogram
+from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.spec.release_spec import load_spec
+
+SIDES = ("below", "within", "above")
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_wages(tmp_path_factory.mktemp("clipped"), OVER)
+
+
+@pytest.fixture(scope="module")
+def release(spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(spec, tmp_path_factory.mktemp("clipped released"))
+
+
+def by_hand(folder: Path) -> Counter[tuple[str, str, str]]:
+    """Persons by block, sex and side of the clip, from the text of the file."""
+    found: Counter[tuple[str, str, str]] = Counter()
+    for line in (folder / "persons.csv").read_text("utf-8").splitlines()[1:]:
+        block, sex, _, wage, _ = line.split(",")
+        amount = Fraction(wage or "0")
+        found[block, sex, "above" if amount > 500 else "below" if amount < 0 else "within"] += 1
+    return found
+
+
+def test_what_is_counted_are_persons_by_side_of_the_clip_as_by_hand(spec: Path, release: Path) -> None:
+    run_directory, universe = RunDirectory(release), load_spec(spec).universes()[1]
+    codes = read_spine(load_spec(spec).geography).leaf_level.geocodes
+    counted = read_histogram(run_directory.universe("over").true_histogram("block"), codes, universe.schema)
+    true = by_hand(spec.parent)
+    assert counted.toarray().tolist() == [
+        [true[str(code), sex, side] for sex in "fm" for side in SIDES] for code in codes
+    ]
+    assert true["A30", "m", "above"] == 1
+    assert sum(n for (_, _, side), n in true.items() if side == "above") >= 5
+
+
+def test_a_clip_that_is_forgotten_in_reading_is_seen_by_hand(spec: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The power of the test above: amounts that are clipped before they are looked at are never beyond the clip."""
+
+    class Clipped(AmountNumbers):
+        def __getitem__(self, text: str) -> int:
+            return min(super().__getitem__(text), 1)
+
+    monkeypatch.setattr(columns, "AmountNumbers", Clipped)
+    universe = load_spec(spec).universes()[1]
+    counted = tabulate(universe.require_input(), universe.schema, read_spine(load_spec(spec).geography))
+    assert counted.sum() == sum(by_hand(spec.parent).values())
+    assert counted.toarray()[:, [2, 5]].sum() == 0
+
+
+def test_the_number_is_published_with_an_interval_and_costs_its_own_budget(release: Path, spec: Path) -> None:
+    table = pd.read_parquet(release / "public/companions/over/tables/clipped/county.parquet")
+    true = sum(n for (_, _, side), n in by_hand(spec.parent).items() if side == "above")
+    assert table["above:low90"][0] <= true <= table["above:high90"][0], "of a test key, whose noise is known"
+    assert table["above:high90"][0] - table["above:low90"][0] < 20
+    universe = load_spec(spec).universes()[1]
+    assert (universe.reach, universe.unit_budget) == (1, universe.budget)
+    assert universe.budget == Fraction(1)
+    plan = plan_release(spec, None, 1)
+    assert {row.query for row in plan.universes[1].rows} == {"clipped", "detailed"}
+    assert [one.universe.name for one in plan.universes] == ["", "over", "wages"]
+
+
+def test_the_release_is_verified_checked_and_audited(release: Path) -> None:
+    assert not verify_release(RunDirectory(release), 1, Silent())
+    assert examine(release).problems == []
+    assert all(found.passed for found in audit(release))
+
+
+def test_another_clip_in_the_public_spec_is_found_by_the_second_program(release: Path, tmp_path: Path) -> None:
+    """The noise depends on the ends, so that counts beyond two clips that agree do not show that they do."""
+    copy = Path(shutil.copytree(release, tmp_path / release.name))
+
+    def lower(content: dict[str, object]) -> None:
+        over = next(part for name, part in content["spec"]["companions"] if name == "over")  # type: ignore[index]
+        over["between"] = ["0", "300"]
+
+    resealed(copy, lower)
+    assert not all(found.passed for found in audit(copy))
+    spec = load_spec(
+        write_wages(tmp_path, OVER, ('between = ["0", "500"]\nmissing', 'between = ["0", "400"]\nmissing'))
+    )
+    stated = read_manifest(RunDirectory(release).manifest)
+    assert str(spec.universes()[1].privacy_fingerprint()) not in str(stated)
+
+
+def test_the_release_is_drawn_again_from_records_and_key(release: Path, spec: Path) -> None:
+    """With the spec, and by what the run kept: the column of the amount, and the ends of the public spec."""
+    assert rerun(release, spec=spec).same
+    assert rerun(release).same
