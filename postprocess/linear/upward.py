@@ -148,8 +148,13 @@ def _summed(basis: Basis, cells: FloatArray, keep: BoolArray) -> FloatArray:
 
 
 def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.ndarray:
-    """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, without copying all rows."""
+    """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, without copying all rows.
+
+    Where every row is a run of its own and they are in order, the values themselves.
+    """
     kind = np.float64 if values.dtype.kind == "f" else np.int64
+    if values.dtype == kind and len(starts) == len(values) and np.array_equal(order, np.arange(len(values))):
+        return values
     out = np.zeros((len(starts), values.shape[1]), dtype=kind)
     ends = np.append(starts[1:], len(order))
     step = max(1, CHUNK_CELLS // max(1, values.shape[1]))
@@ -238,8 +243,8 @@ class LevelSums:
             measured=measured,
             invariants=leaf_invariants,
             invariant_answers=tuple(_grouped_sum(bound.lower, order, starts) for bound in leaf_invariants),
-            children_term=None if estimate.children is None else np.add.reduceat(estimate.children.term[order], starts),
-            fixed=None if estimate.fixed is None else np.add.reduceat(estimate.fixed[order], starts),
+            children_term=None if estimate.children is None else _grouped_sum(estimate.children.term, order, starts),
+            fixed=None if estimate.fixed is None else _grouped_sum(estimate.fixed, order, starts),
             n_cells=problem.n_cells,
             kinds=None if kinds is None else kinds[order[starts]],
         )
