@@ -49,9 +49,9 @@ MAIN_MB, ENGINE_MB, WORKER_MB = 260.0, 220.0, 53.0
 #: matrices, cell of the largest batch, and per square of the number of cells.
 GEOUNIT_BYTES, MEASURED_BYTES, FILLED_BYTES = 990.0, 1.3, 380.0
 ABOVE_BYTES, MATRIX_BYTES, BATCH_BYTES, SQUARE_BYTES = 92.0, 140.0, 50.0, 7.7
-#: Of a spine that is cut into subtrees: bytes per geounit of the whole, the factor of the second upward pass, and what
-#: the variances of the parts, and their unbiased estimates, take of a pass.
-CUT_GEOUNIT_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 2200.0, 1.2, 0.1, 0.4
+#: Of a spine that is cut into subtrees: bytes per geounit of the whole and per cell of those at the cut, the factor of
+#: the second upward pass, and what the variances of the parts, and their unbiased estimates, take of a pass.
+CUT_GEOUNIT_BYTES, CUT_TOP_BYTES, CUT_AGAIN, CUT_VARIANCES, CUT_ESTIMATES = 600.0, 110.0, 1.2, 0.1, 0.4
 #: Arrays of `CHUNK_NUMBERS` while errors are counted.
 COUNTING = 1.3
 #: Leaf cells from which on workers are used from the start.
@@ -136,8 +136,9 @@ def cost_of(
     if cut is not None:
         # The parts depend on each other at two points only, and a worker holds one at a time.
         passes *= CUT_AGAIN + CUT_VARIANCES * bool(most) + CUT_ESTIMATES * spec.publish.unbiased
-        held = CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
-        sampled = held * min(1.0, simulations[0].leaves)
+        whole = CUT_GEOUNIT_BYTES * sizes[0].geounits / 1e6
+        sampled = whole * min(1.0, simulations[0].leaves)
+        held = whole + CUT_TOP_BYTES * len(spine.levels[cut.level]) * max(size.cells for size in sizes) / 1e6
         share = _largest_share(spine, cut)
         parts = workers * (WORKER_MB + max(_held(size, share) for size in sizes) / 1e6)
         at_once = sampled + min(workers, runs) * (WORKER_MB + simulating)
