@@ -244,7 +244,7 @@ def _of_both(universe: Universe, central: Central) -> str:
 def _noise(universe: Universe) -> Iterator[NoiseStatement]:
     """Of every query at every level, then of every private choice and of what it chooses, then of added answers."""
     framework, neighbours = universe.framework, universe.neighbours
-    own = universe.own_budget / universe.budget
+    own = universe.own_budget / universe.budget if universe.added else Fraction(1)
     rest = own * (1 - sum((selection.share for selection in universe.selections), Fraction(0)))
     for level in universe.strategy.levels:
         for measured in level.queries:

@@ -36,9 +36,9 @@ def test_a_version_keeps_what_is_exact(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("SPINEWISE_LEDGER", place)
     monkeypatch.setenv("SPINEWISE_STATE", str(state))
     with Ledger.open(place, create=True, state=state) as ledger:
-        for name, exact in (("people", PEOPLE_EXACT), ("homes", UNITS_EXACT)):
+        for name, subjects in (("people", PEOPLE_EXACT), ("homes", UNITS_EXACT)):
             budget = {"framework": "zcdp", "budget": Fraction(9), "neighbours": "change-one"}
-            ledger.open_dataset(name, population="x", exact=exact, **budget)  # type: ignore[arg-type]
+            ledger.open_dataset(name, population="x", exact=subjects, **budget)  # type: ignore[arg-type]
     key = KeySource(key_of(tmp_path, 1))
     release = run_release(spec, tmp_path / "out", key_file=key.file)
     texts = ("count by block, quarters where age in child, adult", "count by tract, grown", "count by county")
