@@ -3,7 +3,8 @@
 Columns: geocode (string), value (list of int64, the query's answers in the order of `Query.answer_labels`), variance
 (float64, of the noise on every one of these answers). `pandas.read_parquet` reads it as it is. Invariants, which are
 answers without noise, are kept in the same form with mechanism "exact". With mechanism "reports" the values are totals
-of randomised reports, and the variance is that of the counts that are made of them by `Collected.debiased`.
+of randomised reports, and the variance is that of the counts that are made of them by `Collected.debiased`; of words
+they are counts in small parts of a person, and the last, the rest of the reports, is not measured by itself.
 """
 
 from __future__ import annotations
