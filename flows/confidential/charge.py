@@ -108,6 +108,8 @@ def _layout(job: Job, universe: Universe) -> str:
     content: list[object] = [job.spine.fingerprint(), [[a.name, *a.values] for a in universe.schema.attributes]]
     if (amount := universe.amount) is not None:
         content.append([amount.name, *map(str, (amount.low, amount.high, amount.unit, amount.missing))])
+        if amount.total:
+            content.append("total")
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

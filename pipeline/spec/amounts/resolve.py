@@ -52,9 +52,14 @@ def amount_records(
             "privacy.dataset",
             f"found {found}, and {release} of the release itself; the records are the same, so one ledger counts both",
         )
-    if sections.privacy.unit is not None or privacy.unit is not None:
-        where = "privacy.unit" if sections.privacy.unit is not None else "amount"
-        problems.add(where, "amounts of units with several records (privacy.unit) cannot be released yet")
+    if sections.privacy.unit is not None:
+        problems.add("privacy.unit", "not for a companion of an amount: its units are the release's own; leave it out")
+    if sections.ends == "total" and privacy.unit is None:
+        problems.add(
+            "ends",
+            "found 'total', and no units: say in [privacy] which column has them (unit), and how many records of each "
+            "are counted (at_most)",
+        )
     if sections.records_per_person != own.records_per_person:
         problems.add(
             "records_per_person",
@@ -70,7 +75,7 @@ def amount_records(
         )
     if (own.input.decimal or ".") != ".":
         problems.add("amount", f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
-    return replace(own.input.source(), amount=amount_of(sections))
+    return replace(own.input.source(), amount=amount_of(sections), unit=privacy.unit, at_most=privacy.at_most)
 
 
 def note_amount_schema(schema: Schema, own: UniverseSections, problems: Problems) -> None:
