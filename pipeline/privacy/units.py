@@ -55,6 +55,23 @@ def kept_records(
     return kept
 
 
+def kept_numbers(
+    units: NDArray[np.int64], numbers: NDArray[np.int64], names: list[str], at_most: int, keyed: KeyedHash
+) -> NDArray[np.int64]:
+    """Of each unit one record in each number that it is counted in, as rows; at most so many numbers of a unit.
+
+    Args:
+        units: `(n,)` number of each record's unit.
+        numbers: `(n,)` which number the record would be counted in.
+        names: of the units.
+        at_most: numbers of a unit; those whose keyed hashes come first.
+        keyed: the hash.
+    """
+    pairs, first = np.unique(np.stack([units, numbers]), axis=1, return_index=True)
+    rows: NDArray[np.int64] = first[kept_records(pairs[0], pairs[1], names, at_most, keyed)]
+    return rows
+
+
 def within_ends(units: NDArray[np.int64], amounts: NDArray[np.int64], low: int, high: int) -> NDArray[np.int64]:
     """The amounts of each unit taken down, in proportion, until they add up to what a unit may have, `(n,)` whole.
 

@@ -10,7 +10,7 @@ from flows.confidential.custody import KeySource
 from flows.confidential.process import MeasuringProcess
 from flows.runs.questions.answering import ASKED, Answering, write_answer
 from flows.runs.questions.combining import combination_problems, combine_answer, is_combined
-from flows.runs.questions.costs import cost_problems
+from flows.runs.questions.costs import cost_problems, units_problems
 from flows.runs.questions.request import CheckedQuestion, QuestionRequest, check_question
 from pipeline.errors import InputError, ReleaseError
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
@@ -37,7 +37,9 @@ def verify_answer(run: RunDirectory, release: Path | None = None) -> list[str]:
     if problems:
         return problems
     try:
-        recomputed = answer_bytes(manifest, read_measurements(run.public / MEASUREMENTS, manifest))
+        measured = read_measurements(run.public / MEASUREMENTS, manifest)
+        recomputed = answer_bytes(manifest, measured)
+        problems += units_problems(manifest, measured)
     except ReleaseError as error:
         return [str(error)]
     if recomputed != (run.public / ANSWER).read_bytes():
