@@ -99,7 +99,8 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facil
         use = KeyUse(key.commitment(), universe.name, _layout(job, universe), fingerprints[universe.name])
         exact = exact_disclosures(universe, job.spine, facilities[universe.name])
         exact += inputs_from_records(universe, job.spine, accepted_inputs(job.spec))
-        charges.append(replace(charge, exact=exact, key=use, units=universe.require_input().unit or ""))
+        units = "" if universe.input is None else universe.input.unit or ""
+        charges.append(replace(charge, exact=exact, key=use, units=units))
     return charges
 
 

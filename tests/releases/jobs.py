@@ -16,7 +16,7 @@ BLOCKS = tuple(f"A{tract}{block}" for tract in range(2) for block in range(3))
 SORTS = ("part", "full")
 SPEC = f"""
 name = "jobs"
-privacy = {{ rho = "4", key = "insecure-test:1", unit = "person", at_most = {JOBS} }}
+privacy = {{ rho = "2", key = "insecure-test:1", unit = "person", at_most = {JOBS} }}
 geography = {{ file = "blocks.csv", column = "block", levels = {{ county = 1, tract = 2, block = 3 }} }}
 schema.attributes = {{ sex = ["f", "m"], sort = ["part", "full"] }}
 input = {{ file = "jobs.csv", form = "microdata", geocode = "block" }}
@@ -31,7 +31,7 @@ amount = "wage"
 between = ["0", "500"]
 unit = "10"
 ends = "total"
-privacy = {{ rho = "2" }}
+privacy = {{ rho = "1" }}
 schema.attributes = {{ sort = ["part", "full"] }}
 strategy.queries = {{ total = "1/2", detailed = "1/2" }}
 strategy.levels = {{ county = "1/4", tract = "1/4", block = "1/2" }}

@@ -84,12 +84,8 @@ def charged(folder: Path, kind: str = "") -> Path:
         spec = write_wages(folder / "in", (key, dataset), (companion, f'privacy = {{ rho = "2", {dataset} }}'), *more)
     elif kind == "jobs":
         spec = write_jobs(folder / "in", (key, dataset))
-        spec.write_text(
-            spec.read_text("utf-8")
-            .replace('privacy = { rho = "2"', f'privacy = {{ rho = "2", {dataset}')
-            .replace('privacy = { rho = "1"', f'privacy = {{ rho = "1", {dataset}'),
-            "utf-8",
-        )
+        rho = 'privacy = { rho = "1"'
+        spec.write_text(spec.read_text("utf-8").replace(rho, f"{rho}, {dataset}"), "utf-8")
     elif kind == "joined":
         spec = write_patients(folder / "in", (key, dataset))
         spec.write_text(spec.read_text("utf-8").replace("privacy = { ", f"privacy = {{ {dataset}, "), "utf-8")

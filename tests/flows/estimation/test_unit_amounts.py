@@ -87,12 +87,12 @@ def test_counts_and_all_sums_are_of_the_same_records(tmp_path: Path, ends: str) 
 
 def test_noise_is_made_for_a_total_or_for_so_many_records(jobs: Path) -> None:
     manifest = json.loads((jobs / "public/manifest.json").read_text("utf-8"))
-    reach = {"": (JOBS, 4), "wages": (50, 2), "hours": (JOBS * 40, 1)}
+    reach = {"": (JOBS, 2), "wages": (50, 1), "hours": (JOBS * 40, 1)}
     for stated in manifest["privacy"]:
         far, budget = reach[stated["universe"]]
         for entry in stated["noise"]:
             assert Fraction(entry["scale"]) == Fraction(2 * far**2) / (2 * Fraction(entry["share"]) * budget)
-    assert Fraction(manifest["joint"]["budget"]) == 7
+    assert Fraction(manifest["joint"]["budget"]) == 4
     assert "alters at most 2 records of its own, the total of wages, 2 records of hours" in manifest["joint"]["words"]
     accounts = {account["universe"]: account for account in manifest["accounts"]}
     assert accounts["wages"]["record"]["words"].startswith("the effect of all records of one unit having other values")

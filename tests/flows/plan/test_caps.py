@@ -34,7 +34,7 @@ def test_errors_are_those_of_a_plan_with_the_cap_and_losses_those_by_hand(tmp_pa
 
 def test_shares_tell_what_is_left_out_but_not_of_how_many(tmp_path: Path) -> None:
     known = RecordsPerUnit.of("1 = 1/2, 2 = 0.25, 4+ = 1/4")
-    assert (known.numbers, known.records, known.left_out(2)) == (False, 2, Fraction(1, 2))
+    assert (known.numbers, known.records, known.left_out(2)) == (False, Fraction(2), Fraction(1, 2))
     row = plan_release(write_jobs(tmp_path), None, 1, records=known).caps[1]
     assert (row.at_most, row.left_out, row.missing) == (2, 0.25, {})
 
