@@ -10,6 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from flows.execution.workers import default_workers
+from flows.plan.caps import RecordsPerUnit
 from flows.plan.cost.model import Cost
 from flows.plan.release_plan import REMARK, Plan, plan_release
 from flows.plan.shares.foretold import SharedRow
@@ -66,6 +67,21 @@ class ReleasePlan:
         """
         return pd.DataFrame([row.data() for row in self._plan.shared], columns=[f.name for f in fields(SharedRow)])
 
+    @property
+    def caps(self) -> pd.DataFrame:
+        """What caps on the records of a unit cost, one row per cap and level; empty where the records have no units.
+
+        Columns: at_most, level, error (expected absolute error of a count by noise), left_out (share of the records
+        that are not counted, NaN where nothing is known of them) and missing (records of an area not counted).
+        """
+        rows = [
+            (row.at_most, level, error, row.left_out, row.missing.get(level))
+            for row in self._plan.caps
+            for level, error in row.errors.items()
+        ]
+        frame = pd.DataFrame(rows, columns=["at_most", "level", "error", "left_out", "missing"])
+        return frame.astype({"left_out": float, "missing": float})
+
     def write_chart(self, path: Path | str) -> None:
         """Write a picture of the errors: .html, .svg or .png (these two need the extra `charts`).
 
@@ -104,6 +120,7 @@ def plan(
     workers: int | None = None,
     shares_spread: str | None = None,
     like: Path | str | None = None,
+    records_per_unit: str | None = None,
 ) -> ReleasePlan:
     """What a release will promise, how wrong its numbers will be, and what it will cost. No records are read.
 
@@ -114,6 +131,7 @@ def plan(
         workers: processes of the run whose cost is estimated; by default that of the settings, or all cores.
         shares_spread: a guess of how far areas are from their public shares, as `--shares-spread` of the command.
         like: an earlier release, for errors by size of area, and for how far areas were from the same shares.
+        records_per_unit: how many units have how many records, as `--records-per-unit` of the command.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
@@ -123,4 +141,6 @@ def plan(
     count = load_settings(workers=workers).workers or default_workers()
     earlier = None if like is None else Path(like)
     guess = SharesGuess(shares_spread, earlier)
-    return ReleasePlan(plan_release(with_areas(as_spec(spec), areas), estimator, count, guess, like=earlier))
+    records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
+    stated = with_areas(as_spec(spec), areas)
+    return ReleasePlan(plan_release(stated, estimator, count, guess, like=earlier, records=records))

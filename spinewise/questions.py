@@ -65,6 +65,11 @@ class Dataset:
         least = None if at_least is None else parse(f"count having count >= {at_least}").least
         return Question(self, str(replace(self.asked, statistic="count", least=least)))
 
+    def count_units(self, *, at_least: int | None = None) -> Question:
+        """How many units, such as patients, have a record there; `by("records_per_unit")`: by how many they have."""
+        least = None if at_least is None else parse(f"count having count >= {at_least}").least
+        return Question(self, str(replace(self.asked, statistic="count units", least=least)))
+
     def sum(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
         """The sum of an amount; `between` and `unit`, exact text, where the spec does not declare its domain."""
         return Question(self, str(replace(self.asked, statistic="sum", amount=Word(amount))), between, unit)

@@ -65,6 +65,10 @@ def open_dataset(
             show_default=False,
         ),
     ] = None,
+    unit_column: Annotated[
+        str,
+        typer.Option("--unit", help="Column of units with several records, which all that is charged must protect."),
+    ] = "",
     ledger: LedgerOption = None,
 ) -> None:
     """Give a dataset its budget, once and for all. The ledger is made if there is none.
@@ -103,6 +107,7 @@ def open_dataset(
             neighbours=neighbours,
             exact=exact or (),
             purposes=shares,
+            units=unit_column,
         )
         typer.echo(f"{dataset}: open with {unit} = {amount_text(budget)} in {opened.place}")
 
@@ -349,7 +354,7 @@ def _told(report: dict[str, object]) -> list[str]:
     lines = [
         "",
         f"{report['dataset']}: {report['population']}{' (closed)' if report['closed'] else ''}",
-        f"  neighbours {report['neighbours']}",
+        f"  neighbours {report['neighbours']}{f', by {of}' if (of := report.get('units')) else ''}",
         f"  budget  {unit} = {amount('budget')}",
         f"  spent   {unit} = {amount('spent', up=True)}{epsilon if unit == 'rho' else ''}",
         f"  left    {unit} = {amount('left')}",

@@ -93,6 +93,14 @@ def plan(
             "--worst-group, how large groups are."
         ),
     ] = None,
+    records_per_unit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="UNITS",
+            help='How many units have how many records, "1 = 600, 2 = 250, 3+ = 150", or the directory of an answer to '
+            "'count units by records_per_unit': for what each at_most leaves out.",
+        ),
+    ] = None,
     solver: Annotated[
         str, typer.Option(help="descent; or cvxpy, to solve the whole problem at once, for small spines.")
     ] = "descent",
@@ -111,6 +119,8 @@ def plan(
 
     --like: errors by table, level and size of area, which is known from an earlier release only.
 
+    --records-per-unit: which cap on the records of a unit loses what, beside the noise of each.
+
     --worst-group: errors count in parts of the mean number of people that a group has in an area of the level.
 
     Example:
@@ -124,6 +134,7 @@ def plan(
         spinewise plan examples/us2000_housing.toml --shares-spread "housing: persons = 2.4, relative = 0.25"
     """
     from flows.execution.workers import default_workers
+    from flows.plan.caps import RecordsPerUnit
     from flows.plan.release_plan import plan_release
     from flows.plan.shares.guesses import SharesGuess
 
@@ -144,7 +155,8 @@ def plan(
     _check(options)
     guess = SharesGuess(shares_spread, None if worst_group is not None else like)
     count = default_workers() if workers is None else workers
-    planned = plan_release(spec, estimator, count, guess, like=like, share_error=share_error)
+    records = None if records_per_unit is None else RecordsPerUnit.of(records_per_unit)
+    planned = plan_release(spec, estimator, count, guess, like=like, share_error=share_error, records=records)
     best = None
     if options.divides:
         best = _best(planned, options)

@@ -99,7 +99,8 @@ def run_charges(job: Job, key: MasterKey, fingerprints: Mapping[str, str], facil
         use = KeyUse(key.commitment(), universe.name, _layout(job, universe), fingerprints[universe.name])
         exact = exact_disclosures(universe, job.spine, facilities[universe.name])
         exact += inputs_from_records(universe, job.spine, accepted_inputs(job.spec))
-        charges.append(replace(charge, exact=exact, key=use))
+        units = "" if universe.input is None else universe.input.unit or ""
+        charges.append(replace(charge, exact=exact, key=use, units=units))
     return charges
 
 
@@ -108,6 +109,8 @@ def _layout(job: Job, universe: Universe) -> str:
     content: list[object] = [job.spine.fingerprint(), [[a.name, *a.values] for a in universe.schema.attributes]]
     if (amount := universe.amount) is not None:
         content.append([amount.name, *map(str, (amount.low, amount.high, amount.unit, amount.missing))])
+        if amount.total:
+            content.append("total")
     if (clipped := universe.clipped) is not None:
         content.append([clipped.name, *map(str, (clipped.low, clipped.high, clipped.missing))])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -27,6 +27,7 @@ from geography.codes import counted
 from pipeline.model.allocation import allocation_of, allocations
 from pipeline.model.join import Join, joined_companions
 from pipeline.model.query import Query
+from pipeline.model.schema import AmountAttribute
 from pipeline.model.universe import Universe
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.noise.sampler import Sampler, sampler_for
@@ -56,9 +57,13 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
         leaves = tabulate(records, universe.schema, job.spine)
     else:
         label = f"unit/{universe.name}"
+        whole, amounts = universe.schema, _summed_beside(job, universe)
+        if amounts:
+            label, whole = "unit/", job.universes[0].schema
         leaves, left_out = tabulate_units(
-            records, universe.schema, job.spine, lambda data: key.keyed_hash(label, data).encode()
-        )
+            records, universe.schema, job.spine, lambda data: key.keyed_hash(label, data).encode(),
+            whole=whole, amounts=amounts,
+        )  # fmt: skip
     digest = hashlib.sha256()
     update_with_counts(digest, leaves)
     folder = job.folder(universe)
@@ -73,7 +78,19 @@ def tabulate_universe(job: Job, key: MasterKey, universe: Universe) -> tuple[str
             f"{universe.key('privacy.unit')}: {counted(left_out.records, 'record')} of "
             f"{counted(left_out.units, 'unit')} with more than {records.at_most} were left out"
         )
+    if left_out.taken_down:
+        remarks.append(
+            f"{universe.key('ends')}: the amounts of {counted(left_out.taken_down, 'unit')} with more than the ends of "
+            "a total were taken down"
+        )
     return key.keyed_hash(f"input/{universe.name}", digest.digest()), remarks
+
+
+def _summed_beside(job: Job, universe: Universe) -> tuple[AmountAttribute, ...]:
+    """The amounts of the release, where the universe counts or sums its own records: all are of the same of a unit."""
+    if universe.name and universe.amount is None:
+        return ()
+    return tuple(dict.fromkeys(each.amount for each in job.universes if each.amount is not None))
 
 
 def true_histogram(job: Job, universe: Universe, level: str) -> sp.csr_array:

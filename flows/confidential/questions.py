@@ -26,20 +26,22 @@ from pipeline.privacy.budget import Framework, Neighbours
 from pipeline.privacy.keys import MasterKey
 from pipeline.privacy.ledger.charges import Charge, RunFingerprint
 from pipeline.privacy.ledger.draws import DrawLedger
-from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, per_person, same_groups
+from pipeline.privacy.ledger.events import ANSWER, Group, by_up_to, numbers_of_unit, per_person, same_groups
 from pipeline.privacy.ledger.key_uses import KeyUse
 from pipeline.privacy.ledger.ledger import Ledger
 from pipeline.privacy.ledger.notes import note_event, read_note, read_notes
 from pipeline.privacy.noise.exponential import Exponential
 from pipeline.privacy.noise.sampler import sampler_for
+from pipeline.privacy.units import KeyedHash, kept_numbers, kept_records
 from pipeline.questions.manifest import MANIFEST, MEASUREMENTS, AnswerManifest, read_answer
 from pipeline.questions.quantiles import Ranked, losses
 from pipeline.questions.resolved import Resolved
 from pipeline.questions.sensitivity import Measured, measured
 from pipeline.questions.tables import Measurements, measurements_bytes
 from pipeline.questions.windows import bought, columns_of, counts_in_windows, filtered, n_numbers
+from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import tabulate, update_with_counts
-from pipeline.records.units import tabulate_units
+from pipeline.records.units import UnitRecords, read_units, taken_to_ends
 from pipeline.release.layout import RunDirectory
 from pipeline.release.receipts import Receipt
 from pipeline.release.run_directory import record_input, recorded_input
@@ -83,7 +85,13 @@ class QuestionWork:
         """What is measured or chosen, with its mechanism; InputError where there is none for the budget."""
         if (rank := self.question.rank) is not None:
             return bought(rank, self.framework, self.neighbours, self.budget, self.at_once)
-        return measured(self.question.parts, self.framework, self.neighbours, self.budget, self.at_once)
+        numbers = self.question.numbers_of_unit(self.n_places)
+        return measured(self.question.parts, self.framework, self.neighbours, self.budget, self.at_once, numbers)
+
+    @property
+    def n_places(self) -> int:
+        """How many places it has numbers for."""
+        return 1 if self.question.level is None else len(self.spine.level(self.question.level))
 
     def fingerprint(self) -> str:
         """SHA-256 over all that the noise depends on, but for records, areas and key."""
@@ -125,15 +133,56 @@ def counted(work: QuestionWork, key: MasterKey) -> tuple[sp.csr_array[np.int64],
     """The records by leaf and cell, and their keyed fingerprint. Confidential."""
 
     def count() -> sp.csr_array[np.int64]:
-        schema = work.question.schema
         if work.records.unit is None:
-            return tabulate(work.records, schema, work.spine)
-        return tabulate_units(work.records, schema, work.spine, lambda data: key.keyed_hash("unit/", data).encode())[0]
+            return tabulate(work.records, work.question.schema, work.spine)
+        found, at_most = read_units(work.records, work.question.read, work.spine), work.records.at_most or 1
+        keyed = lambda data: key.keyed_hash("unit/", data).encode()  # noqa: E731
+        return counted_in(work.question, found, places_of(work)[1], at_most, keyed)
 
     counts = shielded(work.run, "tabulate", count)
     digest = hashlib.sha256()
     update_with_counts(digest, counts)
     return counts, key.keyed_hash(_LABEL, digest.digest())
+
+
+def counted_in(
+    question: Resolved, found: UnitRecords, leaves: NDArray[np.int64], at_most: int, keyed: KeyedHash
+) -> sp.csr_array[np.int64]:
+    """What is counted of units with several records, by leaf and cell, one for each record. Confidential.
+
+    - of records: at most so many of each unit, whichever of them the conditions leave;
+    - of amounts whose ends are those of a total: the records that the conditions leave, of a mean at most so many of
+      each unit, as its count has; their amounts are then taken down to the ends;
+    - of units: of the records that the conditions leave, one in each number, in at most so many numbers of each unit.
+
+    Args:
+        question: what is asked.
+        found: the records, by the cells of `question.read`.
+        leaves: `(n_leaves,)` the place of each leaf.
+        at_most: records of a unit that are counted, or numbers that it is counted in.
+        keyed: decides which.
+    """
+    units, keys, n_cells = found.units, found.cells, question.schema.n_cells
+    if question.of == "record" or question.statistic == "mean":
+        kept = kept_records(units, keys, found.names, at_most, keyed)
+        units, keys = units[kept], keys[kept]
+    if (by := question.by_records) is not None:
+        # All else is looked at first: a unit has as many records as the other conditions leave.
+        counted, _, _ = question.placed(*np.divmod(keys * len(by.values), n_cells), leaves, records=False)
+        units, keys = units[counted], keys[counted]
+        of_unit = np.minimum(np.bincount(units, minlength=len(found.names)), len(by.values))
+        keys = keys * len(by.values) + of_unit[units] - 1
+    if question.of != "record":
+        counted, at, value = question.placed(*np.divmod(keys, n_cells), leaves)
+        units, keys, at, value = units[counted], keys[counted], at[counted], value[counted]
+        if question.of == "unit":
+            keys = keys[kept_numbers(units, at, found.names, at_most, keyed)]
+        elif (amount := question.amount) is not None:
+            within, _ = taken_to_ends(units, value + amount.first, amount)
+            keys = keys + (within - amount.first - value) * question.step_of(amount)
+    counts = CountAccumulator(len(leaves), n_cells)
+    counts.add(keys)
+    return counts.finish()
 
 
 def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
@@ -149,7 +198,7 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     groups = tuple(
         Group(
             question.place,
-            f"{one.part.name}: {question.text}{by_up_to(one.reach)}{per_person(work.at_once)}",
+            f"{one.part.name}: {question.text}{by_up_to(one.reach)}{_of_one_person(work, one)}",
             one.mechanism,
             one.scale,
             n_places * question.size * (n_around if one.part.name == "windows" else 1),
@@ -158,7 +207,16 @@ def charge_of(work: QuestionWork, key: MasterKey, fingerprint: str) -> Charge:
     )
     layout = [_DOMAIN, work.spine.fingerprint(), question.layout()]
     use = KeyUse(key.commitment(), "", hashlib.sha256(json.dumps(layout).encode()).hexdigest(), fingerprint)
-    return Charge(work.dataset, run, ANSWER + work.name, work.neighbours, groups, key=use)
+    return Charge(
+        work.dataset, run, ANSWER + work.name, work.neighbours, groups, key=use, units=work.records.unit or ""
+    )
+
+
+def _of_one_person(work: QuestionWork, one: Measured | Ranked) -> str:
+    """What the query of a charge ends with: how many records, or numbers, one person's change alters."""
+    if isinstance(one, Ranked) or one.part.of == "record":
+        return per_person(work.at_once)
+    return numbers_of_unit(one.numbers) if one.part.of == "unit" else ""
 
 
 def draw(work: QuestionWork, key: MasterKey, fingerprint: str, counts: sp.csr_array[np.int64]) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from flows.execution.memory import memory_for_a_run
 from flows.plan.amounts import AmountRow, amount_rows
+from flows.plan.caps import CapRow, RecordsPerUnit, cap_rows
 from flows.plan.cost.fitting import Fitting, fitting
 from flows.plan.expectation import Expectation
 from flows.plan.joined import JoinedRow, joined_rows
@@ -106,6 +107,7 @@ class Plan:
     shared: tuple[SharedRow, ...] = ()
     local: tuple[LocalRow, ...] = ()
     sizes: tuple[SizeRow, ...] = ()
+    caps: tuple[CapRow, ...] = ()
 
     @property
     def amounts(self) -> tuple[AmountRow, ...]:
@@ -153,6 +155,7 @@ class Plan:
             **(self._shares() if self.universes[0].universe.shares else {}),
             **({"amounts": [row.data() for row in self.amounts]} if self.amounts else {}),
             **({"by_size": [vars(row) | {"size": SIZE_LABELS[row.size]} for row in self.sizes]} if self.sizes else {}),
+            **({"caps": [row.data() for row in self.caps]} if self.caps else {}),
             "cost": self.fitting.requested.data(),
             "here": self.fitting.data(),
             "remark": REMARK,
@@ -190,6 +193,7 @@ def plan_release(
     *,
     like: Path | None = None,
     share_error: float = SHARE_ERROR,
+    records: RecordsPerUnit | None = None,
 ) -> Plan:
     """The plan of a spec, or of a spec file. Reads the list of leaves and public counts, but no records.
 
@@ -200,6 +204,7 @@ def plan_release(
         guess: how far areas are from their public shares; without it the gain of shares is not foretold.
         like: an earlier release, for the sizes of areas; without it errors by size are not foretold.
         share_error: of randomised reports, the standard error of a share for which respondents are counted.
+        records: how many records units have, for what caps leave out.
 
     Raises:
         InputError: something in the spec, its public files or the guess is wrong.
@@ -222,7 +227,8 @@ def plan_release(
     joint = joint_statement(stated_universes, [privacy_statements(universe) for universe in stated_universes])
     local = local_rows(plans[0].expectation, share_error)
     sizes = () if like is None else size_rows([plan.expectation for plan in plans], like)
-    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes)
+    caps = cap_rows(plans[0], records)
+    return Plan(spec, spine, tuple(plans), fit, joint, _joined(spec, plans), shared, local, sizes, caps)
 
 
 def plan_universe(expectation: Expectation, complete: str = "proportional") -> UniversePlan:

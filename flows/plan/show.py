@@ -8,6 +8,7 @@ from rich.table import Table
 from flows.plan.amounts import RECORDS
 from flows.plan.best import Best
 from flows.plan.called import Called
+from flows.plan.caps import levels_of
 from flows.plan.cost.fitting import Fitting
 from flows.plan.cost.model import Cost
 from flows.plan.local import show_local
@@ -42,6 +43,8 @@ def show_plan(plan: Plan, console: Console) -> None:
         _show_shared(plan, console)
     if plan.amounts:
         _show_amounts(plan, console)
+    if plan.caps:
+        _show_caps(plan, console)
     console.print()
     console.print(f"In one number: {plan.promise}.", soft_wrap=True)
     for one in beyond_limits([universe_plan.universe for universe_plan in plan.universes]):
@@ -146,6 +149,29 @@ def _show_amounts(plan: Plan, console: Console) -> None:
         "Of amounts, in what they are in (the tables above are in whole units): the expected absolute error and the "
         "margin of a sum, and the margin of a mean of so many records, if it is in the middle of the clip. Clipping "
         "and rounding come on top: they change the true sums, and no margin covers them."
+    )
+
+
+def _show_caps(plan: Plan, console: Console) -> None:
+    """What each cap on the records of a unit costs in noise, and what it leaves out."""
+    levels, known = levels_of(plan.caps), plan.caps[0].left_out is not None
+    missing = bool(plan.caps[0].missing)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("at_most", *(["left out"] if known else []), *levels):
+        table.add_column(title, justify="right")
+    own = plan.universes[0].universe.records_per_person
+    for row in plan.caps:
+        share = [] if row.left_out is None else [f"{100 * row.left_out:.1f} %"]
+        cells = [f"{row.errors[level]:,.1f}" + (f" + {row.missing[level]:,.1f}" if missing else "") for level in levels]
+        table.add_row(f"{row.at_most:,}{' (the spec)' if row.at_most == own else ''}", *share, *cells)
+    console.print(table)
+    console.print(
+        "Records of a unit that are counted, at most: the expected error of a count of an area by noise, which grows "
+        "with them"
+        + (" + the records of an area that are left out, on average" if missing else "")
+        + ". What is left out is "
+        "missing from every count in the same direction, and no interval knows of it."
+        + ("" if known else " How much that is, --records-per-unit can tell.")
     )
 
 

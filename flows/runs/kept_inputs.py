@@ -15,7 +15,7 @@ from pipeline.release.layout import RunDirectory
 from pipeline.spec.input_section import InputSpec
 
 #: What the public spec says of how records are read, and the columns of questions, which no release has.
-_ELSEWHERE = ("amount", "further")
+_ELSEWHERE = ("amount", "beside", "further")
 
 
 def inputs_to_keep(universes: Sequence[Universe]) -> dict[str, object]:

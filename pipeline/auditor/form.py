@@ -64,12 +64,14 @@ class Amount:
 
     Attributes:
         reach: units that as many numbers as a change of a record moves would move by, each.
+        total: whether that is a change of all records of a unit, whose amounts are within the ends together.
     """
 
     low: Fraction
     high: Fraction
     unit: Fraction
     reach: int
+    total: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,8 @@ class Universe:
         if self.together > 1:
             content.append(["records per person", self.together])
         if self.amount is not None:
-            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit)])
+            total = ["total"] if self.amount.total else []
+            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit), *total])
         if self.clipped is not None:
             content.append(["clipped", *map(str, self.clipped)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -194,7 +197,8 @@ def read_form(spec: Mapping[str, Any]) -> Form:
             privacy = {**spec["privacy"], **sections["privacy"]}
             if sections["privacy"].keys() & {"rho", "epsilon"}:
                 privacy = {k: v for k, v in privacy.items() if k not in ("rho", "epsilon") or k in sections["privacy"]}
-            units = sections["privacy"].get("at_most")
+            amount = sections.get("amount") is not None  # its records, and so their units, are the release's own
+            units = (spec if amount else sections)["privacy"].get("at_most")
             universes.append(_universe(name, sections, {**privacy, "at_most": units}, bypass=bypass))
         households = most_members(spec)
     except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, AttributeError) as error:
@@ -210,6 +214,11 @@ def _amount(sections: Mapping[str, Any], moved: int) -> Amount | None:
     ends = low / unit, high / unit
     if unit <= 0 or low >= high or any(end.denominator != 1 for end in ends):
         raise ValueError(f"an amount between {low} and {high} in units of {unit}")
+    if sections.get("ends") == "total":
+        # Gains and losses are each bounded: between two units they differ by at most both ends, in every direction.
+        if ends[0] > 0 or ends[1] < 0:
+            raise ValueError(f"a total between {low} and {high}")
+        return Amount(low, high, unit, int(ends[1] - ends[0]), total=True)
     # moved numbers by up to `furthest` each, or one number from one end to the other.
     furthest = max(abs(end) for end in ends)
     reach = int(furthest)
@@ -234,10 +243,13 @@ def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any]
     moved = {"change-one": 2, "add-remove": 1}[privacy["neighbours"]]
     # One unit is "one person" where records have units, and alters all of its records that are counted.
     together = int(privacy.get("at_most") or sections.get("records_per_person") or 1)
+    amount = _amount(sections, moved)
+    if amount is not None and amount.total:
+        together = 1
     of_one = _of_one(budget, together, zcdp=zcdp)
     return Universe(
         name=name,
-        amount=_amount(sections, moved),
+        amount=amount,
         clipped=_clipped(sections),
         together=together,
         attributes=attributes,

@@ -27,6 +27,8 @@ _BYPASSED = " (bypass)"
 _SEVERAL = re.compile(r" \(([1-9][0-9]*) records a person\)$", re.ASCII)
 #: Of a question's sum: a record moves its numbers by so much.
 _FURTHEST = re.compile(r" \(each by up to ([1-9][0-9]*)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
+#: Of a count of units: each is in so many of its numbers, by one each.
+_NUMBERS = re.compile(r" \(([1-9][0-9]*) numbers of a unit\)$", re.ASCII)
 _RUN = "run"
 
 #: A ledger's id, and its events as tables hold them.
@@ -138,7 +140,9 @@ def priced(event: Mapping[str, Any], framework: str) -> Fraction:
     several = _SEVERAL.search(event["query"])
     furthest = _FURTHEST.search(event["query"])
     times = (1 if several is None else int(several[1])) * (1 if furthest is None else int(furthest[1]))
-    return rho_of(use) * times**2 if framework == "zcdp" else epsilon_of(use) * times
+    numbers = _NUMBERS.search(event["query"])
+    n = 1 if numbers is None else int(numbers[1])
+    return rho_of(use) * times**2 * n if framework == "zcdp" else epsilon_of(use) * times * n
 
 
 def run_of(release: Release, secret: bytes, universe: Universe) -> str:

@@ -39,6 +39,7 @@ class RecordSource:
         rows: column -> the values with which a row is counted; the other rows are left out. Not of the form wide.
         amount: the column of an amount, by the attribute's name, and the grid that it is read on: a record counts as
             many units as it has. None where each counts one.
+        beside: further amounts that are read with each record, by which records of a unit are told apart.
         repeated: form long: "add" where a cell may stand in several rows, whose counts are added.
         further: attributes beyond the schema, which questions have: their columns hold values, also where others are
             `coded`, and do not tell the cells of the long form apart.
@@ -64,6 +65,7 @@ class RecordSource:
     unit: str | None = None
     at_most: int | None = None
     amount: AmountAttribute | None = None
+    beside: tuple[AmountAttribute, ...] = ()
     further: tuple[str, ...] = ()
 
     @property

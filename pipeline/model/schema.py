@@ -52,21 +52,31 @@ class AmountAttribute(Attribute):
         low, high: the ends, whole multiples of `unit`.
         unit: the width of a step, above 0, exact.
         missing: the amount that a record without one has; None where each must have one.
+        total: whether the ends are also those of all records of a unit together, in place of each record's alone.
     """
 
     low: Fraction
     high: Fraction
     unit: Fraction
     missing: Fraction | None = None
+    total: bool = False
 
     @classmethod
     def of(
-        cls, name: str, low: Fraction, high: Fraction, unit: Fraction, missing: Fraction | None = None
+        cls,
+        name: str,
+        low: Fraction,
+        high: Fraction,
+        unit: Fraction,
+        missing: Fraction | None = None,
+        *,
+        total: bool = False,
     ) -> AmountAttribute:
         """The attribute of a grid.
 
         Raises:
-            SpecError: the ends are no multiples of the unit, are not one below the other, or too many units apart.
+            SpecError: the ends are no multiples of the unit, are not one below the other, or too many units apart; or
+                those of a total do not have 0 between them.
         """
         if unit <= 0 or low >= high or (low / unit).denominator != 1 or (high / unit).denominator != 1:
             raise SpecError(
@@ -79,8 +89,13 @@ class AmountAttribute(Attribute):
                 f"amount {name!r}: the ends are {max(last - first, -first, last):,} units from each other or from 0; "
                 f"at most {MOST_STEPS:,} are allowed: take a larger unit"
             )
+        if total and (first > 0 or last < 0):
+            raise SpecError(
+                f"amount {name!r}: found between {low} and {high} of a unit's total; 0 must be between them, since a "
+                "record of a unit with more is taken down"
+            )
         values = tuple(str(step * unit) for step in range(first, last + 1))
-        return cls(name, values, low, high, unit, missing)
+        return cls(name, values, low, high, unit, missing, total)
 
     @property
     def first(self) -> int:

@@ -21,7 +21,7 @@ from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import AmountAttribute, ClippedAttribute, Schema
 from pipeline.model.selection import Selection, StatedSelection
 from pipeline.model.strategy import AddedAnswer, Central, Strategy
-from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between
+from pipeline.privacy.budget import Framework, Neighbours, budget_of_one, reach_between, reach_of_total
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,9 @@ class Universe:
         preset: the preset that the strategy was made from, "" if none.
         dataset: the ledger's name for what the records are about, "" if the run is not charged to a ledger.
         stated_selections: tables whose detail is chosen privately; their shares of the budget are not the strategy's.
-        records_per_person: how many of these records one person's change alters at most; see `budget.budget_of_one`.
+        records_per_person: how many of these records one person's change alters at most; see `budget.budget_of_one`. Of
+            an amount with the ends of a unit's total 1, since all records of a unit move sums as one of them would.
+        of_units: whether one person is a unit, of whose records a keyed choice leaves some out.
         population: about how many records there are, where that is public; for the limit on delta alone.
         bypass: a geounit without siblings is not measured; its budget goes to the one above, see `allocation`.
         beacon: chain and round of the public randomness that the noise depends on; "" where it depends on none.
@@ -105,6 +107,7 @@ class Universe:
     bypass: bool = False
     stated_selections: tuple[StatedSelection, ...] = ()
     records_per_person: int = 1
+    of_units: bool = False
     population: int | None = None
     beacon: str = ""
     shares: tuple[PublicShare, ...] = ()
@@ -141,8 +144,19 @@ class Universe:
 
     @property
     def reach(self) -> int:
-        """How far one record's change moves numbers: as if each that moves did so by this much; 1 for counts."""
-        return 1 if self.amount is None else reach_between(self.amount.first, self.amount.last, self.neighbours)
+        """How far one record's change moves numbers: as if each that moves did so by this much; 1 for counts.
+
+        Where the amount has the ends of a unit's total, that of all records of a unit.
+        """
+        if self.amount is None:
+            return 1
+        ends = self.amount.first, self.amount.last
+        return reach_of_total(*ends) if self.amount.total else reach_between(*ends, self.neighbours)
+
+    @property
+    def of_total(self) -> bool:
+        """Whether `reach` is that of all records of a unit together."""
+        return self.amount is not None and self.amount.total
 
     @property
     def clipped(self) -> ClippedAttribute | None:
@@ -213,7 +227,8 @@ class Universe:
         if self.records_per_person > 1:
             content.append(["records per person", self.records_per_person])
         if self.amount is not None:
-            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit)])
+            total = ["total"] if self.amount.total else []
+            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit), *total])
         if self.clipped is not None:
             content.append(["clipped", str(self.clipped.low), str(self.clipped.high)])
         if self.beacon:

@@ -25,6 +25,7 @@ __all__ = [
     "farthest",
     "noise_for",
     "reach_between",
+    "reach_of_total",
 ]
 
 Mechanism = Literal["discrete_gaussian", "discrete_laplace"]
@@ -201,6 +202,24 @@ def reach_between(low: int, high: int, neighbours: Neighbours) -> int:
     while MOVED[neighbours] * root**2 < within:
         root += 1
     return max(furthest, root)
+
+
+def reach_of_total(low: int, high: int) -> int:
+    """The same where a unit adds any number of whole numbers, to any of the numbers, that `low` and `high` bound.
+
+    Those above 0 add up to at most `high`, those below 0 to at least `low` (`units.within_ends`); low <= 0 <= high.
+    Let p and n be what a unit adds above and below 0, p' and n' what it adds in a neighbour, all without their signs.
+
+    - add-remove: L1 <= sum p + sum n <= high - low; L2 <= L1.
+    - change-one: the numbers move by p + n' and against it by p' + n, neither of them below 0, each with an L1 norm
+      of at most high - low: L1 <= 2 (high - low), and L2 squared <= 2 (high - low)^2, as their product is not below 0.
+
+    So R = high - low, however many records a unit has.
+
+    >>> reach_of_total(0, 600), reach_of_total(-300, 300)
+    (600, 600)
+    """
+    return high - low
 
 
 def _exact(value: object, name: str) -> Fraction:

@@ -23,6 +23,7 @@ class Domain:
         columns: name -> categories or amounts beyond the schema.
         files: name -> the records' column of those whose column is called otherwise.
         texts: name -> text in the file -> value, of categories beyond the schema.
+        units: how many records a unit has, as an attribute, where the records have units.
     """
 
     levels: tuple[str, ...]
@@ -30,6 +31,7 @@ class Domain:
     columns: Mapping[str, Attribute] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     texts: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    units: Attribute | None = None
 
     def attribute(self, name: str) -> Attribute | None:
         """The attribute, category or amount of that name; None where there is none."""
@@ -69,8 +71,9 @@ class Domain:
     def with_amount(self, name: str, low: Fraction, high: Fraction, unit: Fraction) -> Domain:
         """The domain with an amount between other ends, or one that is not declared; SpecError where it cannot be."""
         before = self.columns.get(name)
-        missing = before.missing if isinstance(before, AmountAttribute) else None
-        return replace(self, columns={**self.columns, name: AmountAttribute.of(name, low, high, unit, missing)})
+        missing, total = (before.missing, before.total) if isinstance(before, AmountAttribute) else (None, False)
+        amount = AmountAttribute.of(name, low, high, unit, missing, total=total)
+        return replace(self, columns={**self.columns, name: amount})
 
     def unknown(self, word: Word, what: str, *, levels: bool) -> Exception:
         """The error that a name makes which nothing has."""

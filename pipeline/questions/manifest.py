@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, Field
 
 from pipeline.errors import InputError
-from pipeline.privacy.budget import MOVED, Framework, Neighbours, NoiseSpec
+from pipeline.privacy.budget import Framework, Neighbours, NoiseSpec
 from pipeline.questions.quantiles import Rank, Ranked
-from pipeline.questions.resolved import Part, parts_of
-from pipeline.questions.sensitivity import Measured, reach
+from pipeline.questions.resolved import OfUnit, Part, parts_of
+from pipeline.questions.sensitivity import Measured, scale_for
 from pipeline.questions.windows import bought, columns_of
 from pipeline.release.layout import ANSWER_FILES, RunDirectory
 from pipeline.release.receipts import Receipt
@@ -102,13 +102,17 @@ Positive = Annotated[str, AfterValidator(_positive)]
 
 
 class AmountStated(Stated):
-    """The public grid of an amount, exact fractions; `missing` is what a record without an amount counts as."""
+    """The public grid of an amount, exact fractions; `missing` is what a record without an amount counts as.
+
+    `ends` says whether `low` and `high` are those of each record or of a unit's total.
+    """
 
     name: str
     low: Exact
     high: Exact
     unit: Positive
     missing: Exact | None
+    ends: Literal["record", "total"] = "record"
 
 
 class PartStated(Stated):
@@ -120,6 +124,8 @@ class PartStated(Stated):
         reach: each of the numbers that a record's change moves, moves by at most so much.
         budget: that it costs.
         scale: of the noise, sigma^2 or b.
+        about: what of a unit they are about, `resolved.Part.of`.
+        numbers: in how many of them a unit is counted.
     """
 
     name: Literal["count", "sum", "windows"]
@@ -130,11 +136,13 @@ class PartStated(Stated):
     budget: Positive
     mechanism: Literal["discrete_gaussian", "discrete_laplace"]
     scale: Positive
+    about: OfUnit = "record"
+    numbers: int = Field(default=1, ge=1)
 
     @property
     def part(self) -> Part:
         """What was measured."""
-        return Part(self.name, self.low, self.high, self.centre)
+        return Part(self.name, self.low, self.high, self.centre, self.about)
 
     @property
     def noise(self) -> NoiseSpec:
@@ -154,15 +162,15 @@ class PartStated(Stated):
                 "budget": str(one.budget),
                 "mechanism": one.noise.mechanism,
                 "scale": str(one.noise.scale),
+                "about": one.part.of,
+                "numbers": one.numbers,
             }
         )
 
     def cost(self, neighbours: Neighbours, records: int) -> Fraction:
         """What it costs, from its own sensitivity and scale."""
-        moved, times = MOVED[neighbours], reach(self.part, neighbours) * records
-        if self.mechanism == "discrete_gaussian":
-            return Fraction(moved * times**2) / (2 * Fraction(self.scale))
-        return Fraction(moved * times) / Fraction(self.scale)
+        framework: Framework = "zcdp" if self.mechanism == "discrete_gaussian" else "pure"
+        return scale_for(self.part, framework, neighbours, Fraction(self.scale), (records, self.numbers))[1]
 
 
 class RankStated(Stated):
@@ -228,7 +236,7 @@ class AnswerManifest(Stated):
     release: str
     dataset: str
     question: str
-    statistic: Literal["count", "sum", "mean", "median", "quantile", "most common"]
+    statistic: Literal["count", "count units", "sum", "mean", "median", "quantile", "most common"]
     place: str
     terms: tuple[str, ...]
     amount: AmountStated | None
@@ -294,10 +302,10 @@ class AnswerManifest(Stated):
         """What is measured for its statistic of its amount."""
         if self.is_chosen:
             return ()
-        if self.statistic in ("count", "most common") or self.amount is None:
-            return parts_of("count", None)
+        if self.statistic in ("count", "count units", "most common") or self.amount is None:
+            return parts_of(self.statistic, None)
         low, high = (Fraction(text) / self.unit for text in (self.amount.low, self.amount.high))
-        return parts_of(self.statistic, (int(low), int(high)))
+        return parts_of(self.statistic, (int(low), int(high)), total=self.amount.ends == "total")
 
 
 def is_answer(root: Path) -> bool:
@@ -323,4 +331,10 @@ def read_answer_file(path: Path) -> AnswerManifest:
 
 def manifest_bytes(manifest: AnswerManifest) -> bytes:
     """The manifest as it is written."""
-    return (json.dumps(manifest.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n").encode()
+    content = manifest.model_dump(mode="json")
+    # Without units these say nothing, and answers of earlier versions do not have them.
+    usual = {"ends": "record", "about": "record", "numbers": 1}
+    for stated in (content["amount"] or {}, *content["parts"]):
+        for key in [key for key, value in usual.items() if stated.get(key) == value]:
+            del stated[key]
+    return (json.dumps(content, indent=1, ensure_ascii=False) + "\n").encode()

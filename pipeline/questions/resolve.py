@@ -13,8 +13,8 @@ from pipeline.model.exact import parse_exact
 from pipeline.model.schema import AmountAttribute, Attribute, Recode
 from pipeline.questions.bands import Band, band_of
 from pipeline.questions.domain import Domain
-from pipeline.questions.resolved import Axis, Resolved
-from pipeline.questions.text import Asked, Condition, Word
+from pipeline.questions.resolved import RECORDS, Axis, Resolved
+from pipeline.questions.text import Asked, Condition, QuestionError, Word
 
 __all__ = ["resolve"]
 
@@ -33,7 +33,12 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
     Raises:
         QuestionError: a name or a value is not in the domain; one sentence with its position.
     """
-    look = _Look(domain)
+    if asked.statistic == "count units" and domain.units is None:
+        raise QuestionError(
+            "question: found 'count units', and records without units: say in [privacy] which column has them (unit), "
+            "and in how many numbers each may be counted (at_most)"
+        )
+    look = _Look(domain, domain.units if asked.statistic == "count units" else None)
     amount = None
     if asked.amount is not None and asked.statistic != "most common":
         amount = domain.amount(asked.amount)
@@ -50,7 +55,7 @@ def resolve(asked: Asked, domain: Domain, *, whole: bool = False) -> Resolved:
             look.split(word)
     if asked.amount is not None and asked.statistic == "most common":
         look.split(asked.amount)
-    if whole or not look.seen:
+    if whole or not look.seen.keys() - {RECORDS}:
         for attribute in domain.schema.attributes if whole else domain.schema.attributes[:1]:
             look.at(attribute)
     seen = [look.seen[name] for name in _in_order(look, domain)]
@@ -77,7 +82,7 @@ def _refuse_few(asked: Asked, resolved: Resolved) -> None:
 
 def _in_order(look: _Look, domain: Domain) -> list[str]:
     """The attributes as the schema has them, so that equal cells have equal numbers, then the further columns."""
-    known = [*domain.schema.names, *(name for name in domain.columns if name not in domain.schema.names)]
+    known = [*domain.schema.names, *(name for name in domain.columns if name not in domain.schema.names), RECORDS]
     named = [name for name in known if name in look.seen]
     return [*named, *sorted(name for name in look.seen if name not in known)]
 
@@ -104,8 +109,9 @@ class _Seen:
 class _Look:
     """Notes what the words of a question say of each attribute."""
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: Domain, records: Attribute | None = None) -> None:
         self.domain = domain
+        self.records = records
         self.seen: dict[str, _Seen] = {}
         self.order: list[str] = []
 
@@ -149,6 +155,10 @@ class _Look:
             raise condition.name.refused(f"no value of {attribute.name!r} is left by the conditions")
 
     def _named(self, word: Word, what: str, *, levels: bool) -> tuple[Attribute, Recode | None]:
+        if self.records is not None and word.text == RECORDS:
+            if self.domain.attribute(RECORDS) is not None:
+                raise word.refused("it is the number of a unit's records, and a column is called so too")
+            return self.records, None
         if (attribute := self.domain.attribute(word.text)) is not None:
             return attribute, None
         if (recode := self.domain.schema.recode(word.text)) is not None:

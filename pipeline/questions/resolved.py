@@ -8,7 +8,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Final
+from typing import Final, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +17,12 @@ from numpy.typing import NDArray
 from pipeline.model.schema import AmountAttribute, Attribute, ClippedAttribute, Schema
 from pipeline.questions.quantiles import Rank
 
-__all__ = ["EVERYWHERE", "Axis", "Part", "Resolved"]
+__all__ = ["EVERYWHERE", "RECORDS", "Axis", "OfUnit", "Part", "Resolved", "records_of_unit"]
+
+#: What units are counted by, in place of an attribute: how many records each has that the conditions leave.
+RECORDS: Final = "records_per_unit"
+#: What of a unit one number is about: each of its records, all of them in total, or whether it has any.
+OfUnit = Literal["record", "total", "unit"]
 
 #: What a question without a level is asked of, in place of a level's name.
 EVERYWHERE = "everywhere"
@@ -35,12 +40,15 @@ class Part:
             moved `MOVED` of them by `high` each.
         low, high: whole; both 1 for a count, units of the amount less `centre` for a sum.
         centre: units that are taken off each record's amount before it is added.
+        of: "record"; or "total" where `low` and `high` bound what all records of a unit add together, see
+            `units.within_ends`; or "unit" where a unit is counted once in each number that it has a record in.
     """
 
     name: str
     low: int
     high: int
     centre: int = 0
+    of: OfUnit = "record"
 
 
 #: Which windows are counted around a quantile; other windows must not meet the same noise.
@@ -66,22 +74,30 @@ class Axis:
     labels: tuple[str, ...] = ()
 
 
-def parts_of(statistic: str, ends: tuple[int, int] | None) -> tuple[Part, ...]:
+def records_of_unit(at_most: int) -> Attribute:
+    """How many records a unit has, as an attribute: 1, 2, ... of each at most so many are counted where records are."""
+    last = max(20, 2 * at_most)
+    return Attribute(RECORDS, (*map(str, range(1, last)), f"{last}+"))
+
+
+def parts_of(statistic: str, ends: tuple[int, int] | None, *, total: bool = False) -> tuple[Part, ...]:
     """What is measured: of a mean a sum and a count, each with half of the budget; of the most common values a count.
 
-    The sum of a mean is that of the amounts less the middle of the grid, which no record can move as far.
+    The sum of a mean is that of the amounts less the middle of the grid, which no record can move as far; not where the
+    ends are those of a unit's total, as the middle counts once for each of its records.
 
     Args:
-        statistic: count, sum, mean or most common.
+        statistic: count, count units, sum, mean or most common.
         ends: of the amount's grid, in units; None where none is summed.
+        total: whether they are those of a unit's total.
     """
-    count = Part("count", 1, 1)
+    count = Part("count", 1, 1, of="unit" if statistic == "count units" else "record")
     if ends is None:
         return (count,)
     first, last = ends
-    centre = (first + last) // 2 if statistic == "mean" else 0
-    total = Part("sum", first - centre, last - centre, centre)
-    return (total, count) if statistic == "mean" else (total,)
+    centre = (first + last) // 2 if statistic == "mean" and not total else 0
+    summed = Part("sum", first - centre, last - centre, centre, "total" if total else "record")
+    return (summed, count) if statistic == "mean" else (summed,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +178,28 @@ class Resolved:
             return ()
         if self.amount is None:
             return parts_of(self.statistic, None)
-        return parts_of(self.statistic, (self.amount.first, self.amount.first + len(self.amount.values) - 1))
+        return parts_of(self.statistic, (self.amount.first, self.amount.last), total=self.amount.total)
+
+    @property
+    def of(self) -> OfUnit:
+        """What of a unit its numbers are about."""
+        return self.parts[0].of if self.parts else "record"
+
+    @property
+    def by_records(self) -> Attribute | None:
+        """The number of a unit's records, where the question looks at it; the last of the axes."""
+        last = self.axes[-1].attribute
+        return last if self.of == "unit" and last.name == RECORDS else None
+
+    @property
+    def read(self) -> Schema:
+        """The attributes that records have: `schema` without the number of a unit's records."""
+        return Schema(self.schema.attributes[:-1]) if self.by_records is not None else self.schema
+
+    def numbers_of_unit(self, n_places: int) -> int:
+        """In how many numbers a unit can be, of all places; the number of its records is the same in all of them."""
+        sizes = [len(self.axes[n].labels) for n in self.order if self.axes[n].attribute is not self.by_records]
+        return n_places * math.prod(sizes)
 
     def weights(self, part: Part, value: NDArray[np.int64]) -> NDArray[np.int64]:
         """What records with these numbers of the amount's values add to a part's number, `(n,)`."""
@@ -200,10 +237,24 @@ class Resolved:
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
         """Of each leaf and cell that counts: place and group, number of the amount's value, and how many records."""
         leaf = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-        codes = np.unravel_index(counts.indices, self.schema.shape)
+        counted, at, value = self.placed(leaf, counts.indices.astype(np.int64), places)
+        if self.of == "total":
+            # The conditions were looked at before the amounts were taken down.
+            counted = np.ones(len(leaf), dtype=bool)
+        return at[counted], value[counted], counts.data[counted]
+
+    def placed(
+        self, leaf: NDArray[np.int64], cell: NDArray[np.int64], places: NDArray[np.int64], *, records: bool = True
+    ) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+        """Of leaves and cells of `schema`, `(n,)`: whether they count, place and group, number of the amount's value.
+
+        Without `records` conditions on the number of a unit's records are left out.
+        """
+        codes = np.unravel_index(cell, self.schema.shape)
         counted = np.ones(len(leaf), dtype=bool)
         for axis, code in zip(self.axes, codes, strict=True):
-            counted &= axis.keep[code]
+            if records or axis.attribute is not self.by_records:
+                counted &= axis.keep[code]
         group = np.zeros(len(leaf), dtype=np.int64)
         for number in self.order:
             axis = self.axes[number]
@@ -211,7 +262,11 @@ class Resolved:
         value = np.zeros(len(leaf), dtype=np.int64)
         if self.amount is not None:
             value = codes[self.schema.names.index(self.amount.name)]
-        return (places[leaf] * self.size + group)[counted], value[counted], counts.data[counted]
+        return counted, places[leaf] * self.size + group, value
+
+    def step_of(self, attribute: Attribute) -> int:
+        """How far the numbers of cells are apart that differ by one in the number of an attribute's value."""
+        return math.prod(self.schema.shape[self.schema.names.index(attribute.name) + 1 :])
 
     def layout(self) -> list[object]:
         """How the records are counted, as JSON."""
@@ -227,7 +282,10 @@ class Resolved:
             [*self.layout()[number], axis.keep.tolist(), axis.group.tolist(), axis.term, *axis.labels]  # type: ignore[misc]
             for number, axis in enumerate(self.axes)
         ]
-        parts: list[list[object]] = [[part.name, part.low, part.high, part.centre] for part in self.parts]
+        parts: list[list[object]] = [
+            [part.name, part.low, part.high, part.centre, *([] if part.of == "record" else [part.of])]
+            for part in self.parts
+        ]
         if self.rank is not None:
             parts.append([self.rank.name, str(self.rank.quantile), self.rank.candidates, self.rank.first, AROUND])
         content = ["question", 1, self.text, self.statistic, self.place, axes, list(self.order), parts, *context]

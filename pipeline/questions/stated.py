@@ -8,7 +8,7 @@ from pipeline.errors import SpecError
 from pipeline.model.record_source import RecordSource
 from pipeline.model.schema import Attribute, Schema
 from pipeline.questions.domain import Domain
-from pipeline.questions.resolved import Resolved
+from pipeline.questions.resolved import Resolved, records_of_unit
 from pipeline.spec.release_spec import ReleaseSpec
 
 __all__ = ["domain_of", "source_for"]
@@ -35,6 +35,11 @@ def domain_of(spec: ReleaseSpec, schema: Schema) -> Domain:
                 f"{spec.source}: questions.columns.{name}: found the name of an attribute, a recode or a level; a "
                 "further column needs a name of its own"
             )
+        if section.ends == "total" and spec.privacy.unit is None:
+            raise SpecError(
+                f"{spec.source}: questions.columns.{name}.ends: found 'total', and no units: say in [privacy] which "
+                "column has them (unit), and how many records of each are counted (at_most)"
+            )
         if section.values is None:
             columns[name] = section.amount(name)
         else:
@@ -43,7 +48,9 @@ def domain_of(spec: ReleaseSpec, schema: Schema) -> Domain:
                 texts[name] = {"": section.missing}
         if section.column is not None:
             files[name] = section.column
-    return Domain(spec.geography.level_names, schema, columns, files, texts)
+    at_most = spec.privacy.at_most
+    units = None if at_most is None else records_of_unit(at_most)
+    return Domain(spec.geography.level_names, schema, columns, files, texts, units)
 
 
 def source_for(records: RecordSource, question: Resolved, domain: Domain) -> RecordSource:
@@ -52,7 +59,7 @@ def source_for(records: RecordSource, question: Resolved, domain: Domain) -> Rec
     Raises:
         SpecError: the records are of the wide form, which has no further columns.
     """
-    further = {name: column for name in question.schema.names if (column := domain.further(name)) is not None}
+    further = {name: column for name in question.read.names if (column := domain.further(name)) is not None}
     if records.form == "wide" and further:
         raise SpecError(
             f'question: found {next(iter(further.values()))!r} and records of the form "wide"; a column beyond the '

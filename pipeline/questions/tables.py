@@ -97,7 +97,8 @@ def answer_bytes(manifest: AnswerManifest, measured: Measurements) -> bytes:
         header = [*measured.header[:-1], "rank", "rank:low90", "rank:high90", measured.header[-1], *_names("count")]
         return _csv(header, most_common(measured.keys, counts, noise, int(manifest.number or 1)))
     header, columns = list(measured.header), []
-    for name in [manifest.statistic, *(["count"] if manifest.statistic == "mean" else [])]:
+    statistic = "count" if manifest.statistic == "count units" else manifest.statistic
+    for name in [statistic, *(["count"] if statistic == "mean" else [])]:
         header += _names(name)
         if name == "mean":
             columns.append(_means(manifest, measured))

@@ -7,6 +7,7 @@
     quantile 1/4 wages by county
     most common 3 diagnosis by county
     count by tract, sex having count >= 50
+    count units by county where diagnosis = asthma
 
 What the words mean is looked up by `pipeline.questions.resolve`.
 """
@@ -25,7 +26,11 @@ from pipeline.model.exact import parse_exact
 __all__ = ["LONGEST", "STATISTICS", "Asked", "Condition", "QuestionError", "Word", "parse"]
 
 #: What can be asked; True where it is of an amount or, the most common, of an attribute.
-STATISTICS: Final = {"count": False, "sum": True, "mean": True, "median": True, "quantile": True, "most common": True}
+STATISTICS: Final = {
+    "count": False, "count units": False, "sum": True, "mean": True, "median": True, "quantile": True,
+    "most common": True,
+}  # fmt: skip
+_COUNTS: Final = ("count", "count units")
 #: Of a quantile's fraction the denominator, and of the most common values how many.
 LARGEST_DENOMINATOR: Final = 1000
 MOST_COMMON: Final = 1000
@@ -172,7 +177,7 @@ class _Reader:
         amount = self._name(what) if STATISTICS[statistic] else None
         by = self._list("a level, an attribute or a recode") if self._take("by") else ()
         where = self._conditions() if self._take("where") else ()
-        least = self._least() if statistic == "count" and self._take("having") else None
+        least = self._least() if statistic in _COUNTS and self._take("having") else None
         if self._words:
             raise self._words[0].refused(_what_follows(statistic, by=by, where=where, least=least))
         return Asked(statistic, amount, by, where, number, least)
@@ -183,6 +188,8 @@ class _Reader:
             if not self._take("common"):
                 raise first.refused('"common" must follow, as in: most common 3 diagnosis by county')
             return "most common", self._how_many()
+        if first.text == "count" and self._take("units"):
+            return "count units", None
         if first.text != "quantile":
             return first.text, None
         word = self._next("the fraction of the quantile is needed, such as 1/4 or 0.25")
@@ -261,7 +268,7 @@ def _what_follows(statistic: str, *, by: tuple[Word, ...], where: tuple[Conditio
         return "the question ends with its least count"
     allowed = [] if by or where else ['"by"']
     allowed.append('"and" with a further condition' if where else '"where"')
-    if statistic == "count":
+    if statistic in _COUNTS:
         allowed.append('"having"')
     return f"allowed here are {', '.join(allowed)}, a comma in a list, or the end"
 

@@ -38,6 +38,7 @@ class CellChunk:
         rows: `(n,)` the row of each key, from 0 in the chunk; by default the chunk's rows one after the other.
         n_persons: of all rows, so that a lost row is noticed.
         units: `(n_rows,)` text, the unit of each row of the chunk; None where the records have no units.
+        beside: of each of the amounts that are read beside, `(n,)` units of it.
     """
 
     first_row: int
@@ -47,6 +48,7 @@ class CellChunk:
     rows: NDArray[np.int64] | None
     n_persons: int
     units: pa.Array | None = None
+    beside: tuple[NDArray[np.int64], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +95,7 @@ def needed_columns(records: RecordSource, schema: Schema) -> tuple[str, ...]:
     columns = [records.columns.get(name, name) for name in schema.names]
     count = [records.count or "count"] if records.form == "long" else []
     unit = [] if records.unit is None else [records.unit]
-    amount = [] if records.amount is None else [records.amount.name]
+    amount = [one.name for one in (records.amount, *records.beside) if one is not None]
     return tuple(dict.fromkeys([records.geocode, *columns, *count, *records.rows, *unit, *amount]))
 
 
@@ -112,6 +114,7 @@ def _open_rows(
     ]
     text = records.text_format
     counter = _counter(records, skip)
+    others = [AmountReader.of(amount) for amount in records.beside if amount.name not in skip]
     columns = [name for name in needed_columns(records, schema) if name not in skip]
     file = open_records(records.file, columns, chunk_rows, text=text)
     leaf_reader = LeafReader(spine, records.geocode, records.file) if spine is not None else None
@@ -147,6 +150,11 @@ def _open_rows(
             if counter is not None:
                 persons, right = counter.read_counted(chunk.column(counter.column), first_row, log, counted)
                 usable &= right
+            beside = []
+            for reader in others:
+                found, right = reader.read_counted(chunk.column(reader.column), first_row, log, counted)
+                beside.append(found)
+                usable &= right
             usable &= counted
             units = None if records.unit is None or records.unit in skip else chunk.column(records.unit)
             if units is not None:
@@ -158,7 +166,8 @@ def _open_rows(
             if not usable.all():
                 rows = np.flatnonzero(usable)
                 keys, persons = keys[rows], None if persons is None else persons[rows]
-            yield CellChunk(first_row, chunk.num_rows, keys, persons, rows, n_persons, units)
+                beside = [found[rows] for found in beside]
+            yield CellChunk(first_row, chunk.num_rows, keys, persons, rows, n_persons, units, tuple(beside))
             first_row += chunk.num_rows
 
     return RecordCells(log, chunks)

@@ -132,6 +132,7 @@ class UniverseResolver:
             bypass=context.bypass,
             population=privacy.population,
             records_per_person=self._records_per_person,
+            of_units=self._at_most is not None,
             collected=collected,
             central=central,
             amount=amount_of(sections),
@@ -146,8 +147,15 @@ class UniverseResolver:
 
     @property
     def _records_per_person(self) -> int:
-        """Of a unit, where the records have units: as many as are counted of it."""
-        return self.context.own_privacy.at_most or self.sections.records_per_person
+        """Of a unit, where the records have units: as many as are counted of it, or all of them as one."""
+        amount = amount_of(self.sections)
+        return 1 if amount is not None and amount.total else self._at_most or self.sections.records_per_person
+
+    @property
+    def _at_most(self) -> int | None:
+        """How many records of a unit are counted; an amount has the units of the release."""
+        of_release = amount_of(self.sections) is not None
+        return (self.context.privacy if of_release else self.context.own_privacy).at_most
 
     def _records(self) -> RecordSource | None:
         """The records with their units; what does not fit is noted."""

@@ -1,10 +1,11 @@
-"""Runs of the small town, one with names, and of the town with wages, for tests that only look at them."""
+"""Runs of the small town, one with names, and of towns with wages and jobs, for tests that only look at them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from releases.jobs import write_jobs
 from releases.named import write_named_town
 from releases.small import run, write_town
 from releases.wages import BALANCES, write_wages
@@ -52,3 +53,15 @@ def balances_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def balances(balances_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of its release."""
     return run(balances_spec, tmp_path_factory.mktemp("balances released"))
+
+
+@pytest.fixture(scope="session")
+def jobs_spec(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The spec of a town of jobs, of which a person has several."""
+    return write_jobs(tmp_path_factory.mktemp("jobs"))
+
+
+@pytest.fixture(scope="session")
+def jobs(jobs_spec: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of its release."""
+    return run(jobs_spec, tmp_path_factory.mktemp("jobs released"))

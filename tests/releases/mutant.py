@@ -30,8 +30,8 @@ class Mutant:
         plant: into the program; `edit`: into a copy of the shared release. One of the two.
         on: "release" (a run with the fault, or the edited copy, is judged), "ledger" (the same, with a ledger and a
             secret key), "joined" and "joined ledger" (the same of persons, households and patients), "amounts" and
-            "amounts ledger" (of wages), "balances" (of amounts of either sign), or "installed" (the audit of the
-            installation judges).
+            "amounts ledger" (of wages), "balances" (of amounts of either sign), "jobs" and "jobs ledger" (of
+            persons with several jobs), or "installed" (the audit of the installation judges).
         caught_by: who catches it, in the order of the table's columns.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from flows.confidential.custody import Keyholder
 from flows.confidential.process import MeasuringProcess
@@ -140,7 +140,8 @@ def _manifest(checked: CheckedQuestion, said: Mapping[str, Any], files: dict[str
 def _amount(amount: AmountAttribute) -> AmountStated:
     missing = None if amount.missing is None else str(amount.missing)
     low, high, unit = str(amount.low), str(amount.high), str(amount.unit)
-    return AmountStated(name=amount.name, low=low, high=high, unit=unit, missing=missing)
+    ends: Literal["record", "total"] = "total" if amount.total else "record"
+    return AmountStated(name=amount.name, low=low, high=high, unit=unit, missing=missing, ends=ends)
 
 
 def _stated(one: Measured | Ranked) -> PartStated | RankStated:

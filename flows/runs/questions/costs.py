@@ -6,9 +6,11 @@ from fractions import Fraction
 
 from pipeline.errors import InputError
 from pipeline.questions.manifest import AnswerManifest
+from pipeline.questions.resolved import RECORDS
 from pipeline.questions.sensitivity import reach
+from pipeline.questions.tables import Measurements
 
-__all__ = ["cost_problems"]
+__all__ = ["cost_problems", "units_problems"]
 
 
 def cost_problems(manifest: AnswerManifest) -> list[str]:
@@ -20,6 +22,10 @@ def cost_problems(manifest: AnswerManifest) -> list[str]:
         problems.append(f"its parts are {stated}, and a {manifest.statistic} of its amount has {needed}")
     for part in manifest.noisy:
         cost = part.cost(manifest.neighbours, manifest.records_per_person)
+        if part.about == "unit" and part.numbers > manifest.records_per_person:
+            problems.append(
+                f"{part.name}: a unit is in {part.numbers} numbers, of {manifest.records_per_person} at most"
+            )
         total += cost
         if part.reach != reach(part.part, manifest.neighbours):
             problems.append(
@@ -30,6 +36,18 @@ def cost_problems(manifest: AnswerManifest) -> list[str]:
     if total != Fraction(manifest.budget):
         problems.append(f"its noise costs {total}, and its budget is {manifest.budget}")
     return [*problems, *_charge_problems(manifest)]
+
+
+def units_problems(manifest: AnswerManifest, measured: Measurements) -> list[str]:
+    """Whether each unit is said to be in as many numbers as it can be; that of its records is the same in all."""
+    told = [number for number, name in enumerate(measured.header) if name != RECORDS]
+    possible = len({tuple(key[number] for number in told) for key in measured.keys})
+    needed = min(manifest.records_per_person, possible)
+    return [
+        f"{part.name}: a unit can be in {needed} numbers, stated are {part.numbers}"
+        for part in manifest.noisy
+        if part.about == "unit" and part.numbers != needed
+    ]
 
 
 def _choice_problems(manifest: AnswerManifest) -> list[str]:

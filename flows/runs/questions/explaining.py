@@ -34,6 +34,7 @@ class PartExplained:
         half_width: of the 90 % interval of one number, in persons or in the amount; of a choice, how many records lie
             between it and the true one at most.
         near: the same as a sentence.
+        moves: how far one person moves numbers, as a sentence.
         cost: exact.
     """
 
@@ -43,7 +44,7 @@ class PartExplained:
     half_width: str
     cost: str
     near: str
-    moves: str = "a number"
+    moves: str
 
 
 @dataclass(frozen=True)
@@ -94,10 +95,7 @@ class Explanation:
         """For people, a line each."""
         lines = [f"question   {self.question}", f"numbers    {self.numbers:,}"]
         for part in self.parts:
-            lines.append(
-                f"{part.statistic:<10} {part.mechanism}; a record moves {part.moves} by up to {part.reach:,}; "
-                f"{part.near}; {self.unit} = {part.cost}"
-            )
+            lines.append(f"{part.statistic:<10} {part.mechanism}; {part.moves}; {part.near}; {self.unit} = {part.cost}")
         lines.append(
             f"cost       {self.unit} = {self.cost}, once for all places and groups, charged to {self.dataset!r}"
         )
@@ -163,10 +161,26 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
                 f"{n_numbers(rank.candidates, framework)} numbers around it make its interval of at least 90 %, with "
                 f"ends typically {typical_reach(one, rank, framework):,} records away: each"
             )
-        return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), f"{held} +- {width}")
+        near, moves = f"{held} +- {width}", _moves(checked, one)
+        return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), near, moves)
     near = f"at most {one.within:,} records lie between it and the true one, with a probability of 90 %"
     name, records = str(checked.question.number or "median"), one.within
-    return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, "a loss")
+    moves = f"a record moves a loss by up to {one.reach:,}{_several(checked)}"
+    return PartExplained(name, str(one), one.reach, f"{records:,} records", str(one.budget), near, moves)
+
+
+def _moves(checked: CheckedQuestion, one: Measured) -> str:
+    """How far one person moves the numbers of a part, in words."""
+    if one.part.of == "unit":
+        where = "one number" if one.numbers == 1 else f"up to {one.numbers:,} numbers"
+        return f"a unit is counted in {where}, once each"
+    if one.part.of == "total":
+        return f"a unit moves all numbers together by up to {one.reach:,}"
+    return f"a record moves a number by up to {one.reach:,}{_several(checked)}"
+
+
+def _several(checked: CheckedQuestion) -> str:
+    return "" if checked.work.at_once == 1 else f", and one person has up to {checked.work.at_once} records"
 
 
 def _unit(checked: CheckedQuestion, part: str) -> Fraction:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flows.runs.questions.costs import cost_problems
+from flows.runs.questions.costs import cost_problems, units_problems
 from pipeline.errors import ReleaseError
 from pipeline.questions.manifest import ANSWER, MANIFEST, MEASUREMENTS, AnswerManifest
 from pipeline.questions.tables import answer_bytes, read_measurements
@@ -17,7 +17,9 @@ def answer_problems(folder: Path, manifest: AnswerManifest) -> list[str]:
     if problems:
         return problems
     try:
-        recomputed = answer_bytes(manifest, read_measurements(folder / MEASUREMENTS, manifest))
+        measured = read_measurements(folder / MEASUREMENTS, manifest)
+        recomputed = answer_bytes(manifest, measured)
+        problems += units_problems(manifest, measured)
     except ReleaseError as error:
         return [str(error)]
     if recomputed != (folder / ANSWER).read_bytes():

@@ -102,7 +102,18 @@ class CheckedQuestion:
     def note(self) -> str:
         """What its answer says of its numbers."""
         half = next((half_width(one.noise) for one in self.parts if isinstance(one, Measured)), 0)
-        return note_of(self.question.statistic, self.question.least, half)
+        return note_of(self.question.statistic, self.question.least, half) + self._of_units
+
+    @property
+    def _of_units(self) -> str:
+        """What it adds where units are counted, or their totals summed."""
+        if self.question.of == "unit":
+            most = next(one.numbers for one in self.parts if isinstance(one, Measured))
+            where = "each once" if most == 1 else f"each once in every number that it has a record in, up to {most}"
+            return f" Units are counted, {where}."
+        if self.question.of == "total":
+            return " Amounts of a unit are taken down until they are within the ends together."
+        return ""
 
 
 def check_question(request: QuestionRequest) -> CheckedQuestion:

@@ -92,6 +92,10 @@ class Compared(Protocol):
         """Which inputs are neighbours: "change-one" or "add-remove"."""
 
     @property
+    def of_total(self) -> bool:
+        """Whether records are compared a unit at a time, whose amounts are bounded in all."""
+
+    @property
     def invariants(self) -> Sequence[tuple[str, QueryLike]]:
         """Level and query of what is published exactly."""
 

@@ -101,7 +101,9 @@ def _words(universes: Sequence[UniverseLike], persons: int) -> str:
         who = "two persons' swapping places or values (none can change alone, an invariant would move)"
     each = "" if persons == 1 else " each"
     alters = ", ".join(
-        f"{one.records_per_person} record{'s' if one.records_per_person > 1 else ''} of {one.name or 'its own'}"
+        f"the total of {one.name}"
+        if one.of_total
+        else f"{one.records_per_person} record{'s' if one.records_per_person > 1 else ''} of {one.name or 'its own'}"
         for one in universes
         if one.name or one.records_per_person > 1
     )

@@ -114,7 +114,8 @@ def change_in_words(universe: Compared, change: Change) -> str:
     """What neighbours differ in: "one record having other values"."""
     if change.records == SWAP:
         return f"two records swapping places or values ({change.limits})"
-    words = "one record having other values" if universe.neighbours == "change-one" else "one record being there or not"
+    who = "all records of one unit" if universe.of_total else "one record"
+    words = f"{who} having other values" if universe.neighbours == "change-one" else f"{who} being there or not"
     return words + (f" (and {change.limits}, which the invariants fix)" if change.limits else "")
 
 

@@ -53,6 +53,8 @@ from pipeline.privacy.budget import MOVED, Framework
 __all__ = ["Comparison", "PrivacyAccount", "Statement", "privacy_statements", "statement_of"]
 
 GROUP_SIZES = (2, 3, 4, 5)
+#: Of a unit with more, another value or place of one record can change which of the others are counted.
+_COUNTED = " (of a unit of whose records none is left out)"
 _WIDE = Context(prec=400)
 _MOVES = 2  # answers of a query that another value, or another place, moves
 
@@ -92,6 +94,7 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
         spending = _moving_by_more(universe, account, spending)
     moved = MOVED[universe.neighbours]
     levels = {level: place_changes(universe, level) for level in spending.places}
+    counted = _COUNTED if universe.of_units else ""
     return PrivacyAccount(
         universe=universe.name,
         framework=universe.framework,
@@ -99,13 +102,17 @@ def privacy_statements(universe: UniverseLike, group_sizes: Sequence[int] = GROU
         delta=str(account.delta),
         record=_of_record(universe, account, spending.record),
         attributes=tuple(
-            account.statement("attribute", name, spent, _attribute_words(name, change), change.records)
+            account.statement("attribute", name, spent, _attribute_words(name, change) + counted, change.records)
             for name, spent in spending.attributes.items()
             for change in attribute_changes(universe, name)
         ),
         places=tuple(
             account.statement(
-                "place", level, spent, _place_words(universe.strategy.levels[-1].level, level, change), change.records
+                "place",
+                level,
+                spent,
+                _place_words(universe.strategy.levels[-1].level, level, change) + counted,
+                change.records,
             )
             for level, spent in spending.places.items()
             for change in levels[level]
@@ -207,7 +214,8 @@ def _moving_by_more(universe: UniverseLike, account: _Account, spending: _Spendi
     """Where a record moves each number that it moves by up to R: R^2 times the rho of a move by one, R times epsilon.
 
     Statements are made from rho or epsilon alone; the distribution of losses is not computed for such moves. A record
-    whose attribute or place is another moves two numbers by its amount, which is at most R.
+    whose attribute or place is another moves two numbers by its amount, which is at most R; what a unit's other records
+    are taken down to does not depend on it.
     """
     times = universe.reach ** (2 if account.zcdp else 1)
 

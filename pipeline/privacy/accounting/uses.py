@@ -89,6 +89,10 @@ class UniverseLike(Compared, Protocol):
         """How far one record's change moves each number that it moves; 1 for counts."""
 
     @property
+    def of_units(self) -> bool:
+        """Whether one person is a unit, of whose records some may be left out."""
+
+    @property
     def strategy_budget(self) -> Fraction:
         """The budget of a move by one, without that of selections and added answers, exact."""
 

@@ -71,6 +71,7 @@ class Charge:
         groups: every query at every level, each once.
         exact: what the run discloses exactly of the universe.
         key: the key that its noise is drawn from; None where it is not recorded.
+        units: the records' column of units that are protected as a whole; "" where each record is alone.
     """
 
     dataset: str
@@ -80,6 +81,7 @@ class Charge:
     groups: tuple[Group, ...]
     exact: tuple[Exact, ...] = ()
     key: KeyUse | None = None
+    units: str = ""
 
     def __post_init__(self) -> None:
         if not self.groups:

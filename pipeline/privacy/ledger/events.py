@@ -40,6 +40,7 @@ __all__ = [
     "exact_text",
     "is_for_several",
     "key_uses",
+    "numbers_of_unit",
     "per_person",
     "purpose_events",
     "replay",
@@ -53,6 +54,9 @@ _SEVERAL: Final = re.compile(r" \(([2-9]|[1-9][0-9]+) records a person\)$", re.A
 #: Ends the query of a charge for numbers that a record moves by more than one; what is above may follow it.
 _BY_UP_TO: Final = " (each by up to {})"
 _REACH: Final = re.compile(r" \(each by up to ([2-9]|[1-9][0-9]+)\)(?: \([0-9]+ records a person\))?$", re.ASCII)
+#: Ends the query of a charge for units that are each in several numbers, by one each.
+_NUMBERS_OF_UNIT: Final = " ({} numbers of a unit)"
+_NUMBERS: Final = re.compile(r" \(([2-9]|[1-9][0-9]+) numbers of a unit\)$", re.ASCII)
 
 
 #: What a budget can be set aside for by this name: answers to questions, which are charged under names that begin so.
@@ -76,6 +80,7 @@ class DatasetState:
         spent_for: purpose -> what was spent of it; "" for all that has none.
         draws: release -> the `draw` that it is committed to.
         redraws: attempts at other draws of these releases.
+        units: column of the units that every charge must be for, such as patients; "" where that was not declared.
     """
 
     name: str
@@ -94,6 +99,7 @@ class DatasetState:
     spent_for: dict[str, Fraction] = field(default_factory=dict)
     draws: dict[str, Event] = field(default_factory=dict)
     redraws: list[Event] = field(default_factory=list)
+    units: str = ""
 
     @property
     def disclosed(self) -> list[Exact]:
@@ -145,16 +151,22 @@ def by_up_to(reach: int) -> str:
     return "" if reach == 1 else _BY_UP_TO.format(reach)
 
 
+def numbers_of_unit(numbers: int) -> str:
+    """What the query of a charge ends with, where a unit is in up to so many numbers, by one each; "" for one."""
+    return "" if numbers == 1 else _NUMBERS_OF_UNIT.format(numbers)
+
+
 def is_for_several(query: str) -> bool:
     """Whether a charge is for a change of several records of one person, or of numbers by more than one."""
-    return _SEVERAL.search(query) is not None or _REACH.search(query) is not None
+    return any(one.search(query) is not None for one in (_SEVERAL, _REACH, _NUMBERS))
 
 
 def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     """What a dataset with this framework and these neighbours is charged for the group, rho or epsilon, exact.
 
     Where one person's change alters k records (`per_person`), what it costs them all: k^2 times the rho of one, or k
-    times the epsilon. Where a record moves the numbers by up to R each (`by_up_to`), R^2 or R times that.
+    times the epsilon. Where a record moves the numbers by up to R each (`by_up_to`), R^2 or R times that. Where a unit
+    is in n numbers by one each (`numbers_of_unit`), n times what one number costs, in both.
 
     Raises:
         InputError: the mechanism has no cost in the framework.
@@ -170,7 +182,8 @@ def cost_of(group: Group, framework: str, neighbours: str) -> Fraction:
     several = _SEVERAL.search(group.query)
     reach = _REACH.search(group.query)
     times = (1 if several is None else int(several[1])) * (1 if reach is None else int(reach[1]))
-    return cost * times ** (2 if framework == "zcdp" else 1)
+    numbers = _NUMBERS.search(group.query)
+    return cost * times ** (2 if framework == "zcdp" else 1) * (1 if numbers is None else int(numbers[1]))
 
 
 def replay(ledger: str, events: Iterable[Event]) -> tuple[dict[str, DatasetState], list[str]]:
@@ -209,7 +222,12 @@ def _open(datasets: dict[str, DatasetState], event: Event) -> None:
     budget = exact_of_text(event.budget, "budget")
     if budget <= 0:
         raise LedgerError(f"has the budget {budget}")
-    datasets[event.dataset] = DatasetState(event.dataset, event.population, event.framework, event.neighbours, budget)
+    units = read_details(event.details, "units")["units"] if event.details else ""
+    if not isinstance(units, str) or (event.details and not units.strip()):
+        raise LedgerError(f"has the units {units!r}")
+    datasets[event.dataset] = DatasetState(
+        event.dataset, event.population, event.framework, event.neighbours, budget, units=units
+    )
 
 
 def _charge(datasets: dict[str, DatasetState], event: Event) -> None:

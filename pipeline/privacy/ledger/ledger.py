@@ -17,6 +17,7 @@ from typing import Final, Self
 from pipeline.errors import InputError
 from pipeline.privacy.budget import FRAMEWORKS, NEIGHBOURS
 from pipeline.privacy.ledger.charges import Charge, Charged, Reservation, RunFingerprint
+from pipeline.privacy.ledger.details import details_text
 from pipeline.privacy.ledger.disclosures import Subject
 from pipeline.privacy.ledger.events import (
     DatasetState,
@@ -112,6 +113,7 @@ class Ledger:
         neighbours: str,
         exact: Iterable[Subject | str] = (),
         purposes: Mapping[str, Fraction] | None = None,
+        units: str = "",
     ) -> Head:
         """Give a dataset its budget, which never changes.
 
@@ -123,6 +125,8 @@ class Ledger:
             neighbours: "change-one" or "add-remove".
             exact: what may be published exactly, each as a subject or as `Subject.parse` reads it; by default nothing.
             purposes: shares of the budget that are set aside: for `QUESTIONS`, or for releases by their names.
+            units: the records' column of units with several records, such as patients: nothing can then be charged
+                that protects single records alone.
 
         Raises:
             InputError: a value is not allowed, or there is a dataset of that name.
@@ -149,6 +153,7 @@ class Ledger:
                 framework=framework,
                 neighbours=neighbours,
                 budget=exact_text(Fraction(budget)),
+                details=details_text({"units": units.strip()}) if units.strip() else "",
             )
             last = writing.add(opened)
             for purpose in aside:

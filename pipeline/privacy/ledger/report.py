@@ -68,6 +68,7 @@ def dataset_report(state: DatasetState, delta: Fraction) -> dict[str, Any]:
         "framework": state.framework,
         "unit": state.unit,
         "neighbours": state.neighbours,
+        **({"units": state.units} if state.units else {}),
         "budget": str(state.budget),
         "spent": _text(state.spent, ROUND_CEILING),
         "left": _text(state.left, ROUND_FLOOR),

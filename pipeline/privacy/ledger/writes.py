@@ -35,13 +35,19 @@ def charge_run(writing: Writing, state: DatasetState, charge: Charge, place: str
     Raises:
         OverspentError: the dataset, or what is set aside in it for the run's purpose, has not enough left.
         BudgetRefusedError: it is closed.
-        InputError: its neighbours are others, or a mechanism has no cost in its unit.
+        InputError: its neighbours or its units are others, or a mechanism has no cost in its unit.
         LedgerError: the run was charged for something else before.
     """
     if charge.neighbours != state.neighbours:
         raise InputError(
             f"ledger: the dataset {state.name!r} is for neighbours {state.neighbours!r}, the run for "
             f"{charge.neighbours!r}; they must be the same"
+        )
+    if state.units and charge.units != state.units:
+        found = f"the units {charge.units!r}" if charge.units else "no units: each of its records would be one person"
+        raise InputError(
+            f"ledger: the dataset {state.name!r} has units, by the column {state.units!r}, and the run {found}; state "
+            "unit and at_most in [privacy] of all that is charged to it; nothing was charged or drawn"
         )
     if recorded := state.runs.get(charge.run.text):
         if not same_groups(recorded, charge.groups):

@@ -149,7 +149,13 @@ def question_in(asked: AskedOnce, release: Counted) -> Resolved:
     """
     universe, parsed = release.universes[0], parse(asked.text)
     if parsed.statistic not in ("count", "most common"):
-        raise NoSumOfCellsError(f"a {parsed.statistic} of {parsed.amount and parsed.amount.text!r} is no count")
+        of = "" if parsed.amount is None else f" of {parsed.amount.text!r}"
+        raise NoSumOfCellsError(f"a {parsed.statistic}{of} is no count of records")
+    if universe.of_units:
+        raise NoSumOfCellsError(
+            "of units with several records, answer and release each choose which are counted, so that their true "
+            "numbers may differ"
+        )
     if universe.collected is not None:
         raise NoSumOfCellsError("the release is made from randomised answers, whose true counts nobody has")
     domain = domain_of(release.spec, universe.schema)

@@ -76,9 +76,7 @@ def amount_records(
             "privacy.dataset",
             f"found {found}, and {release} of the release itself; the records are the same, so one ledger counts both",
         )
-    if sections.privacy.unit is not None or privacy.unit is not None:
-        where = "privacy.unit" if sections.privacy.unit is not None else column_key
-        problems.add(where, "amounts of units with several records (privacy.unit) cannot be released yet")
+    _note_units(sections, privacy, of_what, problems)
     if sections.records_per_person != own.records_per_person:
         problems.add(
             "records_per_person",
@@ -96,9 +94,25 @@ def amount_records(
         problems.add(column_key, f"the records have the decimal mark {own.input.decimal!r}; amounts are read with '.'")
     source = own.input.source()
     if sections.count_clipped is None:
-        return replace(source, amount=amount_of(sections))
+        return replace(source, amount=amount_of(sections), unit=privacy.unit, at_most=privacy.at_most)
     values = {name: texts for name, texts in source.values.items() if name != _CLIPPED}
     return replace(source, columns={**source.columns, _CLIPPED: sections.count_clipped}, values=values)
+
+
+def _note_units(sections: CompanionSection, privacy: PrivacySection, of_what: str, problems: Problems) -> None:
+    """Note what does not fit the release's units with several records, or their lack."""
+    if sections.privacy.unit is not None:
+        problems.add("privacy.unit", f"not for a companion of {of_what}: its units are the release's own; leave it out")
+    if sections.ends == "total" and privacy.unit is None:
+        problems.add(
+            "ends",
+            "found 'total', and no units: say in [privacy] which column has them (unit), and how many records of each "
+            "are counted (at_most)",
+        )
+    if sections.count_clipped is not None and privacy.unit is not None:
+        problems.add(
+            "count_clipped", "what is clipped of units with several records (privacy.unit) cannot be counted yet"
+        )
 
 
 def note_amount_schema(schema: Schema, own: UniverseSections, problems: Problems) -> None:

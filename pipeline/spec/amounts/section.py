@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -46,12 +46,20 @@ class AmountKeys(Section):
         """Whether its records are the release's own."""
         return self.amount is not None or self.count_clipped is not None
 
+    ends: Literal["record", "total"] | None = Field(
+        default=None,
+        description='of `amount`, where the records have units: whether `between` is of each record, "record", or of '
+        'all that are counted of a unit together, "total"; default: "record"',
+    )
+
     @model_validator(mode="after")
     def _together(self) -> AmountKeys:
         if self.count_clipped is not None:
             return self._clip_alone()
         if self.amount is None:
-            if extra := next((key for key in ("between", "unit", "missing") if getattr(self, key) is not None), None):
+            if extra := next(
+                (key for key in ("between", "unit", "missing", "ends") if getattr(self, key) is not None), None
+            ):
                 raise Misfit((extra, "only for a companion of an amount; name its column: amount"))
             return self
         for key in ("between", "unit"):
@@ -85,4 +93,5 @@ class AmountKeys(Section):
         """The amount with its grid, named as its column; ValueError or SpecError where ends and unit do not fit."""
         low, high = (parse_exact(text) for text in self.between or ())
         missing = None if self.missing is None else parse_exact(self.missing)
-        return AmountAttribute.of(self.amount or "amount", low, high, parse_exact(self.unit or ""), missing)
+        unit, total = parse_exact(self.unit or ""), self.ends == "total"
+        return AmountAttribute.of(self.amount or "amount", low, high, unit, missing, total=total)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -28,6 +28,11 @@ class QuestionColumnSection(Section):
     unit: str | None = Field(
         default=None, description="of an amount: what it is rounded to, as exact text; both ends are multiples of it"
     )
+    ends: Literal["record", "total"] | None = Field(
+        default=None,
+        description='of an amount, where the records have units: whether `between` is of each record, "record", or of '
+        'all of a unit together, "total"; default: "record"',
+    )
     missing: str | None = Field(
         default=None, description="what a record without one has: a value, or an amount; default: refused"
     )
@@ -40,6 +45,8 @@ class QuestionColumnSection(Section):
         if (self.between is None) != (self.unit is None):
             raise Misfit(("unit", "between and unit are needed together"))
         if self.values is not None:
+            if self.ends is not None:
+                raise Misfit(("ends", "only for an amount"))
             if len(set(self.values)) < len(self.values):
                 raise Misfit(("values", "a value stands twice; each once is allowed"))
             if self.missing is not None and self.missing not in self.values:
@@ -55,7 +62,7 @@ class QuestionColumnSection(Section):
         """The amount, where it is one; ValueError or SpecError where its ends and unit do not fit."""
         low, high = (parse_exact(text) for text in self.between or ())
         missing = None if self.missing is None else parse_exact(self.missing)
-        return AmountAttribute.of(name, low, high, parse_exact(self.unit or ""), missing)
+        return AmountAttribute.of(name, low, high, parse_exact(self.unit or ""), missing, total=self.ends == "total")
 
 
 class QuestionsSection(Section):

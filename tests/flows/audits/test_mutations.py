@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from project.planted_faults import PAGE, parts, table
+from releases.jobs import write_jobs
 from releases.mutant import AUDIT, CHECKER, COURTS, INSTALLED, SECOND, VERIFY, Mutant
 from releases.mutants import PLANTED
 from releases.patients import write_patients
@@ -81,6 +82,10 @@ def charged(folder: Path, kind: str = "") -> Path:
     if kind in ("amounts", "balances"):
         companion, more = 'privacy = { rho = "2" }', BALANCES if kind == "balances" else ()
         spec = write_wages(folder / "in", (key, dataset), (companion, f'privacy = {{ rho = "2", {dataset} }}'), *more)
+    elif kind == "jobs":
+        spec = write_jobs(folder / "in", (key, dataset))
+        rho = 'privacy = { rho = "1"'
+        spec.write_text(spec.read_text("utf-8").replace(rho, f"{rho}, {dataset}"), "utf-8")
     elif kind == "joined":
         spec = write_patients(folder / "in", (key, dataset))
         spec.write_text(spec.read_text("utf-8").replace("privacy = { ", f"privacy = {{ {dataset}, "), "utf-8")
@@ -143,7 +148,7 @@ def judged(mutant: Mutant, spec: Path, shared: Path, folder: Path) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", PLANTED, ids=lambda mutant: mutant.name)
 def test_each_fault_is_caught(mutant: Mutant, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    kind = next((kind for kind in ("joined", "amounts", "balances") if mutant.on.startswith(kind)), "")
+    kind = next((kind for kind in ("joined", "amounts", "balances", "jobs") if mutant.on.startswith(kind)), "")
     names = (f"{kind}_spec", kind) if kind else ("spec", "shared")
     spec, shared = map(request.getfixturevalue, names)
     sampler_for.cache_clear()
@@ -170,7 +175,7 @@ def test_a_quick_audit_of_the_installation_notices_a_sensitivity_of_1(name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["", "joined", "amounts", "balances"])
+@pytest.mark.parametrize("kind", ["", "joined", "amounts", "balances", "jobs"])
 def test_what_is_sound_passes_everywhere(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """With a test key and no ledger, and with a secret key and one: nobody finds anything."""
     assert courts_of(request.getfixturevalue(kind or "shared"), None) == set()

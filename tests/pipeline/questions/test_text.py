@@ -26,6 +26,7 @@ from pipeline.questions.text import LONGEST, Asked, QuestionError, parse
         ("most common race by county", "most common 1 race by county"),
         ('most common 3 "3" where sex=f', "most common 3 3 where sex = f"),
         ("count by tract having count>=050", "count by tract having count >= 50"),
+        ("count  units by tract having count>=5", "count units by tract having count >= 5"),
         ('count by "median", "having"', 'count by "median", "having"'),
     ],
 )
@@ -37,8 +38,11 @@ def test_a_question_has_one_canonical_text(text: str, canonical: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "character 1: found the end; a question begins with count, sum, mean, median, quantile or most common"),
-        ("mode age", "character 1: found 'mode'; a question begins with count, sum, mean"),
+        (
+            "",
+            "character 1: found the end; a question begins with count, count units, sum, mean, ",
+        ),
+        ("mode age", "character 1: found 'mode'; a question begins with count, count units, sum, mean"),
         ("count by", "character 9: found the end; a level, an attribute or a recode is needed"),
         ("count tract", "character 7: found 'tract'; allowed here are"),
         ("median by county", "the amount to be taken the median of is needed here"),
