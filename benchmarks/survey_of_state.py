@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
 from pipeline.collect.bits import KeyedBytes
-from pipeline.collect.collected import CollectedAnswers
+from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
 from pipeline.example.example import LEVELS, block_codes

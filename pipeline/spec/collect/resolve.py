@@ -6,7 +6,8 @@ from collections.abc import Sequence, Sized
 from fractions import Fraction
 from typing import Protocol
 
-from pipeline.collect.collected import Collected, CollectedAnswers
+from pipeline.collect.collected import Collected
+from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.collect.collected_words import CollectedWords
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import PARAMETERS, mechanism_of

@@ -8,7 +8,7 @@ import numpy as np
 
 from flows.estimation.reports.numbers import ErrorsOfReports
 from pipeline.collect.choices import DirectEncoding
-from pipeline.collect.collected import CollectedAnswers
+from pipeline.collect.collected_answers import CollectedAnswers
 
 
 def test_errors_of_mixed_estimates_are_weighted() -> None:

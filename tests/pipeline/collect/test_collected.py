@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pipeline.collect.collected import CollectedAnswers
+from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
 

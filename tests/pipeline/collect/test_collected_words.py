@@ -33,8 +33,7 @@ def parts_by_hand(words: tuple[str, ...] = WORDS) -> NDArray[np.float64]:
             design[cohort, list(positions(word, cohort, RAPPOR.bits, RAPPOR.hashes)), number] = 1
     stacked = (design - RAPPOR.hashes / RAPPOR.bits).reshape(-1, len(words))
     gap = float(RAPPOR.q_star - RAPPOR.p_star)
-    parts: NDArray[np.float64] = (np.linalg.pinv(stacked).T * RAPPOR.cohorts / gap).reshape(design.shape)
-    return parts
+    return np.asarray((np.linalg.pinv(stacked).T * RAPPOR.cohorts / gap).reshape(design.shape), dtype=np.float64)
 
 
 def answered(texts: list[str], key: bytes) -> NDArray[np.uint16]:

@@ -13,7 +13,7 @@ import pytest
 
 from geography.build import spine_from_prefixes
 from geography.spine import Spine
-from pipeline.collect.collected import CollectedAnswers
+from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.collect.mechanism import ListedMechanism
 from pipeline.collect.parameters import mechanism_of
 from pipeline.errors import RecordsError
