@@ -33,6 +33,7 @@ from flows.plan.release_plan import plan_release
 from flows.runs.request import Request, check_request
 from flows.runs.run import run_release
 from geography.build import spine_from_prefixes
+from pipeline.collect.collected_answers import CollectedAnswers
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import load_spec
 
@@ -74,7 +75,7 @@ def as_state(survey: Survey, epsilon: str) -> StateSurvey:
     """A small survey in the form of the one of the state."""
     spec = load_spec(survey.spec)
     (universe,) = spec.universes()
-    assert universe.collected is not None
+    assert isinstance(universe.collected, CollectedAnswers)
     spine = spine_from_prefixes(survey.blocks, {"county": 1, "tract": 3, "block": 5})
     return StateSurvey(spine, universe.collected, epsilon, survey.truth)
 

@@ -21,15 +21,14 @@ from pipeline.model.strategy import Strategy
 from pipeline.model.universe import Bound, Table, Universe
 from pipeline.privacy.accounting.neighbours import vacuous
 from pipeline.privacy.budget import budget_of_one
-from pipeline.records.wide import expand_cells
 from pipeline.release.layout import query_file_name
 from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema, with_clipped
 from pipeline.spec.collect.resolve import check_measured, resolve_central, resolve_collected
 from pipeline.spec.collect.section import CollectSection
-from pipeline.spec.input_section import InputSpec
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
+from pipeline.spec.resolve_input import check_input
 from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_shares import resolve_shares
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy
@@ -198,7 +197,7 @@ class UniverseResolver:
         passes = _queries(context.passes, schema, problems.at(context.passes_key))
         tables = _tables(sections, strategy, schema, level_names, problems)
         if sections.input is not None:
-            _check_input(sections.input, schema, problems)
+            check_input(sections.input, schema, problems)
         return {
             "invariants": invariants,
             "structural_zeros": zeros,
@@ -386,22 +385,3 @@ def _tables(
             within = tuple(level for level in level_names if level in levels)
             tables.append(Table(name, query, within, section.median))
     return tuple(tables)
-
-
-def _check_input(section: InputSpec, schema: Schema, problems: Problems) -> None:
-    """Note what in [input] does not fit the schema; `problems` are the universe's."""
-    input_problems, before = problems.at("input"), len(problems.lines)
-    for name in section.columns:
-        if name not in schema.names:
-            input_problems.add(dotted(["columns", name]), unknown("attribute", name, schema.names))
-    for name, values in section.values.items():
-        if name not in schema.names:
-            input_problems.add(dotted(["values", name]), unknown("attribute", name, schema.names))
-            continue
-        allowed = schema.attribute(name).values
-        for text, value in values.items():
-            if value not in allowed:
-                input_problems.add(dotted(["values", name, text]), unknown(f"value of {name}", value, allowed))
-    if section.form == "wide" and len(problems.lines) == before:
-        with problems.noted(below=True):
-            expand_cells(section.cells, schema, coded=section.coded, values=section.values)

@@ -101,13 +101,13 @@ class _Equalities:
     def __init__(self, stack: Stack, active: Active) -> None:
         self.stack = stack
         self.row_mask = (active.rows != 0).astype(np.float64)
-        self.free = free_cells(stack, active.free)
+        self.free = free_cells(stack.precision, stack.kind, active.free)
         self.by_row: list[FloatArray] = []
         self.weights: list[FloatArray] = []
         if stack.shape.rows:
             middle = np.zeros((len(stack.family), stack.shape.rows, stack.shape.rows))
             for cells in self.free:
-                sums = cells.of_sums(stack, self.row_mask)
+                sums = cells.of_sums(stack.matrix, stack.family, self.row_mask)
                 self.by_row.append(sums @ cells.inverse)
                 middle[cells.members] = self.by_row[-1] @ np.swapaxes(sums, 1, 2)
             self.middle_inverse = _pseudo_inverse_on(middle, active.rows != 0)

@@ -13,7 +13,6 @@ import numpy as np
 from scipy.linalg import lapack
 
 from postprocess.arrays import BoolArray, FloatArray, IntArray
-from postprocess.families.stack import Stack
 
 #: Numbers of matrices that are inverted in one call.
 TOGETHER = 1_000_000
@@ -44,10 +43,10 @@ class FreeCells:
         """Matrices `(m, a, n)` times the cells of vectors `(N, k)`: `(m, a)`."""
         return np.asarray(np.matmul(matrices, vectors[self.at][:, :, None])[:, :, 0])
 
-    def of_sums(self, stack: Stack, row_mask: FloatArray) -> FloatArray:
-        """Which cells are in each sum that is active: `(m, g, n)`."""
-        family, row = stack.family[self.members], np.arange(stack.shape.rows)
-        cells = stack.matrix[family[:, None, None], row[None, :, None], self.cells[:, None, :]]
+    def of_sums(self, matrix: FloatArray, family: IntArray, row_mask: FloatArray) -> FloatArray:
+        """Which cells are in each sum that is active: `(m, g, n)`; arguments as in `Stack` and `_Equalities`."""
+        own, row = family[self.members], np.arange(matrix.shape[1])
+        cells = matrix[own[:, None, None], row[None, :, None], self.cells[:, None, :]]
         return np.asarray(cells * row_mask[self.members][:, :, None])
 
     def add_to(self, totals: FloatArray, family: IntArray, matrices: FloatArray) -> None:
@@ -58,18 +57,23 @@ class FreeCells:
             totals += np.bincount(places.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
 
 
-def free_cells(stack: Stack, free: BoolArray) -> list[FreeCells]:
-    """The inverses on the free cells `(N, k)` of the children of a stack; children without any are left out.
+def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray) -> list[FreeCells]:
+    """The inverses on the free cells of children; children without any are left out.
 
     Those with the same precision and the same free cells share one; those with about as many are inverted together.
+
+    Args:
+        precision: `(K, k, k)` the different ones, in C order.
+        kind: `(N,)` which of them a child has.
+        free: `(N, k)`.
     """
     n_cells = free.shape[1]
     places: dict[tuple[int, bytes], int] = {}
     bits = np.packbits(free, axis=1)
     same = np.array(
         [
-            places.setdefault((kind, own.tobytes()), len(places))
-            for kind, own in zip(stack.kind.tolist(), bits, strict=True)
+            places.setdefault((number, own.tobytes()), len(places))
+            for number, own in zip(kind.tolist(), bits, strict=True)
         ]
     )
     first = np.zeros(len(places), dtype=np.int64)
@@ -85,7 +89,7 @@ def free_cells(stack: Stack, free: BoolArray) -> list[FreeCells]:
             distinct = of_size[some]
             children = first[distinct]
             cells = np.argsort(~free[children], axis=1, kind="stable")[:, :n]
-            inverse = _inverses(stack, stack.kind[children], cells, count[distinct])
+            inverse = _inverses(precision, kind[children], cells, count[distinct])
             members = np.flatnonzero(np.isin(same, distinct))
             if len(members) > len(distinct):
                 which = np.searchsorted(distinct, same[members])
@@ -107,10 +111,10 @@ def _places(numbers: IntArray, cells: IntArray, k: int) -> IntArray:
     return np.asarray(((numbers[:, None] * k + cells) * k)[:, :, None] + cells[:, None, :])
 
 
-def _inverses(stack: Stack, kinds: IntArray, cells: IntArray, counts: IntArray) -> FloatArray:
+def _inverses(precision: FloatArray, kinds: IntArray, cells: IntArray, counts: IntArray) -> FloatArray:
     """Inverses `(m, n, n)` of the precisions of some kinds on the first cells of each row, as many as it counts."""
     n = cells.shape[1]
-    part = stack.precision.ravel().take(_places(kinds, cells, stack.shape.cells))
+    part = precision.ravel().take(_places(kinds, cells, precision.shape[-1]))
     inside = np.arange(n) < counts[:, None]
     if not inside.all():
         part = np.where(inside[:, :, None] & inside[:, None, :], part, np.eye(n))

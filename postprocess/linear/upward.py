@@ -148,10 +148,7 @@ def _summed(basis: Basis, cells: FloatArray, keep: BoolArray) -> FloatArray:
 
 
 def _grouped_sum(values: np.ndarray, order: IntArray, starts: IntArray) -> np.ndarray:
-    """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, without copying all rows.
-
-    Where every row is a run of its own and they are in order, the values themselves.
-    """
+    """Sums of rows `values[order]` over the runs that begin at `starts`, in 64 bits, with as few copies as can be."""
     kind = np.float64 if values.dtype.kind == "f" else np.int64
     if values.dtype == kind and len(starts) == len(values) and np.array_equal(order, np.arange(len(values))):
         return values
