@@ -25,10 +25,10 @@ from pipeline.release.layout import query_file_name
 from pipeline.spec.amounts.resolve import amount_of, amount_records, note_amount_schema, with_clipped
 from pipeline.spec.collect.resolve import check_measured, resolve_central, resolve_collected
 from pipeline.spec.collect.section import CollectSection
+from pipeline.spec.input.resolve import check_input
 from pipeline.spec.preset import Preset, load_preset
 from pipeline.spec.privacy_section import CompanionPrivacySection, PrivacySection
 from pipeline.spec.problems import Problems, dotted, unknown
-from pipeline.spec.resolve_input import check_input
 from pipeline.spec.resolve_selections import resolve_selections
 from pipeline.spec.resolve_shares import resolve_shares
 from pipeline.spec.resolve_strategy import preset_rho, resolve_strategy

@@ -30,7 +30,7 @@ from pipeline.records import tabulate as module
 from pipeline.records.columns import LARGEST_COUNT
 from pipeline.records.count_accumulator import CountAccumulator
 from pipeline.records.tabulate import roll_up, tabulate, update_with_counts
-from pipeline.spec.input_section import InputSpec
+from pipeline.spec.input.section import InputSpec
 
 LEVELS = {"state": 1, "county": 3, "block": 5}
 CODES = ("01100", "01101", "01200", "02100", "02999")

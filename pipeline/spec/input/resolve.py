@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipeline.model.schema import Schema
 from pipeline.records.wide import expand_cells
-from pipeline.spec.input_section import InputSpec
+from pipeline.spec.input.section import InputSpec
 from pipeline.spec.problems import Problems, dotted, unknown
 
 
