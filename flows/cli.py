@@ -26,13 +26,12 @@ from flows.commands import (
     run,
     schema,
     spine,
-    update,
     validate,
     verify,
     words,
 )
 from flows.commands.fitness import command as fitness
-from flows.commands.queries import ask
+from flows.commands.queries import ask, update
 from flows.commands.queries import command as query
 from flows.commands.witness import log, prove, sign
 from flows.execution.interrupts import STATUS, end_on_interrupt, say_stopped
@@ -90,7 +89,6 @@ for module in (
     spine,
     export,
     estimate,
-    update,
 ):
     module.add_to(app)
 app.add_typer(ledger.app)
