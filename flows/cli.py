@@ -72,6 +72,7 @@ for module in (
     words,
     query,
     ask,
+    update,
     compare,
     fitness,
     verify,
