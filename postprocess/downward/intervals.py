@@ -54,6 +54,8 @@ _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
 _DRAWN_COVERAGE = 0.9
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
+#: Places spread over at most so many times their number are told apart without sorting.
+_CLOSE = 16
 #: Counted errors whose ranges are looked for at once.
 _CHUNK_ERRORS = 1_000_000
 
@@ -294,14 +296,15 @@ class Intervals:
             standard = standard * self.own(
                 marginal.cell_answer, np.arange(marginal.size)[None, :], released, totals, standard
             )
-        low, high = self._by_variance(released, standard)
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
-        places, inverse = np.unique(
-            np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small], return_inverse=True
-        )
+        places, inverse = _distinct(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
         by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))
+        low, high = np.full(released.shape, np.nan), np.full(released.shape, np.nan)
         for ends, of_size in zip((low, high), by_size, strict=True):
-            ends[small] = np.where(np.isnan(of_size[inverse]), ends[small], of_size[inverse])
+            ends[small] = of_size[inverse]
+        left = np.isnan(low) | np.isnan(high)
+        for ends, by_variance in zip((low, high), self._by_variance(left, released, standard), strict=True):
+            ends[left] = np.where(np.isnan(ends[left]), by_variance, ends[left])
         low, high = np.minimum(low, released - 1), np.maximum(high, released + 1)
         exact = is_exact(standard)
         low = np.where(exact, released, np.maximum(low, 0))
@@ -316,17 +319,18 @@ class Intervals:
         standard = standard_errors(self.table, basis, variances)[variances.classes[rows]]
         return is_large(released, standard)
 
-    def _by_variance(self, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The ends by the standard errors: as many whole numbers as the width is, right on average.
+    def _by_variance(self, which: BoolArray, released: IntArray, standard: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The ends of some numbers by their standard errors: as many whole numbers as the width is, right on average.
 
         To round up always would cover up to 97 % where the standard error is a person or two.
         """
-        cell, size = np.arange(released.shape[1])[None, :], size_class(released)
+        cell, released, standard = np.nonzero(which)[1], released[which], standard[which]
+        size = size_class(released)
         least, most = self._in_steps.low[cell, size], self._in_steps.high[cell, size]
         few = np.isnan(least) | np.isnan(most)
         least = np.where(few, -NORMAL_QUANTILE, (least + 0.5) * STEP) * standard
         most = np.where(few, NORMAL_QUANTILE, (most - 0.5) * STEP) * standard
-        numbers = np.floor(most - least + evenly(released, np.broadcast_to(cell, released.shape)))
+        numbers = np.floor(most - least + evenly(released, cell))
         # Whole numbers about the middle of what the truth may be.
         low = np.floor(released - 0.5 * (least + most) - 0.5 * numbers + 1.0)
         return low, low + numbers - 1
@@ -363,6 +367,16 @@ class Intervals:
             low[rows] = np.fmin(inverted[0], count + unit * self._by_release.low[cell, size])
             high[rows] = np.fmax(inverted[1], count + unit * self._by_release.high[cell, size] - 1)
         return low, high
+
+
+def _distinct(places: IntArray) -> tuple[IntArray, IntArray]:
+    """The distinct places in order, and which of them each is; places that lie close together are not sorted."""
+    if not len(places) or int(places.max()) > _CLOSE * len(places):
+        distinct, inverse = np.unique(places, return_inverse=True)
+        return distinct, inverse.ravel()
+    there = np.zeros(int(places.max()) + 1, dtype=bool)
+    there[places] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[places]
 
 
 def _inverted(low: FloatArray, high: FloatArray, released: IntArray) -> tuple[FloatArray, FloatArray]:
