@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,18 @@ import numpy as np
 import pytest
 from releases.updated import QUESTIONS, answer_to, charged_release, seal, update
 
+from flows.audits.receipts import KnownLedger, compare_receipts, find_manifests
 from flows.execution.progress import Silent
 from flows.runs.verify import verify_release
 from pipeline.checker.release import check_release
-from pipeline.published import release_at
+from pipeline.privacy.ledger.ledger import Ledger
+from pipeline.published import open_finished, release_at
+from pipeline.questions.manifest import read_answer_file
+from pipeline.questions.resolve import resolve
+from pipeline.questions.stated import domain_of
+from pipeline.questions.tables import answer_bytes, read_measurements
+from pipeline.questions.text import parse
+from pipeline.release.manifest import read_manifest
 from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.tables import read_table, write_table
 from pipeline.storage.files import sha256_file
@@ -156,3 +165,69 @@ def test_a_promise_that_forgets_the_answers(copied: Path) -> None:
     seal(copied, privacy=privacy)
     assert "public/manifest.json: privacy is not what the spec gives" in found(copied)
     assert "public/manifest.json: states the budget 1; release and answers cost 3/2 together" in check_release(copied)
+
+
+def known_ledger(folder: Path) -> KnownLedger:
+    with Ledger.open(str(folder / "ledger.sqlite"), state=folder / "state") as ledger:
+        return KnownLedger(ledger.id, ledger.events())
+
+
+def cheaper(answer: Path, release: Path) -> None:
+    """The answer with ten times the variance and a tenth of the cost, in everything that states them."""
+    path = answer / "public/answer.json"
+    stated = json.loads(path.read_text("utf-8"))
+    stated["budget"] = stated["parts"][0]["budget"] = stated["receipts"][0]["cost"] = "1/20"
+    stated["parts"][0]["scale"] = str(10 * Fraction(stated["parts"][0]["scale"]))
+    opened = open_finished(release, check_hashes=True)
+    asked = resolve(parse(stated["question"]), domain_of(opened.spec, opened.universes[0].schema))
+    stated["fingerprint"] = asked.fingerprint("workers", "zcdp", "1/20", "change-one", "1")
+    path.write_text(json.dumps(stated), "utf-8")
+    manifest = read_answer_file(path)
+    numbers = answer_bytes(manifest, read_measurements(path.with_name("measurements.csv"), manifest))
+    path.with_name("answer.csv").write_bytes(numbers)
+    stated["files"]["answer.csv"] = sha256_file(path.with_name("answer.csv"))
+    path.write_text(json.dumps(stated), "utf-8")
+
+
+def test_an_answer_that_states_less_than_it_cost(version: tuple[Path, str], tmp_path: Path) -> None:
+    """Only the ledger knows: everything public agrees with everything else."""
+    folder = version[0].parents[1]
+    ledger, release = known_ledger(folder / "in"), folder / "out" / version[0].name
+    answer = next(folder.glob(f"in/**/{version[1]}"))
+    true = compare_receipts(find_manifests([version[0], release, answer]), ledger)
+    assert (true.problems, true.spending[0].cost) == ((), Fraction(3, 2))
+    forged = shutil.copytree(answer, tmp_path / answer.name)
+    cheaper(forged, release)
+    new = update(release, [forged], tmp_path / "new").root
+    assert read_manifest(new / "public/manifest.json").privacy[0].budget == str(Fraction(21, 20))
+    assert found(new) == ""
+    problems = "\n".join(compare_receipts(find_manifests([new]), ledger).problems)
+    assert "its receipt states rho = 1/20, the ledger was charged rho = 1/2" in problems
+    assert "its areas, mechanisms and scales are not those that the ledger was charged for" in problems
+    # Beside the true answer that is seen without the ledger.
+    (problem,) = compare_receipts(find_manifests([answer, forged]), None).problems
+    assert "cost rho = 1/20 here, and rho = 1/2 in" in problem
+
+
+def test_an_answer_to_another_question_than_was_charged(version: tuple[Path, str], tmp_path: Path) -> None:
+    folder = version[0].parents[1]
+    forged = shutil.copytree(next(folder.glob(f"in/**/{version[1]}")), tmp_path / version[1])
+    path = forged / "public/answer.json"
+    stated = json.loads(path.read_text("utf-8"))
+    stated["question"] = "count by tract, sex"
+    path.write_text(json.dumps(stated), "utf-8")
+    (problem,) = compare_receipts(find_manifests([forged]), known_ledger(folder / "in")).problems
+    assert "its question is not that which the ledger was charged for" in problem
+
+
+@pytest.mark.parametrize(("unit", "cost"), [("rho", "1/2"), ("epsilon", "1")])
+def test_a_release_that_states_another_cost(version: tuple[Path, str], tmp_path: Path, unit: str, cost: str) -> None:
+    folder = version[0].parents[1]
+    forged = tmp_path / "forged"
+    shutil.copytree(folder / "out" / version[0].name / "public", forged / "public")
+    stated = json.loads((forged / "public/manifest.json").read_text("utf-8"))
+    stated["spec"]["privacy"]["rho"] = stated["receipts"][0]["cost"] = cost
+    stated["receipts"][0]["unit"] = unit
+    seal(forged, spec=stated["spec"], receipts=stated["receipts"])
+    (problem,) = compare_receipts(find_manifests([forged]), known_ledger(folder / "in")).problems
+    assert f"its receipt states {unit} = {cost}, the ledger was charged rho = 1" in problem
