@@ -36,7 +36,7 @@ def check_update(files: PublicFiles, run: RunDirectory, levels: tuple[PublicLeve
                 for answer in update["answers"]:
                     _check_answer(files, run, answer, levels, findings)
                 _check_budget(manifest, update["answers"], findings)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             raise ReleaseError(f"public/manifest.json: its update cannot be understood: {error!r}") from error
 
 
@@ -98,7 +98,10 @@ def _check_answer(
     (part,) = stated["parts"]
     if (part["mechanism"], Fraction(part["scale"])) != (answer["mechanism"], Fraction(answer["scale"])):
         check.fail(f"public/answers/{name}: its noise is not the one that the spec states")
-    level = next(one for one in levels if one.name == answer["level"])
+    level = next((one for one in levels if one.name == answer["level"]), None)
+    if level is None:
+        check.fail(f"public/answers/{name}: the spine has no level {str(answer['level'])!r}")
+        return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
     path = run.main.measurement(level.name, name)
     parts = list(files.read(path, ("geocode", "value", "variance"), len(level.codes)))
@@ -124,7 +127,10 @@ def _numbers(
         raise ReleaseError(f"public/answers: {path.name} has {len(rows)} rows; {out.size} are needed")
     for row in rows:
         place = 0 if stated["place"] == "everywhere" else places[row[str(stated["place"])]]
-        out[place, groups[tuple(row[term] for term in terms)]] = int(row["count"])
+        try:
+            out[place, groups[tuple(row[term] for term in terms)]] = int(row["count"])
+        except OverflowError as error:
+            raise ReleaseError(f"public/answers: {path.name} has a count beyond 64 bits") from error
     return out
 
 

@@ -108,6 +108,28 @@ def test_what_changed(copied: Path) -> None:
     assert "public/changes.json is not what its measurements give" in found(copied)
 
 
+def test_a_level_that_there_is_not(copied: Path, version: tuple[Path, str]) -> None:
+    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
+    spec["update"]["answers"][0]["level"] = "block"
+    seal(copied, spec=spec)
+    assert f"public/answers/{version[1]}: the spine has no level 'block'" in check_release(copied)
+
+
+def test_a_count_beyond_64_bits(copied: Path, version: tuple[Path, str]) -> None:
+    folder = copied / "public/answers" / version[1]
+    lines = (folder / "measurements.csv").read_text("utf-8").splitlines()
+    lines[1] = lines[1].rsplit(",", 1)[0] + ",99999999999999999999"
+    (folder / "measurements.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    stated = json.loads((folder / "answer.json").read_text("utf-8"))
+    stated["files"]["measurements.csv"] = sha256_file(folder / "measurements.csv")
+    (folder / "answer.json").write_text(json.dumps(stated), "utf-8")
+    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
+    spec["update"]["answers"][0]["sha256"] = sha256_file(folder / "answer.json")
+    seal(copied, spec=spec)
+    assert found(copied)
+    assert "public/answers: measurements.csv has a count beyond 64 bits" in check_release(copied)
+
+
 Spec = dict[str, Any]
 
 
