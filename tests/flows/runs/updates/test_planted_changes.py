@@ -29,12 +29,20 @@ from pipeline.release.measurements import MeasurementWriter, read_measurement
 from pipeline.release.tables import read_table, write_table
 from pipeline.storage.files import sha256_file
 
+#: A recode, and few replicates.
+PUBLISH = """[schema.recodes.grown]
+attribute = "age"
+groups = { grown = ["18-64", "65+"], child = ["0-17"] }
+[publish]
+replicates = 2
+[input]"""
+
 
 @pytest.fixture(scope="module")
 def version(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
     """A version that was made with one answer, and the name of the answer."""
     folder = tmp_path_factory.mktemp("planted")
-    with charged_release(folder, ("[input]", "[publish]\nreplicates = 2\n[input]")) as (spec, release):
+    with charged_release(folder, ("[input]", PUBLISH)) as (spec, release):
         answer = answer_to(spec, *QUESTIONS[0])
         yield update(release, [answer], folder / "new").root, answer.name
 
@@ -158,18 +166,76 @@ def _version(spec: Spec) -> None:
     spec["update"]["version"] = 3
 
 
+def _where(spec: Spec) -> None:
+    spec["update"]["answers"][0]["where"] = [["age", ["65+"]]]
+
+
+def _by(spec: Spec) -> None:
+    """Women are called men, and men women: the labels and their order stay."""
+    groups = dict(spec["update"]["answers"][0]["by"])["sex"]["groups"]
+    groups[0][1], groups[1][1] = groups[1][1], groups[0][1]
+
+
+def _question(spec: Spec) -> None:
+    spec["update"]["answers"][0]["question"] = "count by tract, age, sex"
+
+
+def _strategy(spec: Spec) -> None:
+    spec["records_per_person"] = 2
+
+
 def _none(spec: Spec) -> None:
     del spec["update"]
 
 
-@pytest.mark.parametrize("change", [_scale, _groups, _level, _budget, _replaces, _version, _none])
+@pytest.mark.parametrize(
+    "change", [_scale, _groups, _level, _budget, _replaces, _version, _where, _by, _question, _strategy, _none]
+)
 def test_another_statement_in_the_spec(copied: Path, change: Callable[[Spec], None]) -> None:
     spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
     change(spec)
     seal(copied, spec=spec)
     assert found(copied)
-    if change is not _version:  # which is all in the manifest's word and in changes.json
+    if change is not _where:  # of a question with conditions, which `check` does not read
         assert check_release(copied)
+
+
+def test_a_condition_that_the_question_does_not_have(version: tuple[Path, str], tmp_path: Path) -> None:
+    """Here by a recode, whose groups are the schema's."""
+    folder = version[0].parents[1]
+    answer = answer_to(folder / "in/release.toml", "count by county, grown, sex", "1/4", out=tmp_path / "answers")
+    new = update(folder / "out" / version[0].name, [answer], tmp_path / "new").root
+    assert found(new) == ""
+    assert check_release(new) == []
+    true = json.loads((new / "public/manifest.json").read_text("utf-8"))["spec"]
+
+    def planted(change: Callable[[Spec], object]) -> list[str]:
+        spec = json.loads(json.dumps(true))
+        change(spec["update"]["answers"][0])
+        seal(new, spec=spec)
+        return check_release(new)
+
+    name = f"public/answers/{answer.name}"
+    assert f"{name}: the spec states a condition, and the question has none" in planted(
+        lambda stated: stated["where"].append(["sex", ["f"]])
+    )
+    assert f"{name}: the groups of 'grown' are not those of the schema" in planted(
+        lambda stated: dict(stated["by"])["grown"]["groups"][0][1].append("0-17")
+    )
+    assert f"{name}: the groups of 'grown' are not those of the schema" in planted(
+        lambda stated: dict(stated["by"])["grown"]["groups"][0][1].remove("65+")
+    )
+
+
+def test_a_receipt_of_another_cost_than_that_of_the_noise(copied: Path, version: tuple[Path, str]) -> None:
+    path = copied / "public/answers" / version[1] / "answer.json"
+    stated = json.loads(path.read_text("utf-8"))
+    stated["receipts"][0]["cost"] = "1/4"
+    path.write_text(json.dumps(stated), "utf-8")
+    spec = json.loads((copied / "public/manifest.json").read_text("utf-8"))["spec"]
+    spec["update"]["answers"][0]["sha256"] = sha256_file(path)
+    seal(copied, spec=spec)
+    assert f"public/answers/{version[1]}: its noise costs 1/2, its receipts state 1/4" in check_release(copied)
 
 
 @pytest.mark.parametrize(
@@ -179,6 +245,8 @@ def test_another_statement_in_the_spec(copied: Path, change: Callable[[Spec], No
 def test_another_statement_than_that_of_the_version_before(copied: Path, key: str, value: object) -> None:
     seal(copied, **{key: value})
     assert f"public/manifest.json: {key} is not that of the version before" in found(copied)
+    if key == "receipts":
+        assert "public/manifest.json: its receipts are not those of the version before" in check_release(copied)
 
 
 def test_a_promise_that_forgets_the_answers(copied: Path) -> None:
