@@ -6,15 +6,18 @@ missing, or that two copies of it were continued.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import combinations
 from pathlib import Path
+from typing import Final
 
 from flows.runs.questions.costs import cost_problems
 from pipeline.errors import InputError
 from pipeline.model.universe import Universe
-from pipeline.privacy.ledger.events import ANSWER, Event, replay
+from pipeline.privacy.ledger.events import ANSWER, DatasetState, Event, replay
 from pipeline.questions.manifest import MANIFEST as ANSWER_MANIFEST
 from pipeline.questions.manifest import AnswerManifest, is_answer_file, read_answer_file
 from pipeline.release.manifest import Manifest, read_manifest
@@ -22,6 +25,12 @@ from pipeline.release.receipts import Receipt
 from pipeline.spec.release_spec import ReleaseSpec
 
 __all__ = ["Compared", "KnownLedger", "Spending", "compare_receipts", "find_manifests"]
+
+
+#: What ends the query of a charge for an answer, beside the question: see `pipeline.privacy.ledger.events`.
+_OF_SEVERAL: Final = re.compile(
+    r"( \(each by up to [0-9]+\))?( \([0-9]+ (records a person|numbers of a unit)\))?$", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -102,7 +111,8 @@ def find_manifests(paths: Iterable[Path]) -> dict[Path, Charging]:
 def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | None) -> Compared:
     """Compare the receipts with their manifests, with each other and, where they are of it, with the ledger."""
     problems: list[str] = []
-    seen: dict[tuple[str, int], tuple[str, str]] = {}
+    seen: dict[tuple[str, int], tuple[Receipt, Path]] = {}
+    states = {} if ledger is None else replay(ledger.id, ledger.events)[0]
     distinct: dict[tuple[str, str], dict[tuple[int, str], Receipt]] = {}
     uncharged = []
     for path, manifest in manifests.items():
@@ -111,18 +121,23 @@ def compare_receipts(manifests: Mapping[Path, Charging], ledger: KnownLedger | N
         problems += [f"{path}: {problem}" for problem in _unlike_manifest(manifest)]
         for receipt in manifest.receipts:
             place = (receipt.ledger, receipt.number)
-            other = seen.setdefault(place, (receipt.hash, str(path)))
-            if other[0] != receipt.hash:
+            first, other = seen.setdefault(place, (receipt, path))
+            if first.hash != receipt.hash:
                 problems.append(
                     f"{path}: event {receipt.number} of the ledger {receipt.ledger[:12]} is another one than in "
-                    f"{other[1]}: the ledger was put back and used twice from there (a fork)"
+                    f"{other}: the ledger was put back and used twice from there (a fork)"
+                )
+            elif (first.unit, first.cost) != (receipt.unit, receipt.cost):
+                problems.append(
+                    f"{path}: event {receipt.number} of the ledger {receipt.ledger[:12]} cost {receipt.unit} = "
+                    f"{receipt.cost} here, and {first.unit} = {first.cost} in {other}"
                 )
             distinct.setdefault((receipt.ledger, receipt.dataset), {})[receipt.number, receipt.hash] = receipt
             if ledger is not None and receipt.ledger == ledger.id:
-                problems += [f"{path}: {problem}" for problem in _not_in_ledger(_charged_as(manifest), receipt, ledger)]
+                problems += [f"{path}: {problem}" for problem in _not_in_ledger(manifest, receipt, ledger, states)]
     spending = tuple(_spending(*place, tuple(receipts.values())) for place, receipts in sorted(distinct.items()))
     if ledger is not None:
-        problems += _overspent(spending, ledger)
+        problems += _overspent(spending, ledger.id, states)
     return Compared(tuple(problems), spending, tuple(uncharged))
 
 
@@ -164,7 +179,10 @@ def _unlike_manifest(manifest: Charging) -> Iterator[str]:
             yield f"spends {budget} of {dataset!r}, its receipt states {receipts[dataset].cost}"
 
 
-def _not_in_ledger(release: str, receipt: Receipt, ledger: KnownLedger) -> Iterator[str]:
+def _not_in_ledger(
+    manifest: Charging, receipt: Receipt, ledger: KnownLedger, states: Mapping[str, DatasetState]
+) -> Iterator[str]:
+    release = _charged_as(manifest)
     if receipt.number > len(ledger.events):
         yield (
             f"its receipt is event {receipt.number}, but the ledger ends with event {len(ledger.events)}: it was put "
@@ -180,6 +198,8 @@ def _not_in_ledger(release: str, receipt: Receipt, ledger: KnownLedger) -> Itera
         return
     if (event.dataset, event.release) != (receipt.dataset, release) or event.kind not in ("charge", "exact"):
         yield f"event {receipt.number} of the ledger is no charge of {release!r} to {receipt.dataset!r}"
+    elif (state := states.get(receipt.dataset)) is not None:
+        yield from _unlike_charge(manifest, receipt, event.run, state)
     recorded = {
         (one.exact().universe, str(one.exact().subject))
         for one in ledger.events
@@ -190,6 +210,43 @@ def _not_in_ledger(release: str, receipt: Receipt, ledger: KnownLedger) -> Itera
             yield f"its receipt states {exact.what} as exact, which the ledger does not"
 
 
+def _unlike_charge(manifest: Charging, receipt: Receipt, run: str, state: DatasetState) -> Iterator[str]:
+    """What the ledger was charged for the run otherwise than its receipt, or its manifest, states."""
+    costs = {name: sum((Fraction(one.cost) for one in events), Fraction(0)) for name, events in state.runs.items()}
+    charged = state.runs.get(run, [])
+    if isinstance(manifest, AnswerManifest):
+        possible = {costs.get(run, Fraction(0))}
+        stated = sorted((manifest.place, part.mechanism, part.scale) for part in manifest.parts)
+        if stated != sorted((one.level, one.mechanism, one.scale) for one in charged):
+            yield "its areas, mechanisms and scales are not those that the ledger was charged for"
+        asked = sorted(f"{part.name}: {manifest.question}" for part in manifest.parts)
+        if asked != sorted(_OF_SEVERAL.sub("", one.query) for one in charged):
+            yield "its question is not that which the ledger was charged for"
+    else:
+        possible = _costs_of_release(manifest, receipt, run, state, costs)
+    if receipt.unit != state.unit or Fraction(receipt.cost) not in possible:
+        recorded = " or ".join(map(str, sorted(possible))) or "nothing"
+        yield f"its receipt states {receipt.unit} = {receipt.cost}, the ledger was charged {state.unit} = {recorded}"
+
+
+def _costs_of_release(
+    manifest: Manifest, receipt: Receipt, run: str, state: DatasetState, costs: Mapping[str, Fraction]
+) -> set[Fraction]:
+    """What a release can have cost: each of its histograms is a run of its own, of the same key."""
+    universes = ReleaseSpec.from_public_dict(manifest.spec, "manifest").universes()
+    others = sum(universe.dataset == receipt.dataset for universe in universes) - 1
+    key = None if run not in state.keys else state.keys[run].commitment
+    beside = [
+        costs[name]
+        for name, events in state.runs.items()
+        if name != run
+        and events[0].release == manifest.release
+        and (name not in state.keys or key in (None, state.keys[name].commitment))
+    ]
+    own = costs.get(run, Fraction(0))
+    return {own + sum(chosen, Fraction(0)) for chosen in combinations(beside, max(others, 0))}
+
+
 def _spending(ledger: str, dataset: str, receipts: Sequence[Receipt]) -> Spending:
     exact = {
         f"{one.what}{' of ' + one.universe if one.universe else ''}" for receipt in receipts for one in receipt.exact
@@ -198,10 +255,9 @@ def _spending(ledger: str, dataset: str, receipts: Sequence[Receipt]) -> Spendin
     return Spending(ledger, dataset, receipts[0].unit, cost, len(receipts), tuple(sorted(exact)))
 
 
-def _overspent(spending: Iterable[Spending], ledger: KnownLedger) -> Iterator[str]:
-    datasets = replay(ledger.id, ledger.events)[0]
+def _overspent(spending: Iterable[Spending], ledger: str, states: Mapping[str, DatasetState]) -> Iterator[str]:
     for one in spending:
-        state = datasets.get(one.dataset)
-        if one.ledger == ledger.id and (state is None or one.cost > state.spent):
+        state = states.get(one.dataset)
+        if one.ledger == ledger and (state is None or one.cost > state.spent):
             recorded = "nothing" if state is None else str(state.spent)
             yield f"{one.dataset}: receipts add up to {one.unit} = {one.cost}, the ledger has {recorded}"

@@ -35,8 +35,9 @@ def check_update(files: PublicFiles, run: RunDirectory, levels: tuple[PublicLeve
                 _check_replaced(files, run, manifest, str(update["replaces"]), findings)
                 for answer in update["answers"]:
                     _check_answer(files, run, answer, levels, findings)
+                    _check_words(run, answer, manifest["spec"], findings)
                 _check_budget(manifest, update["answers"], findings)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ZeroDivisionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
             raise ReleaseError(f"public/manifest.json: its update cannot be understood: {error!r}") from error
 
 
@@ -60,7 +61,9 @@ def _check_replaced(
     if _sha256(folder / "manifest.json") != replaces:
         check.fail("public/replaced/manifest.json is not the manifest of the version that is replaced")
         return
-    before = _json(folder / "manifest.json", "public/replaced/manifest.json")["files"]
+    stated = _json(folder / "manifest.json", "public/replaced/manifest.json")
+    before = stated["files"]
+    _check_spec(manifest, stated, findings)
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
         if path.is_file() and name != "manifest.json":
@@ -71,6 +74,22 @@ def _check_replaced(
     for name, entry in sorted(before.items()):
         if _is_taken_over(name) and manifest["files"].get(name, {}).get("sha256") != entry["sha256"]:
             taken.fail(f"public/{name} is not that of the version before")
+
+
+def _check_spec(manifest: Mapping[str, Any], before: Mapping[str, Any], findings: Findings) -> None:
+    """Spec and receipts are those of the version before, with answers added at the end."""
+    check = findings.check("public/manifest.json", "statements that are not those of the version before")
+    old, new = dict(before["spec"]), dict(manifest["spec"])
+    earlier, update = old.pop("update", None) or {"version": 1, "answers": []}, new.pop("update")
+    if old != new:
+        check.fail("public/manifest.json: its spec, without the answers, is not that of the version before")
+    if update["version"] != earlier["version"] + 1:
+        check.fail(f"public/manifest.json: it follows version {earlier['version']}")
+    known = len(earlier["answers"])
+    if update["answers"][:known] != earlier["answers"] or len(update["answers"]) == known:
+        check.fail("public/manifest.json: its answers are not those of the version before and further ones")
+    if manifest["receipts"] != before["receipts"]:
+        check.fail("public/manifest.json: its receipts are not those of the version before")
 
 
 def _is_taken_over(name: str) -> bool:
@@ -98,7 +117,10 @@ def _check_answer(
     (part,) = stated["parts"]
     if (part["mechanism"], Fraction(part["scale"])) != (answer["mechanism"], Fraction(answer["scale"])):
         check.fail(f"public/answers/{name}: its noise is not the one that the spec states")
-    level = next(one for one in levels if one.name == answer["level"])
+    level = next((one for one in levels if one.name == answer["level"]), None)
+    if level is None:
+        check.fail(f"public/answers/{name}: the spine has no level {str(answer['level'])!r}")
+        return
     terms = {term: [label for label, _ in section["groups"]] for term, section in answer["by"]}
     path = run.main.measurement(level.name, name)
     parts = list(files.read(path, ("geocode", "value", "variance"), len(level.codes)))
@@ -124,20 +146,57 @@ def _numbers(
         raise ReleaseError(f"public/answers: {path.name} has {len(rows)} rows; {out.size} are needed")
     for row in rows:
         place = 0 if stated["place"] == "everywhere" else places[row[str(stated["place"])]]
-        out[place, groups[tuple(row[term] for term in terms)]] = int(row["count"])
+        try:
+            out[place, groups[tuple(row[term] for term in terms)]] = int(row["count"])
+        except OverflowError as error:
+            raise ReleaseError(f"public/answers: {path.name} has a count beyond 64 bits") from error
     return out
+
+
+def _check_words(run: RunDirectory, answer: Mapping[str, Any], spec: Mapping[str, Any], findings: Findings) -> None:
+    """Groups, conditions and cost in the spec are those of the answer, as far as nobody need read its question."""
+    name, schema = str(answer["name"]), spec["schema"]
+    check = findings.check(f"public/answers/{name}", "statements that are not those of the answer")
+    path = run.answer(name) / "answer.json"
+    if _sha256(path) != answer["sha256"]:
+        return
+    stated = _json(path, f"public/answers/{name}/answer.json")
+    if stated["question"] != answer["question"]:
+        check.fail(f"public/answers/{name}: the spec states another question")
+    if sorted(stated["terms"]) != sorted(term for term, _ in answer["by"]):
+        check.fail(f"public/answers/{name}: the spec tells other terms apart")
+    attributes, recodes = dict(schema["attributes"]), dict(schema["recodes"])
+    whole = " where " not in answer["question"]
+    if answer["where"] and whole:
+        check.fail(f"public/answers/{name}: the spec states a condition, and the question has none")
+    for term, section in answer["by"]:
+        if term in recodes:
+            of, groups = recodes[term]["attribute"], dict(recodes[term]["groups"])
+        else:
+            of, groups = term, {value: [value] for value in attributes[term]}
+        told = {label: set(values) for label, values in section["groups"]}
+        full = {label: set(values) for label, values in groups.items()}
+        within = all(values and values <= full.get(label, set()) for label, values in told.items())
+        if section["attribute"] != of or not within or (whole and told != full):
+            check.fail(f"public/answers/{name}: the groups of {term!r} are not those of the schema")
+    charged = sum((Fraction(one["cost"]) for one in stated["receipts"]), Fraction(0))
+    if charged != (cost := _cost(spec, answer)):
+        check.fail(f"public/answers/{name}: its noise costs {cost}, its receipts state {charged}")
+
+
+def _cost(spec: Mapping[str, Any], answer: Mapping[str, Any]) -> Fraction:
+    """What the noise of an answer costs."""
+    privacy = spec["privacy"]
+    records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
+    moved, scale = _MOVED[privacy["neighbours"]], Fraction(answer["scale"])
+    return moved * records**2 / (2 * scale) if privacy["framework"] == "zcdp" else moved * records / scale
 
 
 def _check_budget(manifest: Mapping[str, Any], answers: list[Mapping[str, Any]], findings: Findings) -> None:
     """The budget of release and answers together is the one that the manifest states."""
     spec, check = manifest["spec"], findings.check("public/manifest.json", "budgets")
-    privacy = spec["privacy"]
-    records = int(privacy.get("at_most") or spec.get("records_per_person") or 1)
-    moved, zcdp = _MOVED[privacy["neighbours"]], privacy["framework"] == "zcdp"
-    total = Fraction(privacy["rho" if zcdp else "epsilon"])
-    for answer in answers:
-        scale = Fraction(answer["scale"])
-        total += moved * records**2 / (2 * scale) if zcdp else moved * records / scale
+    total = Fraction(spec["privacy"]["rho" if spec["privacy"]["framework"] == "zcdp" else "epsilon"])
+    total += sum((_cost(spec, answer) for answer in answers), Fraction(0))
     if Fraction(manifest["privacy"][0]["budget"]) != total:
         check.fail(
             f"public/manifest.json: states the budget {manifest['privacy'][0]['budget']}; release and answers cost "
