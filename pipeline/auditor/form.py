@@ -197,8 +197,9 @@ def read_form(spec: Mapping[str, Any]) -> Form:
             privacy = {**spec["privacy"], **sections["privacy"]}
             if sections["privacy"].keys() & {"rho", "epsilon"}:
                 privacy = {k: v for k, v in privacy.items() if k not in ("rho", "epsilon") or k in sections["privacy"]}
-            amount = sections.get("amount") is not None  # its records, and so their units, are the release's own
-            units = (spec if amount else sections)["privacy"].get("at_most")
+            # The records of both, and so their units, are the release's own.
+            of_release = any(sections.get(key) is not None for key in ("amount", "count_clipped"))
+            units = (spec if of_release else sections)["privacy"].get("at_most")
             universes.append(_universe(name, sections, {**privacy, "at_most": units}, bypass=bypass))
         households = most_members(spec)
     except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, AttributeError) as error:

@@ -72,7 +72,7 @@ class AmountKeys(Section):
         return self
 
     def _clip_alone(self) -> AmountKeys:
-        for key in ("amount", "unit"):
+        for key in ("amount", "unit", "ends"):
             if getattr(self, key) is not None:
                 raise Misfit((key, "not with count_clipped, which counts records; a sum is a companion of its own"))
         if self.between is None:

@@ -18,8 +18,10 @@ import pipeline.records.columns as columns
 from flows.execution.progress import Silent
 from flows.plan.release_plan import plan_release
 from flows.runs.verify import verify_release
+from pipeline.auditor.form import read_form
 from pipeline.auditor.program import audit
 from pipeline.checker.release import examine
+from pipeline.errors import SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.amounts import AmountNumbers
 from pipeline.records.tabulate import tabulate
@@ -117,3 +119,40 @@ def test_the_release_is_drawn_again_from_records_and_key(release: Path, spec: Pa
     """With the spec, and by what the run kept: the column of the amount, and the ends of the public spec."""
     assert rerun(release, spec=spec).same
     assert rerun(release).same
+
+
+_PRIVACY = 'privacy = { rho = "2", key = "insecure-test:1" }'
+_UNITS = (_PRIVACY, _PRIVACY.replace(" }", ', unit = "sex", at_most = 2 }'))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ([_UNITS], "companions.over.count_clipped: what is clipped of units with several records"),
+        ([_UNITS, ('"0"\nprivacy = { rho = "1" }', '"0"\nrecords_per_person = 2\nprivacy = { rho = "1" }')],
+         "companions.over.count_clipped: what is clipped of units with several records"),
+        ([('{ rho = "1" }', '{ rho = "1", unit = "sex", at_most = 2 }')], "companions.over.privacy.unit: not for"),
+        ([_UNITS, ('{ rho = "1" }', '{ rho = "1", unit = "sex", at_most = 2 }')], "companions.over.privacy.unit: not for"),
+        ([('{ rho = "1" }', '{ rho = "1", at_most = 2 }')], "companions.over.privacy.unit: missing"),
+        ([('count_clipped = "wage"', 'count_clipped = "wage"\nends = "total"')], "companions.over.ends: not with"),
+        ([_UNITS, ('count_clipped = "wage"', 'count_clipped = "wage"\nends = "total"')], "companions.over.ends: not"),
+    ],
+)  # fmt: skip
+def test_what_is_clipped_of_units_with_several_records_is_refused(
+    tmp_path: Path, changes: list[tuple[str, str]], sentence: str
+) -> None:
+    """It would be charged for a single record."""
+    with pytest.raises(SpecError) as refused:
+        load_spec(write_wages(tmp_path, OVER, *changes)).universes()
+    assert sentence in str(refused.value)
+
+
+def test_the_second_program_takes_the_units_of_the_release_for_what_is_clipped(release: Path, tmp_path: Path) -> None:
+    """A manifest that says of units what was made for single records, as no spec can."""
+    copy = Path(shutil.copytree(release, tmp_path / release.name))
+
+    def of_units(content: dict[str, object]) -> None:
+        content["spec"]["privacy"]["at_most"] = 2  # type: ignore[index]
+
+    resealed(copy, of_units)
+    assert read_form(read_manifest(RunDirectory(copy).manifest).spec).universes[1].together == 2
