@@ -112,7 +112,7 @@ def _layout(job: Job, universe: Universe) -> str:
         if amount.total:
             content.append("total")
     if (clipped := universe.clipped) is not None:
-        content.append([clipped.name, *map(str, (clipped.low, clipped.high, clipped.missing))])
+        content.append([clipped.name, *clipped.content])
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 

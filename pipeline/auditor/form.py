@@ -83,7 +83,7 @@ class Universe:
         moved: how many answers of a query one record changes, by one each.
         together: how many of the records one person's change alters; the budget is for all of them.
         amount: the ends and the unit of what a record counts, and how far one moves a number, in units; None for one.
-        clipped: the ends of an amount beyond which records are counted; None where they are not.
+        clipped: column of an amount, the ends beyond which records are counted, and the amount of those without one.
         levels: level, share, and each query with its share.
     """
 
@@ -100,7 +100,7 @@ class Universe:
     choices: tuple[Choice, ...]
     together: int = 1
     amount: Amount | None = None
-    clipped: tuple[Fraction, Fraction] | None = None
+    clipped: tuple[str, Fraction, Fraction, Fraction | None] | None = None
 
     @property
     def reach(self) -> int:
@@ -197,8 +197,9 @@ def read_form(spec: Mapping[str, Any]) -> Form:
             privacy = {**spec["privacy"], **sections["privacy"]}
             if sections["privacy"].keys() & {"rho", "epsilon"}:
                 privacy = {k: v for k, v in privacy.items() if k not in ("rho", "epsilon") or k in sections["privacy"]}
-            amount = sections.get("amount") is not None  # its records, and so their units, are the release's own
-            units = (spec if amount else sections)["privacy"].get("at_most")
+            # The records of both, and so their units, are the release's own.
+            of_release = any(sections.get(key) is not None for key in ("amount", "count_clipped"))
+            units = (spec if of_release else sections)["privacy"].get("at_most")
             universes.append(_universe(name, sections, {**privacy, "at_most": units}, bypass=bypass))
         households = most_members(spec)
     except (KeyError, TypeError, ValueError, ZeroDivisionError, IndexError, AttributeError) as error:
@@ -227,12 +228,13 @@ def _amount(sections: Mapping[str, Any], moved: int) -> Amount | None:
     return Amount(low, high, unit, reach)
 
 
-def _clipped(sections: Mapping[str, Any]) -> tuple[Fraction, Fraction] | None:
+def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
     """Of a companion that counts what a clip cuts off."""
     if sections.get("count_clipped") is None:
         return None
     low, high = (Fraction(end) for end in sections["between"])
-    return low, high
+    missing = None if sections.get("missing") is None else Fraction(sections["missing"])
+    return sections["count_clipped"], low, high, missing
 
 
 def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool) -> Universe:

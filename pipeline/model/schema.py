@@ -120,20 +120,29 @@ class ClippedAttribute(Attribute):
     Attributes:
         low, high: the ends; an amount that is one of them is within.
         missing: the amount that a record without one has; None where each must have one.
+        column: the public name of the amount, where the attribute is not called after it.
     """
 
     low: Fraction
     high: Fraction
     missing: Fraction | None = None
+    column: str = ""
 
     @classmethod
-    def of(cls, name: str, low: Fraction, high: Fraction, missing: Fraction | None = None) -> ClippedAttribute:
+    def of(
+        cls, name: str, low: Fraction, high: Fraction, missing: Fraction | None = None, *, column: str = ""
+    ) -> ClippedAttribute:
         """The attribute of two ends; SpecError where they are not one below the other."""
         if low >= high:
             raise SpecError(
                 f"amount {name!r}: found between {low} and {high}; the lower end must be below the upper one"
             )
-        return cls(name, SIDES, low, high, missing)
+        return cls(name, SIDES, low, high, missing, column)
+
+    @property
+    def content(self) -> list[str]:
+        """What its values do not say themselves, as JSON: of which amount, beyond which ends, and without one."""
+        return [self.column, *map(str, (self.low, self.high, self.missing))]
 
     def number_of(self, amount: Fraction) -> int:
         """Number of the value that an amount has."""

@@ -203,8 +203,9 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, the ends and the unit of an amount, the ends beyond which records are
-        counted, the round of a beacon, and the answers that were added. The order of a level's queries does not matter.
+        records one person's change alters, the ends and the unit of an amount, the column by which clipped records are
+        counted, with the ends and what a record without an amount has, the round of a beacon, and the answers that were
+        added. The order of a level's queries does not matter.
         """
         return self._privacy_fingerprint
 
@@ -230,7 +231,7 @@ class Universe:
             total = ["total"] if self.amount.total else []
             content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit), *total])
         if self.clipped is not None:
-            content.append(["clipped", str(self.clipped.low), str(self.clipped.high)])
+            content.append(["clipped", *self.clipped.content])
         if self.beacon:
             content.append(["beacon", self.beacon])
         if self.added:

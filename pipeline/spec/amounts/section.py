@@ -72,7 +72,7 @@ class AmountKeys(Section):
         return self
 
     def _clip_alone(self) -> AmountKeys:
-        for key in ("amount", "unit"):
+        for key in ("amount", "unit", "ends"):
             if getattr(self, key) is not None:
                 raise Misfit((key, "not with count_clipped, which counts records; a sum is a companion of its own"))
         if self.between is None:
@@ -87,7 +87,7 @@ class AmountKeys(Section):
         """The attribute of what is clipped; ValueError or SpecError where the ends do not fit."""
         low, high = (parse_exact(text) for text in self.between or ())
         missing = None if self.missing is None else parse_exact(self.missing)
-        return ClippedAttribute.of("clipped", low, high, missing)
+        return ClippedAttribute.of("clipped", low, high, missing, column=self.count_clipped or "")
 
     def grid(self) -> AmountAttribute:
         """The amount with its grid, named as its column; ValueError or SpecError where ends and unit do not fit."""

@@ -15,11 +15,16 @@ from releases.small import run
 from releases.wages import OVER, write_wages
 
 import pipeline.records.columns as columns
+from flows.confidential.charge import _layout
+from flows.execution.job import Job
 from flows.execution.progress import Silent
+from flows.execution.workers import Workers
 from flows.plan.release_plan import plan_release
 from flows.runs.verify import verify_release
+from pipeline.auditor.form import read_form
 from pipeline.auditor.program import audit
 from pipeline.checker.release import examine
+from pipeline.errors import SpecError
 from pipeline.inputs.geography import read_spine
 from pipeline.records.amounts import AmountNumbers
 from pipeline.records.tabulate import tabulate
@@ -117,3 +122,79 @@ def test_the_release_is_drawn_again_from_records_and_key(release: Path, spec: Pa
     """With the spec, and by what the run kept: the column of the amount, and the ends of the public spec."""
     assert rerun(release, spec=spec).same
     assert rerun(release).same
+
+
+_PRIVACY = 'privacy = { rho = "2", key = "insecure-test:1" }'
+_UNITS = (_PRIVACY, _PRIVACY.replace(" }", ', unit = "sex", at_most = 2 }'))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ([_UNITS], "companions.over.count_clipped: what is clipped of units with several records"),
+        ([_UNITS, ('"0"\nprivacy = { rho = "1" }', '"0"\nrecords_per_person = 2\nprivacy = { rho = "1" }')],
+         "companions.over.count_clipped: what is clipped of units with several records"),
+        ([('{ rho = "1" }', '{ rho = "1", unit = "sex", at_most = 2 }')], "companions.over.privacy.unit: not for"),
+        ([_UNITS, ('{ rho = "1" }', '{ rho = "1", unit = "sex", at_most = 2 }')], "companions.over.privacy.unit: not"),
+        ([('{ rho = "1" }', '{ rho = "1", at_most = 2 }')], "companions.over.privacy.unit: missing"),
+        ([('count_clipped = "wage"', 'count_clipped = "wage"\nends = "total"')], "companions.over.ends: not with"),
+        ([_UNITS, ('count_clipped = "wage"', 'count_clipped = "wage"\nends = "total"')], "companions.over.ends: not"),
+    ],
+)  # fmt: skip
+def test_what_is_clipped_of_units_with_several_records_is_refused(
+    tmp_path: Path, changes: list[tuple[str, str]], sentence: str
+) -> None:
+    """It would be charged for a single record."""
+    with pytest.raises(SpecError) as refused:
+        load_spec(write_wages(tmp_path, OVER, *changes)).universes()
+    assert sentence in str(refused.value)
+
+
+def test_the_second_program_takes_the_units_of_the_release_for_what_is_clipped(release: Path, tmp_path: Path) -> None:
+    """A manifest that says of units what was made for single records, as no spec can."""
+    copy = Path(shutil.copytree(release, tmp_path / release.name))
+
+    def of_units(content: dict[str, object]) -> None:
+        content["spec"]["privacy"]["at_most"] = 2  # type: ignore[index]
+
+    resealed(copy, of_units)
+    assert read_form(read_manifest(RunDirectory(copy).manifest).spec).universes[1].together == 2
+
+
+def layout_and_fingerprint(folder: Path, *changes: tuple[str, str]) -> tuple[str, str]:
+    """What the ledger compares, and what the noise depends on, of the companion that counts by the clip."""
+    folder.mkdir()
+    spec = load_spec(write_wages(folder, OVER, *changes))
+    universe, spine = spec.universes()[1], read_spine(spec.geography)
+    job = Job(RunDirectory(folder), spec, spec.universes(), spine, Workers(1), Silent())
+    return _layout(job, universe), universe.privacy_fingerprint()
+
+
+def test_noise_and_ledger_tell_columns_and_stand_ins_with_equal_counts_apart(tmp_path: Path) -> None:
+    """Else equal noise, and a second release for nothing, would show that two columns are clipped alike everywhere."""
+    own = layout_and_fingerprint(tmp_path / "own")
+    assert own == layout_and_fingerprint(tmp_path / "again")
+    other = layout_and_fingerprint(tmp_path / "other", ('count_clipped = "wage"', 'count_clipped = "balance"'))
+    lacking = layout_and_fingerprint(tmp_path / "lacking", ('missing = "0"\nprivacy', 'missing = "1"\nprivacy'))
+    for changed in (other, lacking):
+        assert all(old != new for old, new in zip(own, changed, strict=True))
+
+
+def stated_fingerprints(release: Path) -> dict[str, str]:
+    """Of the second program, of each universe."""
+    form = read_form(read_manifest(RunDirectory(release).manifest).spec)
+    return {one.name: one.fingerprint() for one in form.universes}
+
+
+def test_another_column_in_the_public_spec_is_found_by_the_second_program(release: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(release, tmp_path / release.name))
+    stated = stated_fingerprints(copy)
+
+    def balance(content: dict[str, object]) -> None:
+        over = next(part for name, part in content["spec"]["companions"] if name == "over")  # type: ignore[index]
+        over["count_clipped"] = "balance"
+
+    resealed(copy, balance)
+    changed = stated_fingerprints(copy)
+    assert {name for name in stated if stated[name] != changed[name]} == {"over"}
+    assert not all(found.passed for found in audit(copy))
