@@ -64,5 +64,7 @@ def update(
         f"version {changes.version}: {changes.changed:,} of {changes.numbers:,} numbers are others than before, "
         f"{changes.outside:,} of them outside of the interval that they had; the largest change is {changes.largest:,}"
     )
+    for one in made.beyond_limits:
+        output.remark(f"beyond the usual limits, release and answers together: {one}")
     content = {"directory": str(made.root), "version": changes.version, "changed": changes.changed}
     output.result(str(made.root), content | {"numbers": changes.numbers, "outside": changes.outside})

@@ -32,10 +32,17 @@ __all__ = ["Updated", "update_release"]
 
 @dataclass(frozen=True)
 class Updated:
-    """A new version: its directory, and what changed in it."""
+    """A new version.
+
+    Attributes:
+        root: its directory.
+        changes: what changed in it.
+        beyond_limits: what of its promise is beyond what is usual, a sentence each.
+    """
 
     root: Path
     changes: Changes
+    beyond_limits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +76,12 @@ def update_release(release: Path, answers: Sequence[Path], out: Path, workers: i
     root = out / spec.name
     if root.exists() and any(root.iterdir()):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
-    try:
-        with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"updated": spec.name}) as run:
+    existed = root.exists()
+    with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"updated": spec.name}) as run:
+        # Again, now that no other process can change it.
+        if any(run.public.iterdir()):
+            raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
+        try:
             job = replace(
                 Job(run, spec, spec.universes(), before.spine, pool, progress),
                 status=before.manifest.status,
@@ -80,11 +91,13 @@ def update_release(release: Path, answers: Sequence[Path], out: Path, workers: i
             _take_over(job, before, given)
             progress.begin(tuple(public_steps(job)))
             notes = perform_public_steps(job)
-            write_manifest(run, manifest_of(job, notes, _key_of(before)))
-            return Updated(root, read_changes(run.changes))
-    except BaseException:
-        shutil.rmtree(root, ignore_errors=True)
-        raise
+            manifest = manifest_of(job, notes, _key_of(before))
+            write_manifest(run, manifest)
+            return Updated(root, read_changes(run.changes), manifest.beyond_limits)
+        except BaseException:
+            for made in (run.public, run.restricted, *(() if existed else (root,))):
+                shutil.rmtree(made, ignore_errors=True)
+            raise
 
 
 def _given(path: Path) -> _Given:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from fractions import Fraction
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,17 @@ import pytest
 from releases.asked import ask, ledger_of, write_workers
 from releases.small import run as run_release
 from releases.updated import answer_to, charged_release, update
+from typer.testing import CliRunner
 
+from flows.cli import app
+from flows.runs.questions.combining import combine_answer
 from pipeline.errors import InputError, ReleaseError, SpecError
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import AnswerManifest, read_answer
 from pipeline.questions.released.added import added_section
 from pipeline.release.layout import RunDirectory
+from pipeline.release.manifest import read_manifest
+from pipeline.release.run_directory import open_run
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
 
 QUICK = ("[input]", "[publish]\nreplicates = 0\nmargins = false\nmicrodata = false\n[input]")
@@ -202,3 +209,67 @@ def test_a_published_spec_that_states_impossible_answers(given: tuple[Path, Path
     with pytest.raises(SpecError, match="stands twice"):
         ReleaseSpec.from_public_dict(content | {"update": twice})
     assert spec.exists()
+
+
+def test_a_version_beyond_the_usual_limits_says_so(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Release and answer were each within them; nobody was asked whether both together are meant."""
+    spec, release, _ = given
+    answer = answer_to(spec, "count by tract, age", "9/2", out=tmp_path / "answers")
+    words = ["update", str(release), "--with", str(answer), "--out", str(tmp_path / "new"), "--workers", "1"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.stderr
+    said = "beyond the usual limits, release and answers together: privacy.rho: found 5.5; at most 5 is usual"
+    assert said in " ".join(done.stderr.split())
+    assert done.stdout.strip() == str(tmp_path / "new" / release.name)
+    (stated,) = read_manifest(Path(done.stdout.strip()) / "public/manifest.json").beyond_limits
+    assert stated in said
+
+
+def test_units_of_which_answer_and_release_choose_other_records(tmp_path: Path) -> None:
+    units = ('dataset = "workers"', 'dataset = "workers"\nunit = "worker"\nat_most = 2')
+    sentence = "of units with several records, answer and release each choose which are counted"
+    with charged_release(tmp_path, QUICK, units) as (spec, release):
+        answer = answer_to(spec, "count by tract, sex", "1/10")
+        refused(release, [answer], tmp_path / "new", sentence)
+        with pytest.raises(InputError, match=sentence):
+            combine_answer(RunDirectory(answer), release)
+
+
+@pytest.mark.parametrize(("ended", "sentence"), [(False, "another process is running"), (True, "is not empty")])
+def test_a_directory_of_another_process_is_left_alone(
+    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool, sentence: str
+) -> None:
+    """It is made after this one has seen that there is none: while the other is at work, or when it has ended."""
+    _, release, answer = given
+    root, others = tmp_path / "new" / release.name, ExitStack()
+    module = import_module("flows.runs.updates.update")
+
+    def too_late(place: Path, identity: dict[str, object]) -> AbstractContextManager[RunDirectory]:
+        run = others.enter_context(open_run(place, identity))
+        (run.public / "theirs").touch()
+        if ended:
+            others.close()
+        return open_run(place, identity)
+
+    monkeypatch.setattr(module, "open_run", too_late)
+    with others, pytest.raises(InputError, match=sentence):
+        update(release, [answer], root.parent)
+    assert (root / "public/theirs").exists()
+
+
+def test_what_a_failed_update_made_is_removed_and_no_more(
+    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("flows.runs.updates.update.perform_public_steps", failing)
+    _, release, answer = given
+    root = tmp_path / release.name
+    for existed in (False, True):
+        if existed:
+            root.mkdir()
+        with pytest.raises(KeyboardInterrupt):
+            update(release, [answer], tmp_path)
+        assert root.exists() == existed
+        assert not existed or not any(root.iterdir())
