@@ -57,7 +57,7 @@ class WordsOfReports:
         }
 
 
-#: Draws one report of each respondent: public, so that the same reports give the same words. A run draws by its own key.
+#: Draws one report of each respondent: public, so that the same reports give the same words. A run has its own key.
 _DRAWING: Final = hashlib.sha256(b"spinewise words: one report of each respondent").digest()
 
 
@@ -80,8 +80,8 @@ def words_of_reports(spec_file: Path, candidates: Path, *, level: float = 0.05) 
     """Find the candidates that are significantly present in all reports of a survey together.
 
     What is found follows from reports that were randomised before they were sent, so that it may be published. Of
-    several reports of a respondent, where the spec says to count them, one is drawn, by a public key: always the same. A
-    run draws by its own key, and may take another.
+    several reports of a respondent, where the spec says to count them, one is drawn, by a public key: always the same.
+    A run draws by its own key, and may take another.
 
     Args:
         spec_file: of a release from reports by RAPPOR; its words are not looked at.
