@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -57,6 +57,10 @@ class WordsOfReports:
         }
 
 
+#: Draws one report of each respondent: public, so that the same reports give the same words. A run has its own key.
+_DRAWING: Final = hashlib.sha256(b"spinewise words: one report of each respondent").digest()
+
+
 @dataclass(frozen=True)
 class _Bits:
     """Counts the bits of each cohort, and behind them the reports of each."""
@@ -76,7 +80,8 @@ def words_of_reports(spec_file: Path, candidates: Path, *, level: float = 0.05) 
     """Find the candidates that are significantly present in all reports of a survey together.
 
     What is found follows from reports that were randomised before they were sent, so that it may be published. Of
-    several reports of a respondent, where the spec says to count them, one is drawn.
+    several reports of a respondent, where the spec says to count them, one is drawn, by a public key: always the same.
+    A run draws by its own key, and may take another.
 
     Args:
         spec_file: of a release from reports by RAPPOR; its words are not looked at.
@@ -93,9 +98,7 @@ def words_of_reports(spec_file: Path, candidates: Path, *, level: float = 0.05) 
         raise InputError(f'{spec_file}: collect.mechanism: "rappor" is needed, whose answers are words of an open list')
     listed = _lines(candidates)
     records, mechanism = universe.require_input(), universe.collected.mechanism
-    counted = count_reports(
-        records, _Bits(mechanism), read_spine(spec.geography), secrets.token_bytes(32), together=True
-    )
+    counted = count_reports(records, _Bits(mechanism), read_spine(spec.geography), _DRAWING, together=True)
     if records.bad_reports != "count":
         counted.log.raise_if_any()
     if not counted.reports.any():

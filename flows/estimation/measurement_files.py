@@ -76,7 +76,7 @@ class MeasurementSource:
                 )
         if kinds is not None:
             values = self._spread(values, variances, kinds)
-        if self.marginal.answered:
+        if values.shape[1] < self.marginal.size:
             values = self._among_all(values)
         if self.debiased is not None:
             counts = self.debiased(values, first)

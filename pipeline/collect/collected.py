@@ -58,6 +58,11 @@ class Collected(ABC):
         return np.ones(self.n_cells, dtype=np.bool_)
 
     @property
+    def shift(self) -> float | None:
+        """By how much a report of one answer that is not listed typically moves a count; None where all are listed."""
+        return None
+
+    @property
     @abstractmethod
     def noise_per_report(self) -> Fraction:
         """The sum of the variances of the debiased counts, for one report; see `unit_variance`."""

@@ -92,6 +92,17 @@ class CollectedWords(Collected):
         return apart * free / (free - len(self.words))
 
     @property
+    def shift(self) -> float:
+        """By how much a report of one word that is not listed typically moves the count of a listed word.
+
+        That is a standard deviation over words. All reports of such a word have the same filters, of which only the
+        mean over words tells nothing: with a share c of n reports it moves a count by c n times this, as n grows, where
+        noise grows as its root. Errors and intervals are of many rare words, and know nothing of it. Each cohort moves
+        the count by a number of its own, with n free bits in all and w words 1 / (n - w) squared, as `unit_variance`.
+        """
+        return float(self.rappor.cohorts * (self.rappor.bits - 1) - len(self.words)) ** -0.5
+
+    @property
     def noise_per_report(self) -> Fraction:
         """See `Collected.noise_per_report`; the rest has the variances of all words."""
         return 2 * len(self.words) * self.unit_variance

@@ -46,8 +46,8 @@ NOTE: Final = (
 
 RANK_NOTE: Final = (
     "Each number is a step of the grid that was chosen by the exponential mechanism. Each interval covers the true "
-    "quantile, of amounts as they are clipped and rounded, with a probability of at least 90 %, however the amounts "
-    "lie; it is more where many lie around the quantile."
+    "quantile, of amounts as they are clipped and rounded, with a probability of about 90 % or more, however the "
+    "amounts lie; it is more where many lie around the quantile."
 )
 MOST_COMMON_NOTE: Final = (
     "The values are ordered by noisy counts, which are unbiased one by one; those of values that come first because of "

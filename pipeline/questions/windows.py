@@ -13,11 +13,13 @@ be at or above it where S(b) is above z s(b), z the 90 % quantile of the normal 
 the last boundary of those, counted from the lowest, that are all told to be below; it ends at the first of those,
 counted from the highest, that are all told to be at or above.
 
-It covers in at least 90 % of cases, whatever the records are. The lower end is too high only if the first boundary
+It covers in about 90 % of cases or more, whatever the records are. The lower end is too high only if the first boundary
 at or above the true quantile is told to be below it, whose S is not below 0: with at most 10 %. So with the upper end
 and the last boundary below the true quantile. The chosen number is always inside. So the lower end is too high only
 where that number is, and the upper end too low only where it is: 10 % in all, of both. Where many records lie around
-the quantile S is far from 0 at these boundaries, and nearly all intervals hold.
+the quantile S is far from 0 at these boundaries, and nearly all intervals hold. That is for sums of noise near to
+normal. Under pure budgets few draws of small noise are not: up to epsilon 4 an end is wrong in 10 %, at 10 in 11 %,
+at 20 in 13 %, where two groups of records are each at an end of a short grid.
 """
 
 from __future__ import annotations

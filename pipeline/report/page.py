@@ -118,6 +118,7 @@ class CollectedView:
     Attributes:
         epsilon: of one report.
         central: the name of the release whose counts are used too; empty for none.
+        moved: by how much 1,000 reports of a word that is not listed typically move a count; None without words.
     """
 
     used: int
@@ -125,6 +126,7 @@ class CollectedView:
     ratio: str
     epsilon: str
     central: str = ""
+    moved: int | None = None
 
 
 def _collected(sources: ReportSources) -> CollectedView | None:
@@ -139,6 +141,7 @@ def _collected(sources: ReportSources) -> CollectedView | None:
         ratio=decimal_text(collected.mechanism.ratio),
         epsilon=decimal_text(sources.universes[0].budget),
         central="" if central is None else central.release.name,
+        moved=None if collected.shift is None else round(1000 * collected.shift),
     )
 
 

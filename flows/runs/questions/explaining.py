@@ -158,8 +158,8 @@ def _part(checked: CheckedQuestion, one: Measured | Ranked) -> PartExplained:
         if (rank := checked.question.rank) is not None:
             framework = checked.work.framework
             held = (
-                f"{n_numbers(rank.candidates, framework)} numbers around it make its interval of at least 90 %, with "
-                f"ends typically {typical_reach(one, rank, framework):,} records away: each"
+                f"{n_numbers(rank.candidates, framework)} numbers around it make its interval of about 90 % or more, "
+                f"with ends typically {typical_reach(one, rank, framework):,} records away: each"
             )
         near, moves = f"{held} +- {width}", _moves(checked, one)
         return PartExplained(one.part.name, str(one.noise), one.reach, width, str(one.budget), near, moves)

@@ -61,6 +61,21 @@ def test_the_command_prints_the_line_for_the_spec(survey: Survey, tmp_path: Path
     assert json.loads(asked.output)["values"][:-1] == list(universe.collected.words)
 
 
+def test_the_same_reports_give_the_same_words_where_respondents_repeat(tmp_path: Path) -> None:
+    survey = write_words(tmp_path, most=100)
+    text = survey.spec.read_text().replace('report = "report"', 'report = "report"\nrespondent = "who"')
+    assert "respondent" in text
+    survey.spec.write_text(text.replace('respondent = "who"', 'respondent = "who"\nbad_reports = "count"', 1))
+    lines = survey.reports.read_text().splitlines()
+    survey.reports.write_text(
+        "\n".join([lines[0], *(f"{one.rpartition(',')[0]},{n % 900}" for n, one in enumerate(lines[1:]))])
+    )
+    (tmp_path / "dictionary.txt").write_text("\n".join(CANDIDATES))
+    first, again = (words_of_reports(survey.spec, tmp_path / "dictionary.txt").data() for _ in range(2))
+    assert first == again
+    assert first["reports"] == 900
+
+
 def test_what_does_not_fit_is_refused(survey: Survey, tmp_path: Path) -> None:
     (tmp_path / "twice.txt").write_text("one\ntwo\none\n")
     with pytest.raises(InputError, match="'one' is the word number 1 and 3"):

@@ -121,6 +121,12 @@ def test_sums_have_the_errors_of_what_is_counted(survey: Survey, released: RunDi
         assert width == pytest.approx(times * expected, abs=2), name
 
 
+def test_the_report_says_what_a_frequent_word_does_that_is_not_listed(released: RunDirectory) -> None:
+    """In standard deviation 1,000 / sqrt(16 cohorts of 31 free bits, less 4 words) = 45."""
+    report = released.report.read_text("utf-8")
+    assert "1,000 reports of one such word move the count of a listed word typically by 45 up or down" in report
+
+
 def test_others_recompute_it(released: RunDirectory) -> None:
     assert verify_release(released, 1, Silent()) == []
     assert check_release(released.root) == []

@@ -129,3 +129,29 @@ def test_words_that_cannot_be_told_apart_are_refused() -> None:
     same = [word for word in WORDS if positions(word, 0, 8, 1) == positions(WORDS[0], 0, 8, 1)]
     with pytest.raises(InputError, match="same bits in all cohorts"):
         CollectedWords(one, tuple(same[:2]))
+
+
+def moved_by(word: str) -> NDArray[np.float64]:
+    """(12,) what a report of an unlisted word adds to the counts of the words, on average over cohorts, by hand."""
+    gap, parts = float(RAPPOR.q_star - RAPPOR.p_star), parts_by_hand()
+    bits = [list(positions(word, cohort, RAPPOR.bits, RAPPOR.hashes)) for cohort in range(RAPPOR.cohorts)]
+    found = np.mean([parts[cohort, ones].sum(axis=0) for cohort, ones in enumerate(bits)], axis=0) * gap
+    return np.asarray(found, dtype=np.float64)
+
+
+def test_a_frequent_unlisted_word_moves_counts_by_what_is_said(collected: CollectedWords) -> None:
+    """Of many words in standard deviation; and one word in a tenth of the reports, beyond what intervals allow for."""
+    unlisted = [f"unlisted {number}" for number in range(60)]
+    moved = np.array([moved_by(word) for word in unlisted])
+    assert abs(moved.mean()) < 0.01
+    assert moved.std() == pytest.approx(collected.shift, rel=0.12)
+    assert moved.std() != pytest.approx(1.25 * collected.shift, rel=0.12)
+    moved[:, 5] = 0  # the word of all others
+    word, count = np.unravel_index(np.argmax(np.abs(moved)), moved.shape)
+    n, of_one = 40_000, 4_000
+    reports = answered([unlisted[word]] * of_one + ["word 5"] * (n - of_one), b"one unlisted word")
+    totals = collected.totals(reports, np.zeros(n, dtype=np.int64), 1)
+    found = collected.debiased(totals, np.array([n]))[0, count]
+    noise = (n * float(collected.unit_variance)) ** 0.5
+    assert abs(found - of_one * moved[word, count]) < 4 * noise
+    assert abs(found) > 1.645 * noise, "its true count is 0, and the interval does not hold it"

@@ -65,8 +65,8 @@ def test_explaining_tells_records_and_not_amounts(spec: Path) -> None:
     explained = explain_question(checked(spec, "median wages by county", "1/20"))
     assert [part.statistic for part in explained.parts] == ["median", "windows"]
     assert explained.parts[0].half_width == f"{explained.parts[0].half_width.split()[0]} records"
-    assert "with a probability of at least 90 %, however the amounts lie" in str(explained)
-    told = "27 numbers around it make its interval of at least 90 %, with ends typically 25 records away"
+    assert "with a probability of about 90 % or more, however the amounts lie" in str(explained)
+    told = "27 numbers around it make its interval of about 90 % or more, with ends typically 25 records away"
     assert told in str(explained)
     assert costs(spec) == 0
 
