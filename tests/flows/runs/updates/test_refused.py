@@ -52,7 +52,10 @@ def refused(release: Path, answers: list[Path], out: Path, sentence: str) -> Non
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("mean wages by county", "a mean of 'wages' is no count of records; a version is made with counts of areas of a level"),
+        (
+            "mean wages by county",
+            "a mean of 'wages' is no count of records; a version is made with counts of areas of a level",
+        ),
         ("median wages", "a median of 'wages' is no count"),
         ("sum wages by tract", "a sum of 'wages' is no count"),
         ("count by tract, shift", "the release tells no records apart by 'shift', as the question does"),
