@@ -25,7 +25,7 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
 from postprocess.downward.simulated_margins import (
     ALONE,
     ENOUGH,
@@ -54,8 +54,6 @@ _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
 _DRAWN_COVERAGE = 0.9
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
-#: Places spread over at most so many times their number are told apart without sorting.
-_CLOSE = 16
 #: Counted errors whose ranges are looked for at once.
 _CHUNK_ERRORS = 1_000_000
 
@@ -69,15 +67,17 @@ class Ranges:
     """The range of errors that holds a share of them, for each cell and size class, in classes of errors.
 
     Attributes:
-        low, high: `(cells, size classes)`, the first class of the range, and the first after it; NaN where too few
-            errors were seen.
+        low, high: `(cells, size classes)`, the first class of the range, and the first after it; NaN where it is not
+            known: too few errors were seen, or it reaches into the classes of errors without an end.
     """
 
     low: FloatArray
     high: FloatArray
 
     @classmethod
-    def of(cls, errors: SizedErrors, n_cells: int, range_of: RangeOf, *, drawn: bool = False) -> Ranges:
+    def of(
+        cls, errors: SizedErrors, n_cells: int, range_of: RangeOf, *, drawn: bool = False, kept: bool = False
+    ) -> Ranges:
         """From the errors of a table: of a cell's own, or of cells like it, or of all, where it has too few.
 
         Args:
@@ -86,6 +86,7 @@ class Ranges:
             range_of: what is looked for.
             drawn: the stand-ins of the truth are drawn around what is known of each cell. Then what a released count of
                 a size says of the truth depends on the cell, and only a cell's own errors are taken by size.
+            kept: a range that reaches into the classes of errors without an end is that far at least, and is kept.
         """
         cells, sizes, error = errors.parts()
         ranges = cls(*(np.full((n_cells, len(SIZE_CLASSES)), np.nan) for _ in range(2)))
@@ -97,6 +98,8 @@ class Ranges:
         for owner, most in owners:  # from what is always there to what fits best
             counted = _Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
             known, *ends = counted.ends(most, range_of)
+            if not kept:
+                ends = _with_ends(*ends)
             for mine, of_owners in zip((ranges.low, ranges.high), ends, strict=True):
                 np.copyto(mine, of_owners[owner], where=known[owner])
         return ranges
@@ -135,10 +138,7 @@ class _Counted:
     owners: int
 
     def ends(self, most: IntArray, range_of: RangeOf) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Where enough errors were seen within a reach of at most `most`, and the ends: `(owners, size classes)`.
-
-        NaN where a range reaches into the classes of errors without an end.
-        """
+        """Where enough errors were seen within a reach of at most `most`, and the ends: `(owners, size classes)`."""
         places = self.owner * len(SIZE_CLASSES) + self.sizes
         seen = np.bincount(places, self.times, self.owners * len(SIZE_CLASSES)).astype(np.int64)
         reach = _reach_of(seen.reshape(self.owners, -1), most)
@@ -187,8 +187,13 @@ def _put_ends(
     owner, first = (np.repeat([each[place] for each in held], counts) for place in (0, 2))
     size = np.concatenate([known for _, known, *_ in held])
     start, stop = (ends + first for ends in range_of(together))
-    endless = (start <= -ERROR_CLASSES) | (stop > ERROR_CLASSES)
-    low[owner, size], high[owner, size] = np.where(endless, np.nan, start), np.where(endless, np.nan, stop)
+    low[owner, size], high[owner, size] = start, stop
+
+
+def _with_ends(low: FloatArray, high: FloatArray) -> list[FloatArray]:
+    """The same ends, NaN where they reach into the classes of errors without an end."""
+    endless = (low <= -ERROR_CLASSES) | (high > ERROR_CLASSES)
+    return [np.where(endless, np.nan, low), np.where(endless, np.nan, high)]
 
 
 def _reach_of(seen: IntArray, most: IntArray) -> IntArray:
@@ -297,7 +302,7 @@ class Intervals:
                 marginal.cell_answer, np.arange(marginal.size)[None, :], released, totals, standard
             )
         small = ~is_large(released, standard) & ~np.isnan(standard) & ~is_exact(standard)
-        places, inverse = _distinct(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
+        places, inverse = distinct_places(np.nonzero(small)[1] * (1 + int(released.max(initial=0))) + released[small])
         by_size = self._by_size(*np.divmod(places, 1 + int(released.max(initial=0))))
         low, high = np.full(released.shape, np.nan), np.full(released.shape, np.nan)
         for ends, of_size in zip((low, high), by_size, strict=True):
@@ -342,7 +347,7 @@ class Intervals:
     @cached_property
     def _in_steps(self) -> Ranges:
         holding = partial(_central, share=self._coverage)
-        return Ranges.of(self.errors.large, self.table.marginal.size, holding, drawn=self.from_release)
+        return Ranges.of(self.errors.large, self.table.marginal.size, holding, drawn=self.from_release, kept=True)
 
     @cached_property
     def _by_truth(self) -> Ranges:
@@ -367,16 +372,6 @@ class Intervals:
             low[rows] = np.fmin(inverted[0], count + unit * self._by_release.low[cell, size])
             high[rows] = np.fmax(inverted[1], count + unit * self._by_release.high[cell, size] - 1)
         return low, high
-
-
-def _distinct(places: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct places in order, and which of them each is; places that lie close together are not sorted."""
-    if not len(places) or int(places.max()) > _CLOSE * len(places):
-        distinct, inverse = np.unique(places, return_inverse=True)
-        return distinct, inverse.ravel()
-    there = np.zeros(int(places.max()) + 1, dtype=bool)
-    there[places] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[places]
 
 
 def _inverted(low: FloatArray, high: FloatArray, released: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -43,8 +43,9 @@ _CLASS_OF_SMALL = np.searchsorted(SIZE_CLASSES, np.arange(1 << 12), side="right"
 ERROR_CLASSES = 512
 #: Standard errors that the classes of errors reach to, at least.
 REACH = 8.0
-#: Standard errors in a class of errors in standard errors.
-STEP = 0.02
+#: Standard errors in a class of errors in standard errors: the classes reach to some 20 of them. Where what is held
+#: above a detailed answer is noisier than its own measurement, its errors are many of its standard errors.
+STEP = 0.04
 #: Simulated errors that a quantile needs.
 ENOUGH = 400
 #: Numbers held at once, in each of some ten arrays.

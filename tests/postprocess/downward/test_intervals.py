@@ -140,6 +140,26 @@ def test_large_counts_that_grow_where_small_ones_vanish() -> None:
     assert coverage(published - half, published + half, truth, truth)[100] < 0.85
 
 
+def test_large_counts_that_err_by_many_standard_errors() -> None:
+    """Noise of what is held above an answer can be much larger than its own: intervals are as wide as the errors."""
+    truth = np.random.default_rng(25).integers(2_000, 9_000, (N, CELLS))
+
+    def published_of(counts: np.ndarray, seed: int, times: float) -> np.ndarray:
+        return np.rint(counts + np.random.default_rng(seed).normal(0, times * 6.0, counts.shape)).astype(np.int64)
+
+    for times, held in ((8.0, SIMULATED_COVERAGE), (30.0, 0.5)):  # the second is beyond all classes of errors
+        published = published_of(truth, 26, times)
+        counts = ErrorCounts.empty(TABLE, BASIS, variances(6.0))
+        for run in range(3):
+            again = sp.csr_array(published_of(published, 27 + run, times))
+            counts.add(count_errors(TABLE, BASIS, variances(6.0), sp.csr_array(published), again))
+        low, high = Intervals(TABLE, counts).ends(BASIS, variances(6.0), published, slice(None))
+        found = ((low <= truth) & (truth <= high)).mean()
+        assert found == pytest.approx(held, abs=0.01) if times < 20 else found > held
+        # Power: by the answer's own standard error, few are held.
+        assert (np.abs(published - truth) <= 1.645 * 6.0).mean() < 0.2
+
+
 def test_large_counts_whose_errors_depend_on_them() -> None:
     """By their own standard errors 90 % is held of small and large ones, with many simulated errors and with none."""
     rng = np.random.default_rng(25)
