@@ -55,7 +55,7 @@ AMOUNTS: tuple[Mutant, ...] = (
         on="amounts ledger",
         plant=attribute(pipeline.privacy.ledger.charge, "by_up_to", lambda _: ""),
     ),
-    mutant("sums of several records of a unit get the noise of one", "sa", on="jobs", plant=_one_record_of_several),
+    mutant("sums of several records of a unit get the noise of one", "s", on="jobs", plant=_one_record_of_several),
     mutant(
         "the ledger is not told how many records of a unit are summed",
         "sa",
