@@ -11,6 +11,9 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 
+#: Places spread over at most so many times their number are told apart without sorting.
+_CLOSE = 16
+
 
 def wide_enough(dtype: np.dtype[np.signedinteger], values: IntArray) -> np.dtype[np.signedinteger]:
     """`dtype`, or the next signed type that holds the values."""
@@ -28,9 +31,13 @@ def successive(rows: IntArray, most: int = 1 << 22) -> list[tuple[int, int]]:
 
 def distinct_places(places: IntArray) -> tuple[IntArray, IntArray]:
     """The distinct places in order, and which of them each is; places that lie close together are not sorted."""
-    if not len(places) or int(places.max()) > 16 * len(places):
+    if not len(places):
+        return places, places
+    first = int(places.min())
+    n = int(places.max()) - first + 1
+    if n > _CLOSE * len(places):
         distinct, inverse = np.unique(places, return_inverse=True)
         return distinct, inverse.ravel()
-    there = np.zeros(int(places.max()) + 1, dtype=bool)
-    there[places] = True
-    return np.flatnonzero(there), (np.cumsum(there) - 1)[places]
+    there = np.zeros(n, dtype=bool)
+    there[places - first] = True
+    return np.flatnonzero(there) + first, (np.cumsum(there) - 1)[places - first]

@@ -115,18 +115,29 @@ def check_universe(job: Job, universe: Universe, facilities: Mapping[str, Sequen
         RecordsError: there are impossible records; the message shows confidential counts.
         InfeasibleError: the constraints contradict each other; the message shows confidential counts.
     """
-    levels = [true_histogram(job, universe, name) for name in job.spine.level_names]
-    check_records_possible(universe, levels[-1])
-    invariants = {
-        (level, query.name): query.answer_csr(levels[job.spine.index_of(level)]) for level, query in universe.invariants
-    }
-    own = facilities[universe.name]
+    joins = () if universe.name else job.spec.joins()
+    own, leaves = facilities[universe.name], job.spine.levels[-1]
+    at = {level for level, _ in universe.invariants} | {bound.level for bound in universe.bounds} | {leaves.name}
+    invariants: dict[tuple[str, str], NDArray[np.int64]] = {}
+    broken: dict[int, str] = {}
+    broken_by_households: list[str] = []
+    for level in job.spine.levels:  # one histogram after the other: those of a country are large
+        if level.name not in at:
+            continue
+        counts = true_histogram(job, universe, level.name)
+        if level is leaves:
+            check_records_possible(universe, counts)
+            broken_by_households = _broken_joins(job, joins, counts)
+        invariants |= {
+            (name, query.name): query.answer_csr(counts) for name, query in universe.invariants if name == level.name
+        }
+        broken |= broken_bounds(universe, level, own, counts)
+        del counts
     declared = declared_constraints(universe, job.spine, own, invariants)
     gaps = check_constraints(universe, job.spine, declared)
-    joins = () if universe.name else job.spec.joins()
     if joins:
         _check_joined_top(job, joins, declared, facilities)
-    return [*gaps, *broken_bounds(universe, job.spine, own, levels), *_broken_joins(job, joins, levels[-1])]
+    return [*gaps, *(broken[number] for number in sorted(broken)), *broken_by_households]
 
 
 def _check_joined_top(

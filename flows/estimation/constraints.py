@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flows.estimation.marginals import marginal_of
 from geography.codes import counted, first_few
-from geography.spine import Spine
+from geography.spine import Level, Spine
 from pipeline.errors import RecordsError
 from pipeline.model.universe import Bound, Universe
 from postprocess.bounds.declare import NO_COLUMN, FacilityBounds, Invariant, declare, propagate, propagation
@@ -90,24 +90,24 @@ def check_records_possible(universe: Universe, leaves: sp.csr_array) -> None:
 
 
 def broken_bounds(
-    universe: Universe, spine: Spine, facilities: Sequence[NDArray[np.int64]], levels: Sequence[sp.csr_array]
-) -> list[str]:
-    """A sentence for each bound that does not hold for the records, with confidential counts.
+    universe: Universe, level: Level, facilities: Sequence[NDArray[np.int64]], counts: sp.csr_array
+) -> dict[int, str]:
+    """A sentence for each bound at a level that the records break, by its number; with confidential counts.
 
     The release keeps such a bound all the same, and is less accurate there.
 
     Args:
         universe: the release's own, or a companion.
-        spine: the geography.
+        level: of the spine.
         facilities: as in `declared_constraints`.
-        levels: the confidential histograms `(n_geounits, n_cells)` of each level, top first.
+        counts: the confidential histograms `(n_geounits, n_cells)` of the level.
     """
-    sentences = []
-    for bound, counts in zip(universe.bounds, facilities, strict=True):
-        level = spine.index_of(bound.level)
-        sentence = broken_bound(bound, counts, bound.query.answer_csr(levels[level]), spine.levels[level].geocodes)
-        sentences += [sentence] if sentence else []
-    return sentences
+    sentences = {
+        number: broken_bound(bound, of_bound, bound.query.answer_csr(counts), level.geocodes)
+        for number, (bound, of_bound) in enumerate(zip(universe.bounds, facilities, strict=True))
+        if bound.level == level.name
+    }
+    return {number: sentence for number, sentence in sentences.items() if sentence}
 
 
 def broken_bound(

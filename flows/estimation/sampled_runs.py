@@ -19,7 +19,7 @@ from postprocess.downward.samples import GROUP_CELLS, Rates, needed_of, rates_of
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import Simulated, Stretch, Summary
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, cut_level, without_values
-from postprocess.downward.summaries import factors_of
+from postprocess.downward.summaries import summarised
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, silent_of
 from postprocess.problem import Problem
@@ -108,11 +108,9 @@ class SampledRuns:
         upper = stated if rates.cut is None else above_cut(stated, Cut(last, ()))
         upper_released = tuple(self._truth(level) for level in range(last + 1))
         variances = tuple(self._whole(level) for level in range(last + 1))
-        summary: tuple[LevelEstimate, FloatArray] | None = None
+        at_cut: LevelEstimate | None = None
         if rates.cut is not None and stated.estimator == "full":
-            # What the children say is drawn anew in each run; for a country it would be most of a task.
-            at_cut = replace(estimation.combined()[1][last], children=None)
-            summary = at_cut, factors_of(at_cut.info)
+            at_cut = summarised(estimation.combined()[1][last])
         nothing = tuple(
             ErrorCounts.empty(table, estimation.basis, self._variances.largest(table.level)) for table in self._tables
         )
@@ -130,7 +128,7 @@ class SampledRuns:
                     variances,
                 ),
                 silent=silent,
-                summary=None if summary is None else Summary(*summary, self._key("summary", run)),
+                summary=None if at_cut is None else Summary(at_cut, self._key("summary", run)),
                 groups=groups,
                 tables=self._tables,
                 nothing=nothing,

@@ -68,6 +68,11 @@ class Collected(ABC):
         """The sum of the variances of the debiased counts, for one report; see `unit_variance`."""
 
     @property
+    def counted_noise(self) -> Fraction:
+        """The same of the cells whose counts are measured by themselves."""
+        return self.noise_per_report
+
+    @property
     @abstractmethod
     def unit_variance(self) -> Fraction:
         """The variance per report that stands for the covariance of the debiased counts, exact."""

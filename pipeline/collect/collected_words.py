@@ -105,7 +105,12 @@ class CollectedWords(Collected):
     @property
     def noise_per_report(self) -> Fraction:
         """See `Collected.noise_per_report`; the rest has the variances of all words."""
-        return 2 * len(self.words) * self.unit_variance
+        return 2 * self.counted_noise
+
+    @property
+    def counted_noise(self) -> Fraction:
+        """See `Collected.counted_noise`."""
+        return len(self.words) * self.unit_variance
 
     @cached_property
     def _ones(self) -> NDArray[np.int64]:

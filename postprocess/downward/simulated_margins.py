@@ -18,7 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.arrays import BoolArray, FloatArray, IntArray
+from postprocess.arrays import BoolArray, FloatArray, IntArray, distinct_places
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.half_widths import EXACT_STANDARD
 from postprocess.marginal import Marginal
@@ -50,9 +50,8 @@ STEP = 0.04
 ENOUGH = 400
 #: Numbers held at once, in each of some ten arrays.
 CHUNK_NUMBERS = 2_000_000
-#: Places spread over at most so many times their number are counted without sorting; where there are at most so many
-#: numbers in all for one that is not 0, zeros are written out.
-_CLOSE, _SPARSE = 16, 8
+#: Where there are at most so many numbers in all for one that is not 0, zeros are written out.
+_SPARSE = 8
 #: Steps of a sequence that fills the unit interval evenly, by which whole errors are spread over their unit.
 _GOLDEN = (0.6180339887498949, 0.7548776662466927, 0.5698402909980532)
 
@@ -146,16 +145,9 @@ class ErrorCounts:
 
 
 def _distinct(places: IntArray, times: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct places in order, and the sums of their times; places that lie close together are not sorted."""
-    if not len(places):
-        return places, times
-    first = int(places.min())
-    if int(places.max()) - first < _CLOSE * len(places):
-        sums = np.bincount(places - first, weights=times).astype(np.int64)
-        distinct = np.flatnonzero(sums)
-        return distinct + first, sums[distinct]
-    distinct, inverse = np.unique(places, return_inverse=True)
-    return distinct, np.bincount(inverse, weights=times, minlength=len(distinct)).astype(np.int64)
+    """The distinct places in order, and the sums of their times."""
+    distinct, which = distinct_places(places)
+    return distinct, np.bincount(which, weights=times, minlength=len(distinct)).astype(np.int64)
 
 
 def size_class(counts: IntArray) -> IntArray:

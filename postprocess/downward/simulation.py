@@ -27,7 +27,7 @@ from postprocess.downward.simulated_margins import (
     answers_of,
     count_errors,
 )
-from postprocess.downward.summaries import drawn_terms, measured_terms, reported_terms, with_terms
+from postprocess.downward.summaries import drawn_terms, factors_of, measured_terms, reported_terms, with_terms
 from postprocess.linear.downward import AnswerVariances
 from postprocess.linear.upward import LevelEstimate, upward_pass
 from postprocess.problem import Measured, Problem
@@ -45,13 +45,11 @@ class Summary:
     """What is drawn of the subtrees below a cut that a run does not simulate.
 
     Attributes:
-        at_cut: the estimate of the cut's level, for its matrices and for what is fixed; without what its children say.
-        factors: `summaries.factors_of` it.
+        at_cut: the estimate of the cut's level, of `summaries.summarised`.
         key: 128 bits that follow from the public seed and the run.
     """
 
     at_cut: LevelEstimate
-    factors: FloatArray
     key: int
 
 
@@ -135,7 +133,8 @@ def _terms_at_cut(run: Simulated, summary: Summary) -> FloatArray:
     counts, reported = run.upper.released[-1], run.reported
     if reported is None or _measured_above_leaves(run):
         generator = np.random.Generator(np.random.Philox(key=summary.key))
-        return drawn_terms(run.basis, summary.at_cut, summary.factors, counts, generator)
+        factors = factors_of(summary.at_cut.info)
+        return drawn_terms(run.basis, summary.at_cut, factors, counts, generator)
     # Negative, so that no leaf has the same numbers.
     own = -1 - run.replicate
     return reported_terms(run.basis, summary.at_cut, counts, lambda first, answers: reported(own, first, answers))

@@ -31,15 +31,27 @@ from postprocess.linear.upward import (
 from postprocess.problem import Problem
 
 
+def summarised(at_cut: LevelEstimate) -> LevelEstimate:
+    """A level's estimate for its matrices and for what is fixed, as it is sent with a run, which is large enough.
+
+    Without what its children say, which is drawn anew in each run; and with the unmeasured directions of the first
+    class alone where no class has any.
+    """
+    info = at_cut.info
+    if not info.any_unmeasured:
+        info = replace(info, unmeasured=info.unmeasured[:1])
+    return replace(at_cut, info=info, children=None)
+
+
 def factors_of(info: Information) -> FloatArray:
     """C with C C' = H off the known and the unmeasured directions, and 0 on these: `(n_classes, n_blocks, a, a)`.
 
     Raises:
         numpy.linalg.LinAlgError: never for a precision of the upward pass; a defect.
     """
-    out = np.empty_like(info.precision)
+    out, unmeasured = np.empty_like(info.precision), np.broadcast_to(info.unmeasured, info.known.shape)
     for rows in chunks(len(out), out[0].size):
-        excluded = info.known[rows] + info.unmeasured[rows]
+        excluded = info.known[rows] + unmeasured[rows]
         kept = np.eye(excluded.shape[-1]) - excluded
         precision = kept @ info.precision[rows] @ kept
         rank = np.trace(kept, axis1=-2, axis2=-1)[..., None, None]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from postprocess.arrays import BoolArray, FloatArray
-from postprocess.families.inverses import free_cells
+from postprocess.families.inverses import free_cells, products
 from postprocess.families.stack import Stack
 
 #: Relative size of pivots that count as zero.
@@ -174,19 +174,15 @@ class _Equalities:
                 by_nu = self._sums(on_children)
                 x -= self._moved(by_nu)
                 missed = missed - by_nu
-        return x, nu, _times(self.middle_inverse, missed) * self.row_mask if has_rows else missed
+        return x, nu, products(self.middle_inverse, missed) * self.row_mask if has_rows else missed
 
     def ray(self, parent: FloatArray, sums: FloatArray) -> tuple[FloatArray, FloatArray]:
         """How gradient and multipliers change as nu and the sums' multipliers follow what is missed."""
         on_children = parent[self.stack.family]
         step = sums
         if self.stack.shape.rows:
-            step = sums - _times(self.middle_inverse, self._sums(on_children)) * self.row_mask
+            step = sums - products(self.middle_inverse, self._sums(on_children)) * self.row_mask
         return -(on_children + self.stack.on_cells(step)), step
-
-
-def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
 
 
 def _pseudo_solve(matrices: FloatArray, right: FloatArray) -> FloatArray:

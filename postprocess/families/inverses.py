@@ -41,7 +41,7 @@ class FreeCells:
 
     def times(self, matrices: FloatArray, vectors: FloatArray) -> FloatArray:
         """Matrices `(m, a, n)` times the cells of vectors `(N, k)`: `(m, a)`."""
-        return np.asarray(np.matmul(matrices, vectors[self.at][:, :, None])[:, :, 0])
+        return products(matrices, vectors[self.at])
 
     def of_sums(self, matrix: FloatArray, family: IntArray, row_mask: FloatArray) -> FloatArray:
         """Which cells are in each sum that is active: `(m, g, n)`; arguments as in `Stack` and `_Equalities`."""
@@ -55,6 +55,11 @@ class FreeCells:
         for some in _successive(len(own), self.cells.shape[1]):
             places = _places(own[some], self.cells[some], k)
             totals += np.bincount(places.ravel(), matrices[some].ravel(), totals.size).reshape(totals.shape)
+
+
+def products(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Each matrix `(m, a, n)` times its vector `(m, n)`: `(m, a)`."""
+    return np.asarray(np.matmul(matrices, vectors[:, :, None])[:, :, 0])
 
 
 def free_cells(precision: FloatArray, kind: IntArray, free: BoolArray) -> list[FreeCells]:

@@ -14,7 +14,7 @@ from postprocess.downward.samples import Rates, visited
 from postprocess.downward.simulated_margins import ErrorCounts, PublishedTable
 from postprocess.downward.simulation import DrawNoise, Simulated, Stretch, Summary, simulate_run
 from postprocess.downward.subtrees import Cut, above_cut, chosen_subtrees, without_values
-from postprocess.downward.summaries import factors_of
+from postprocess.downward.summaries import summarised
 from postprocess.linear.downward import AnswerVariances, LevelVariances
 from postprocess.linear.upward import basis_of, silent_of, upward_pass
 from postprocess.problem import Problem
@@ -58,7 +58,6 @@ def sampled_runs(  # a problem, its release, and how it is sampled
     rates: Rates,
     key: int,
     choose: Callable[[list[np.ndarray]], list[np.ndarray]] = lambda flags: flags,
-    scale: float = 1.0,
 ) -> list[Simulated]:
     """The runs.
 
@@ -70,11 +69,10 @@ def sampled_runs(  # a problem, its release, and how it is sampled
         rates: how often each level is simulated; it has a cut.
         key: of the sample and of the summaries.
         choose: changes the sample, as a fault.
-        scale: of the noise of summaries; a fault where it is not 1.
     """
     assert rates.cut is not None
     basis = basis_of(problem)
-    at_cut = upward_pass(problem, basis)[rates.cut]
+    at_cut = summarised(upward_pass(problem, basis)[rates.cut])
     flags = choose(visited(problem.spine, rates, key))
     upper = above_cut(problem, Cut(rates.cut, ()))
     upper = replace(upper, measured=tuple(without_values(queries) for queries in upper.measured))
@@ -113,7 +111,7 @@ def sampled_runs(  # a problem, its release, and how it is sampled
                     tuple(answers[: rates.cut + 1]),
                 ),
                 silent=tuple(silent_of(problem)[: rates.cut + 1]),
-                summary=Summary(at_cut, scale * factors_of(at_cut.info), 1000 * key + run),
+                summary=Summary(at_cut, 1000 * key + run),
                 groups=tuple(groups),
                 tables=tuple(tables),
                 nothing=tuple(Seen() for _ in tables),  # type: ignore[misc]

@@ -51,7 +51,7 @@ def stand_ins(
     numbers = [level[:, 0] for level in _summed_up(spine, reports[:, None].astype(np.float64))]
     cells = collected.counted
     # Of the cells that are counted by themselves: the rest of the reports says nothing more.
-    noise = float(collected.noise_per_report) if cells.all() else float(collected.unit_variance * int(cells.sum()))
+    noise = float(collected.counted_noise)
     shares = _positive(counts[0] / np.maximum(numbers[0], 1)[:, None])
     for level in range(1, spine.n_levels):
         above = shares[spine.levels[level].parents]

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 from postprocess.algebra import Basis
-from postprocess.downward.intervals import Intervals, Ranges, _central, _inverted, _narrowest
+from postprocess.downward.intervals import Intervals
+from postprocess.downward.ranges import Ranges, central, inverted, narrowest
 from postprocess.downward.simulated_margins import (
     ENOUGH,
     SIMULATED_COVERAGE,
@@ -98,7 +99,7 @@ def test_the_narrowest_range_by_brute_force() -> None:
     rng = np.random.default_rng(4)
     rows = rng.integers(0, 30, (200, 25)) * (rng.random((200, 25)) < 0.6)
     rows[:, 7] += 1
-    first, after = _narrowest(rows)
+    first, after = narrowest(rows, SIMULATED_COVERAGE)
     for row, low, high in zip(rows, first, after, strict=True):
         needed = np.ceil(SIMULATED_COVERAGE * row.sum())
         spans = [(j - i, i) for i in range(25) for j in range(i + 1, 26) if row[i:j].sum() >= needed]
@@ -111,7 +112,7 @@ def test_the_central_range_by_brute_force() -> None:
     rng = np.random.default_rng(14)
     rows = rng.integers(0, 30, (200, 25)) * (rng.random((200, 25)) < 0.6)
     rows[:, 7] += 1
-    first, after = _central(rows)
+    first, after = central(rows, SIMULATED_COVERAGE)
     for row, low, high in zip(rows, first, after, strict=True):
         most = 0.5 * (1.0 - SIMULATED_COVERAGE) * row.sum()
         assert row[:low].sum() <= most < row[: low + 1].sum()
@@ -212,7 +213,7 @@ def test_frequent_and_rare_answers_of_few_areas_are_held_alike() -> None:
     assert held[0] == pytest.approx(0.9, abs=0.02)
     assert (held[1:] > 0.88).all()  # rare ones more often, since a count below 0 is never released
     # Power: errors of large counts of all cells together are mostly those of others that came out too high.
-    large = Ranges.of(errors.large, CELLS, lambda rows: _central(rows, 0.9))
+    large = Ranges.of(errors.large, CELLS, central, 0.9)
     intervals.__dict__["_in_steps"] = large
     low, high = intervals.ends(BASIS, variances(60.0), published, slice(None))
     assert ((low <= many) & (many <= high)).mean(axis=0)[0] < 0.87
@@ -225,7 +226,7 @@ def test_inversion_by_brute_force() -> None:
     high: np.ndarray = low + rng.integers(0, 9, low.shape).astype(float)
     low[rng.random(low.shape) < 0.1] = np.nan
     released = rng.integers(0, 150, 40)
-    least, most = _inverted(low, high, released)
+    least, most = inverted(low, high, released)
     truths = np.arange(200)
     size = size_class(truths)
     for row, r in enumerate(released):
@@ -274,12 +275,12 @@ def test_either_interval_alone_falls_short(world: tuple[np.ndarray, np.ndarray, 
     """Power: the errors by released size miss small truths, and inversion misses small releases."""
     truth, published, intervals = world
     cell, size = np.arange(CELLS)[None, :], size_class(published)
-    by_release = intervals._by_release
+    by_truth, by_release = intervals._ranges
+    assert by_truth is not None
     low, high = published + by_release.low[cell, size], published + by_release.high[cell, size] - 1
     assert coverage(low, high, truth, truth)[1] < 0.3
-    by_truth = intervals._by_truth
     rows = np.broadcast_to(cell, published.shape).ravel()
-    least, most = _inverted(by_truth.low[rows], by_truth.high[rows] - 1, published.ravel())
+    least, most = inverted(by_truth.low[rows], by_truth.high[rows] - 1, published.ravel())
     alone = coverage(least.reshape(published.shape), most.reshape(published.shape), truth, published)
     assert alone[5] < 0.5
 
@@ -317,7 +318,7 @@ def test_without_errors_the_standard_error_stands() -> None:
     low, high = intervals.ends(BASIS, variances(10.0), published, slice(None))
     assert (low == 0).all()
     assert ((high - 5 >= 15) & (high - 5 <= 17)).all()
-    assert np.isnan(Ranges.of(SizedErrors.none(), CELLS, _narrowest).low).all()
+    assert np.isnan(Ranges.of(SizedErrors.none(), CELLS, narrowest, SIMULATED_COVERAGE).low).all()
 
 
 def test_the_order_of_geounits_and_parts_does_not_matter(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:

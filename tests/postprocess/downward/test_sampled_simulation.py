@@ -18,6 +18,7 @@ from postprocess.downward.samples import Rates
 from postprocess.downward.simulated_margins import PublishedTable
 from postprocess.downward.simulation import simulate_run
 from postprocess.downward.subtrees import cut_level
+from postprocess.downward.summaries import factors_of
 from postprocess.linear.downward import LevelVariances, variances_of
 from postprocess.linear.upward import basis_of, upward_pass
 from postprocess.problem import Constraints, GroupBounds, Measured, Problem
@@ -93,7 +94,8 @@ def seen(
     out = {(table.name, table.level): Seen() for table in made.tables}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("postprocess.downward.simulation.count_errors", see)
-        runs = sampled_runs(made.problem, made.released, made.tables, made.variances, rates, key, choose, scale)
+        patch.setattr("postprocess.downward.simulation.factors_of", lambda info: scale * factors_of(info))
+        runs = sampled_runs(made.problem, made.released, made.tables, made.variances, rates, key, choose)
         for run in runs:
             errors = simulate_run(run, rounded_normal(made.problem, key))
             for table, one in zip(made.tables, errors, strict=True):

@@ -1,0 +1,129 @@
+"""The union of both intervals covers about what it is to cover, of every group of cells: where the truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from postprocess.algebra import Basis
+from postprocess.downward.narrowing import FIRST, GOAL, SPARE, narrowed
+from postprocess.downward.ranges import Ranges, narrowest, united
+from postprocess.downward.simulated_margins import SIMULATED_COVERAGE, ErrorCounts, PublishedTable, count_errors
+from postprocess.linear.downward import AnswerVariances
+from postprocess.marginal import Marginal
+
+CELLS, N, NOISE = 3, 8_000, 30.0
+MARGINAL = Marginal("group", (np.arange(CELLS, dtype=np.int64),))
+TABLE = PublishedTable("group", 0, MARGINAL)
+BASIS = Basis.of((CELLS,), [MARGINAL], [])
+OCTAVES = FIRST * 2 ** np.arange(7)
+
+
+def variances(noise: float, n: int) -> AnswerVariances:
+    return AnswerVariances(np.zeros(n, dtype=np.int64), {MARGINAL.key: np.full((1, CELLS), noise**2)})
+
+
+def population(seed: int, n: int = N) -> np.ndarray:
+    """Small areas: two groups with some 30 persons in each, and one of whom few areas have any."""
+    rng = np.random.default_rng(seed)
+    frequent = rng.poisson(rng.gamma(2.0, 15.0, (n, 2)))
+    rare = rng.poisson(rng.gamma(2.0, 15.0, (n, 1))) * (rng.random((n, 1)) < 0.03)
+    return np.hstack([frequent, rare]).astype(np.int64)
+
+
+def release(truth: np.ndarray, seed: int, noise: float = NOISE) -> np.ndarray:
+    return np.maximum(np.rint(truth + np.random.default_rng(seed).normal(0, noise, truth.shape)), 0).astype(np.int64)
+
+
+def errors_of(truth: np.ndarray, noise: float = NOISE) -> ErrorCounts:
+    known = variances(noise, len(truth))
+    return count_errors(TABLE, BASIS, known, sp.csr_array(truth), sp.csr_array(release(truth, 3, noise)))
+
+
+def covered(
+    ranges: tuple[Ranges, Ranges], unit: int, truth: np.ndarray, released: np.ndarray
+) -> tuple[np.ndarray, float]:
+    """The share of truths in their intervals by the octave of truth and of release `(2, 7)`, and the mean width.
+
+    NaN for octaves of fewer than 500 counts.
+    """
+    cells = np.broadcast_to(np.arange(truth.shape[1]), truth.shape).ravel()
+    low, high = (ends.reshape(truth.shape) for ends in united(*ranges, unit, cells, released.ravel()))
+    low, high = np.maximum(np.minimum(low, released - 1), 0), np.maximum(high, released + 1)
+    inside = (low <= truth) & (truth <= high)
+    found = np.full((2, len(OCTAVES)), np.nan)
+    for row, sizes in zip(found, (truth, released), strict=True):
+        for octave, least in enumerate(OCTAVES):
+            chosen = (sizes >= least) & (sizes < 2 * least)
+            row[octave] = inside[chosen].mean() if chosen.sum() >= 500 else np.nan
+    return found, float((high - low)[released >= FIRST].mean())
+
+
+def full(errors: ErrorCounts) -> tuple[Ranges, Ranges]:
+    by_truth, by_release = (
+        Ranges.of(each, CELLS, narrowest, SIMULATED_COVERAGE) for each in (errors.by_truth, errors.by_release)
+    )
+    return by_truth, by_release
+
+
+def test_a_union_that_covers_too_much_is_narrowed_until_it_covers_enough() -> None:
+    errors = errors_of(population(1))
+    truth = population(2)
+    released = release(truth, 4)
+    found, width = covered(narrowed(errors, CELLS), errors.unit, truth, released)
+    assert np.nanmin(found) > 0.88
+    # Truths of 16 to 31 are often released as less than 8, which keeps what it had.
+    assert np.nanmax(np.delete(found, 1, axis=1)) < 0.96
+    assert np.nanmean(found) < 0.945
+    # Power: the union of both as they are covers more than it has to, and is longer.
+    before, wider = covered(full(errors), errors.unit, truth, released)
+    assert np.nanmin(before) > 0.96
+    assert width < 0.9 * wider
+    # Power: either alone, at the same share, misses truths or releases of some size.
+    for alone in (0, 1):
+        both = list(full(errors))
+        nothing = Ranges(np.full_like(both[0].low, np.nan), np.full_like(both[0].low, np.nan))
+        both[alone] = nothing
+        assert np.nanmin(covered((both[0], both[1]), errors.unit, truth, released)[0]) < 0.88
+
+
+def test_a_rare_group_keeps_its_own() -> None:
+    """Releases of a rare group are mostly noise; what frequent groups show must not make its intervals shorter."""
+    errors = errors_of(population(1))
+    truth = population(2, 200_000)
+    released = release(truth, 4)
+    rare = np.array([False, False, True])
+    for ranges in (narrowed(errors, CELLS), full(errors)):
+        own = tuple(Ranges(each.low[rare], each.high[rare]) for each in ranges)
+        found, _ = covered((own[0], own[1]), errors.unit, truth[:, rare], released[:, rare])
+        assert np.nanmin(found) > 0.88
+    # Power: with the frequent groups' ranges, releases of the rare one are held far too rarely.
+    both = narrowed(errors, CELLS)
+    theirs = tuple(Ranges(each.low[:1], each.high[:1]) for each in both)
+    found, _ = covered((theirs[0], theirs[1]), errors.unit, truth[:, rare], released[:, rare])
+    assert np.nanmin(found) < 0.5
+
+
+def test_what_covers_no_more_than_it_has_to_stays() -> None:
+    """Where all truths are as frequent, and far above 0, both intervals are nearly the same."""
+    truth = np.random.default_rng(1).integers(540, 1000, (N, CELLS))
+    errors = errors_of(truth, 10.0)
+    found, _ = covered(full(errors), errors.unit, truth, release(truth, 4, 10.0))
+    assert 0.9 < np.nanmin(found) < np.nanmax(found) < GOAL + SPARE
+    for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
+        assert np.array_equal(mine.low, before.low, equal_nan=True)
+        assert np.array_equal(mine.high, before.high, equal_nan=True)
+
+
+def test_few_pairs_change_nothing() -> None:
+    errors = errors_of(population(1, 120))
+    for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
+        assert np.array_equal(mine.low, before.low, equal_nan=True)
+        assert np.array_equal(mine.high, before.high, equal_nan=True)
+
+
+def test_smallest_sizes_keep_their_ranges() -> None:
+    errors = errors_of(population(1))
+    for mine, before in zip(narrowed(errors, CELLS), full(errors), strict=True):
+        assert np.array_equal(mine.low[:, : FIRST // 2 + 1], before.low[:, : FIRST // 2 + 1], equal_nan=True)
+        assert (mine.high - mine.low)[:2, FIRST:30].mean() < (before.high - before.low)[:2, FIRST:30].mean()
