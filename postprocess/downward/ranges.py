@@ -1,7 +1,7 @@
 """Ranges of simulated errors: for each cell and size class, the narrowest, or the central, that holds a share of them.
 
 Sizes and cells with too few simulated errors take those of their neighbours in size, then of cells that are about as
-frequent, then of the whole table.
+frequent, then of the whole table; where that has too few, it makes do with fewer.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ _REACH = np.where(SIZE_CLASSES <= ALONE, np.maximum(1, SIZE_CLASSES // 3), 4)
 _REACH[0] = 0
 #: Any distance, but for counts of 0, which are unlike all others.
 _ANY = np.where(SIZE_CLASSES > 0, len(SIZE_CLASSES), 0)
+#: Errors that a quantile needs where a whole table has no `ENOUGH` of them.
+FEWER = 100
 #: Pairs of size classes and released counts held at once.
 _CHUNK_COUNTS = 20_000
 #: Counted errors whose ranges are looked for at once.
@@ -74,14 +76,15 @@ class Ranges:
         each = np.arange(n_cells)
         if alike is None:
             alike = alike_cells(errors, n_cells)
-        owners = [(each, _ANY), (each, _REACH)]
+        owners = [(each, _ANY, ENOUGH), (each, _REACH, ENOUGH)]
         if not drawn:
-            owners = [(0 * alike, _ANY), (alike, _ANY), (alike, _REACH), (each, _REACH)]
-        for owner, most in owners:  # from what is always there to what fits best
+            owners[:1] = [(0 * each, _ANY, FEWER), *((some, _ANY, ENOUGH) for some in (0 * each, alike))]
+            owners.insert(-1, (alike, _REACH, ENOUGH))
+        for owner, most, needed in owners:  # from what is always there to what fits best
             counted = _Counted(owner[cells], sizes, error, errors.times, int(owner.max()) + 1)
             held = np.zeros((counted.owners, len(SIZE_CLASSES)))
             np.maximum.at(held, owner, shares)
-            known, *ends = counted.ends(most, range_of, held)
+            known, *ends = counted.ends(most, needed, range_of, held)
             if not kept:
                 ends = _with_ends(*ends)
             for mine, of_owners in zip((ranges.low, ranges.high), ends, strict=True):
@@ -122,11 +125,13 @@ class _Counted:
     times: IntArray
     owners: int
 
-    def ends(self, most: IntArray, range_of: RangeOf, shares: FloatArray) -> tuple[BoolArray, FloatArray, FloatArray]:
-        """Where enough errors were seen within a reach of at most `most`, and the ends, all like the `shares`."""
+    def ends(
+        self, most: IntArray, needed: int, range_of: RangeOf, shares: FloatArray
+    ) -> tuple[BoolArray, FloatArray, FloatArray]:
+        """Where the errors `needed` were seen within a reach of at most `most`, and the ends, all like the `shares`."""
         places = self.owner * len(SIZE_CLASSES) + self.sizes
         seen = np.bincount(places, self.times, self.owners * len(SIZE_CLASSES)).astype(np.int64)
-        reach = _reach_of(seen.reshape(self.owners, -1), most)
+        reach = _reach_of(seen.reshape(self.owners, -1), most, needed)
         low, high = np.full(reach.shape, np.nan), np.full(reach.shape, np.nan)
         held: list[tuple[int, IntArray, int, IntArray]] = []
         numbers = widest = 0
@@ -185,8 +190,8 @@ def _with_ends(low: FloatArray, high: FloatArray) -> list[FloatArray]:
     return [np.where(endless, np.nan, low), np.where(endless, np.nan, high)]
 
 
-def _reach_of(seen: IntArray, most: IntArray) -> IntArray:
-    """The least reach `(n, size classes)`, at most `most`, at which enough errors were seen; -1 where none is."""
+def _reach_of(seen: IntArray, most: IntArray, needed: int) -> IntArray:
+    """The least reach `(n, size classes)`, at most `most`, at which so many errors were seen; -1 where none is."""
     before = np.pad(np.cumsum(seen, axis=1), ((0, 0), (1, 0)))
     least = np.zeros(seen.shape, dtype=np.int64)
     last = np.broadcast_to(most, seen.shape).copy()
@@ -195,7 +200,7 @@ def _reach_of(seen: IntArray, most: IntArray) -> IntArray:
     def enough(reach: IntArray) -> BoolArray:
         first, stop = _ends(numbers, reach, seen.shape[1])
         within = np.take_along_axis(before, stop, axis=1) - np.take_along_axis(before, first, axis=1)
-        return np.asarray(within >= ENOUGH)
+        return np.asarray(within >= needed)
 
     found = enough(last)
     while (least < last).any():

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from postprocess.algebra import Basis
 from postprocess.downward.intervals import Intervals
-from postprocess.downward.ranges import Ranges, central, inverted, narrowest
+from postprocess.downward.ranges import FEWER, Ranges, central, inverted, narrowest
 from postprocess.downward.simulated_margins import (
     ENOUGH,
     SIMULATED_COVERAGE,
@@ -319,6 +319,25 @@ def test_without_errors_the_standard_error_stands() -> None:
     assert (low == 0).all()
     assert ((high - 5 >= 15) & (high - 5 <= 17)).all()
     assert np.isnan(Ranges.of(SizedErrors.none(), CELLS, narrowest, SIMULATED_COVERAGE).low).all()
+
+
+def test_a_small_table_makes_do_with_fewer_errors() -> None:
+    """Counts of few areas err less than their linear estimates do: what a hundred errors show of that is used."""
+    truth = np.random.default_rng(31).integers(200, 900, (N, CELLS))
+
+    def published_of(counts: np.ndarray, seed: int) -> np.ndarray:
+        return np.rint(counts + np.random.default_rng(seed).normal(0, 7.0, counts.shape)).astype(np.int64)
+
+    published = published_of(truth, 32)
+    held = {}
+    for areas in (FEWER // CELLS + 1, FEWER // CELLS - 1):  # each with an error of each cell
+        some, again = (sp.csr_array(counts[:areas]) for counts in (published, published_of(published, 33)))
+        errors = count_errors(TABLE, BASIS, variances(10.0, areas), some, again)
+        low, high = Intervals(TABLE, errors).ends(BASIS, variances(10.0), published, slice(None))
+        held[areas] = ((low <= truth) & (truth <= high)).mean()
+    assert held[FEWER // CELLS + 1] == pytest.approx(SIMULATED_COVERAGE, abs=0.04)
+    # Power: with fewer, the linear standard error of 10 stands, and holds too many.
+    assert held[FEWER // CELLS - 1] > 0.97
 
 
 def test_the_order_of_geounits_and_parts_does_not_matter(world: tuple[np.ndarray, np.ndarray, Intervals]) -> None:
