@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pipeline.reading.rubin import Pooled, rubin
     from spinewise.ledgers import open_ledger
     from spinewise.plans import ReleasePlan, plan
-    from spinewise.questions import Answer, Dataset, Question, open_dataset
+    from spinewise.questions import Answer, Dataset, Question, open_dataset, update
     from spinewise.runs import estimate, rerun, run
     from spinewise.specs import Spec
     from spinewise.verification import RerunResult, Verification, verify
@@ -56,6 +56,7 @@ __all__ = [
     "rerun",
     "rubin",
     "run",
+    "update",
     "verify",
 ]
 
@@ -74,7 +75,7 @@ _HOMES = {
     "pipeline.reading.rubin": ("Pooled", "rubin"),
     "spinewise.ledgers": ("open_ledger",),
     "spinewise.plans": ("ReleasePlan", "plan"),
-    "spinewise.questions": ("Answer", "Dataset", "Question", "open_dataset"),
+    "spinewise.questions": ("Answer", "Dataset", "Question", "open_dataset", "update"),
     "spinewise.runs": ("estimate", "rerun", "run"),
     "spinewise.specs": ("Spec",),
     "spinewise.verification": ("RerunResult", "Verification", "verify"),

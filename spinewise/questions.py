@@ -1,7 +1,8 @@
-"""Questions on the records of a dataset, asked from Python under the same ledger."""
+"""Questions on the records of a dataset, asked from Python under the same ledger, and what is made with answers."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,17 +10,21 @@ from pathlib import Path
 import pandas as pd
 
 from flows.confidential.custody import KeySource, configured_source
+from flows.execution.workers import default_workers
 from flows.runs.questions.answering import answer_question
 from flows.runs.questions.combining import combine_answer, is_combined
 from flows.runs.questions.explaining import Explanation, explain_question
 from flows.runs.questions.request import QuestionRequest, check_question
+from flows.runs.updates.update import update_release
 from flows.settings import load_settings
 from pipeline.errors import InputError
 from pipeline.questions.manifest import ANSWER, AnswerManifest, read_answer
 from pipeline.questions.released.combined import COMBINED, Combination
 from pipeline.questions.text import Asked, Condition, Word, parse
+from pipeline.reading.release import Release, open_release
 from pipeline.release.layout import RunDirectory
 from pipeline.spec.release_spec import ReleaseSpec, load_spec
+from spinewise.progress import progress_for
 from spinewise.runs import named_ledger
 
 
@@ -226,3 +231,39 @@ def open_dataset(spec: Path | str, *, ledger: str | Path | None = None, data: Pa
         >>> data.where("age >= 65").by("tract", "sex").count().explain(rho="1/200")          # doctest: +SKIP
     """
     return Dataset(load_spec(spec), None if ledger is None else str(ledger), None if data is None else Path(data))
+
+
+def update(
+    release: Release | Path | str,
+    with_: Sequence[Answer | Path | str],
+    *,
+    out: Path | str = "updated",
+    workers: int | None = None,
+    progress: bool = True,
+) -> Release:
+    """Make a new version of a finished release from all its measurements and those of answers, and open it.
+
+    It reads public files only and costs nothing. The release itself is not changed.
+
+    Args:
+        release: the release, or its directory.
+        with_: answers, or their directories: counts of a level's areas, of the release's dataset, ledger and schema.
+        out: the folder in which the new version's directory is made.
+        workers: number of processes; by default that of the settings, or all cores.
+        progress: show a bar in a terminal or a notebook.
+
+    Raises:
+        InputError: an answer cannot be used, or is of other records; or the directory is not empty.
+        ReleaseError: a file of the release was changed.
+    """
+    directory = release.directory if isinstance(release, Release) else Path(release).expanduser()
+    answers = [one.directory if isinstance(one, Answer) else Path(one).expanduser() for one in with_]
+    bar = progress_for(shown=progress)
+    try:
+        count = load_settings(workers=workers).workers or default_workers()
+        made = update_release(directory, answers, Path(out).expanduser(), count, bar)
+    finally:
+        bar.close()
+    for remark in (*made.doubts, *(f"beyond the usual limits: {one}" for one in made.beyond_limits)):
+        warnings.warn(remark, stacklevel=2)
+    return open_release(made.root)

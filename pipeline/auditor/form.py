@@ -63,13 +63,17 @@ class Amount:
     """What the records of a universe count, each at most one number of a query; exact, in the amount's currency.
 
     Attributes:
+        column: of the records.
+        missing: the amount of those without one.
         reach: units that as many numbers as a change of a record moves would move by, each.
         total: whether that is a change of all records of a unit, whose amounts are within the ends together.
     """
 
+    column: str
     low: Fraction
     high: Fraction
     unit: Fraction
+    missing: Fraction | None
     reach: int
     total: bool = False
 
@@ -150,8 +154,8 @@ class Universe:
         if self.together > 1:
             content.append(["records per person", self.together])
         if self.amount is not None:
-            total = ["total"] if self.amount.total else []
-            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit), *total])
+            one, total = self.amount, ["total"] if self.amount.total else []
+            content.append(["amount", *map(str, (one.column, one.low, one.high, one.unit, one.missing)), *total])
         if self.clipped is not None:
             content.append(["clipped", *map(str, self.clipped)])
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()
@@ -212,20 +216,20 @@ def _amount(sections: Mapping[str, Any], moved: int) -> Amount | None:
     if sections.get("amount") is None:
         return None
     (low, high), unit = (Fraction(end) for end in sections["between"]), Fraction(sections["unit"])
-    ends = low / unit, high / unit
+    ends, column, missing = (low / unit, high / unit), sections["amount"], _missing(sections)
     if unit <= 0 or low >= high or any(end.denominator != 1 for end in ends):
         raise ValueError(f"an amount between {low} and {high} in units of {unit}")
     if sections.get("ends") == "total":
         # Gains and losses are each bounded: between two units they differ by at most both ends, in every direction.
         if ends[0] > 0 or ends[1] < 0:
             raise ValueError(f"a total between {low} and {high}")
-        return Amount(low, high, unit, int(ends[1] - ends[0]), total=True)
+        return Amount(column, low, high, unit, missing, int(ends[1] - ends[0]), total=True)
     # moved numbers by up to `furthest` each, or one number from one end to the other.
     furthest = max(abs(end) for end in ends)
     reach = int(furthest)
     while moved == 2 and 2 * reach**2 < (ends[1] - ends[0]) ** 2:
         reach += 1
-    return Amount(low, high, unit, reach)
+    return Amount(column, low, high, unit, missing, reach)
 
 
 def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Fraction | None] | None:
@@ -233,8 +237,12 @@ def _clipped(sections: Mapping[str, Any]) -> tuple[str, Fraction, Fraction, Frac
     if sections.get("count_clipped") is None:
         return None
     low, high = (Fraction(end) for end in sections["between"])
-    missing = None if sections.get("missing") is None else Fraction(sections["missing"])
-    return sections["count_clipped"], low, high, missing
+    return sections["count_clipped"], low, high, _missing(sections)
+
+
+def _missing(sections: Mapping[str, Any]) -> Fraction | None:
+    """The amount of a record without one; None where each must have one."""
+    return None if sections.get("missing") is None else Fraction(sections["missing"])
 
 
 def _universe(name: str, sections: Mapping[str, Any], privacy: Mapping[str, Any], *, bypass: bool) -> Universe:

@@ -107,6 +107,12 @@ class AmountAttribute(Attribute):
         """The upper end, in units."""
         return int(self.high / self.unit)
 
+    @property
+    def content(self) -> list[str]:
+        """Of which column, between which ends, in which unit, of a record without one, and whose ends; as JSON."""
+        ends = ["total"] if self.total else []
+        return [self.name, *map(str, (self.low, self.high, self.unit, self.missing)), *ends]
+
     def number_of(self, amount: Fraction) -> int:
         """Number of the value that an amount counts as: clipped, then rounded."""
         clipped = min(max(amount, self.low), self.high)

@@ -203,9 +203,12 @@ class Universe:
 
         That is the universe's name, framework, budget, neighbours, attributes and values, and for each level its share
         and queries (names, groups and shares), whether geounits without siblings are bypassed, the selections, how many
-        records one person's change alters, the ends and the unit of an amount, the column by which clipped records are
-        counted, with the ends and what a record without an amount has, the round of a beacon, and the answers that were
-        added. The order of a level's queries does not matter.
+        records one person's change alters, the column of an amount or by which clipped records are counted, with the
+        ends, the unit and what a record without an amount has, the round of a beacon, and the answers that were added.
+        The order of a level's queries does not matter.
+
+        The column and what stands for a missing amount do not change the distribution, but the noise: with equal noise
+        equal sums would show that two columns agree everywhere, or that no record lacks an amount.
         """
         return self._privacy_fingerprint
 
@@ -228,8 +231,7 @@ class Universe:
         if self.records_per_person > 1:
             content.append(["records per person", self.records_per_person])
         if self.amount is not None:
-            total = ["total"] if self.amount.total else []
-            content.append(["amount", str(self.amount.low), str(self.amount.high), str(self.amount.unit), *total])
+            content.append(["amount", *self.amount.content])
         if self.clipped is not None:
             content.append(["clipped", *self.clipped.content])
         if self.beacon:

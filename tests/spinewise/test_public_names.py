@@ -57,7 +57,7 @@ def test_every_name_is_there_and_documented() -> None:
     assert sorted(sw.__all__) == sw.__all__
     assert set(sw.__all__) < set(dir(sw))
     assert [name for name in sw.__all__ if not (getattr(sw, name).__doc__ or "").strip()] == []
-    with pytest.raises(AttributeError, match=r"has no attribute 'runn'; it has .*, run, verify"):
+    with pytest.raises(AttributeError, match=r"has no attribute 'runn'; it has .*, run, update, verify"):
         sw.runn  # noqa: B018
 
 

@@ -39,7 +39,8 @@ def update(
     report are computed anew, and what changed is in changes.json and in the report. The release itself is not changed.
 
     Answers must be counts of a level's areas by attributes of the release's schema, with or without a condition, asked
-    under the same ledger. spinewise verify and check work on the new version as on every release.
+    under the same ledger. An answer whose counts are further from the release's than their noise can be is of other
+    records, and refused. spinewise verify and check work on the new version as on every release.
 
     Example:
 
@@ -64,6 +65,8 @@ def update(
         f"version {changes.version}: {changes.changed:,} of {changes.numbers:,} numbers are others than before, "
         f"{changes.outside:,} of them outside of the interval that they had; the largest change is {changes.largest:,}"
     )
+    for one in made.doubts:
+        output.remark(one)
     for one in made.beyond_limits:
         output.remark(f"beyond the usual limits, release and answers together: {one}")
     content = {"directory": str(made.root), "version": changes.version, "changed": changes.changed}

@@ -34,7 +34,15 @@ from pipeline.release.layout import RunDirectory
 from pipeline.release.software import software
 from pipeline.storage.files import sha256_file, write_bytes
 
-__all__ = ["combination_problems", "combine_answer", "foretold", "is_combined", "release_of", "why_not"]
+__all__ = [
+    "combination_problems",
+    "combine_answer",
+    "foretold",
+    "is_combined",
+    "put_together",
+    "release_of",
+    "why_not",
+]
 
 
 def foretold(checked: CheckedQuestion, release: Path, variance: float) -> float | None:
@@ -101,21 +109,9 @@ def combination(run: RunDirectory, release: PublishedRelease) -> tuple[bytes, Co
         refuse_drawn_twice([*used_answers(release.run, release.spec), manifest])
     except InputError as error:
         raise InputError(f"{release.run.root}: was made with this answer, which says nothing more: {error}") from None
-    sums = sums_of_cells(AskedOnce.of(manifest), release)
     if sha256_file(run.public / MEASUREMENTS) != manifest.files.get(MEASUREMENTS):
         raise ReleaseError(f"{run.public / MEASUREMENTS}: was changed: it has not the hash that {MANIFEST} states")
-    measured = read_measurements(run.public / MEASUREMENTS, manifest)
-    if tuple(measured.keys) != sums.keys:
-        raise ReleaseError(f"{run.public / MEASUREMENTS}: its rows are not the areas and groups of the question")
-    counts, (part,) = measured.numbers["count"], manifest.noisy
-    values = counts.reshape(-1, len(sums.positions))
-    found = estimated_together(release, sums, values, part.noise.variance)
-    combined = Combined(
-        measured.header, measured.keys, counts, part.noise.variance,
-        found.release.values.ravel(), found.release.variances.ravel(),
-        found.both.values.ravel(), found.both.variances.ravel(),
-        _published(release, sums).ravel(),
-    )  # fmt: skip
+    combined = put_together(run.public, manifest, release)
     table = combined_bytes(combined)
     names = {
         "answer": manifest.answer,
@@ -126,6 +122,35 @@ def combination(run: RunDirectory, release: PublishedRelease) -> tuple[bytes, Co
     }
     files = {COMBINED: hashlib.sha256(table).hexdigest()}
     return table, summary_of(combined, manifest.framework, names, files, software())
+
+
+def put_together(folder: Path, manifest: AnswerManifest, release: PublishedRelease) -> Combined:
+    """The counts of an answer and those of a release.
+
+    Args:
+        folder: with the answer's public files, whose hashes were compared.
+        manifest: of the answer.
+        release: finished.
+
+    Raises:
+        NoSumOfCellsError: the answer's numbers are no sums of the release's counts.
+        InputError: the release is of other areas, another schema or dataset.
+        PartByPartError: it is too large.
+        ReleaseError: a file of answer or release is damaged.
+    """
+    sums, path = sums_of_cells(AskedOnce.of(manifest), release), folder / MEASUREMENTS
+    measured = read_measurements(path, manifest)
+    if tuple(measured.keys) != sums.keys:
+        raise ReleaseError(f"{path}: its rows are not the areas and groups of the question")
+    counts, (part,) = measured.numbers["count"], manifest.noisy
+    values = counts.reshape(-1, len(sums.positions))
+    found = estimated_together(release, sums, values, part.noise.variance)
+    return Combined(
+        measured.header, measured.keys, counts, part.noise.variance,
+        found.release.values.ravel(), found.release.variances.ravel(),
+        found.both.values.ravel(), found.both.variances.ravel(),
+        _published(release, sums).ravel(),
+    )  # fmt: skip
 
 
 def _published(release: PublishedRelease, sums: SumsOfCells) -> NDArray[np.int64]:

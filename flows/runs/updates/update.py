@@ -16,6 +16,7 @@ from flows.publishing.files import input_files, replaced_files
 from flows.publishing.manifest import manifest_of
 from flows.publishing.steps import perform_public_steps, public_steps
 from flows.runs.questions.public_files import answer_problems
+from flows.runs.updates.same_records import doubt_of_records
 from flows.runs.updates.stated import updated_spec
 from pipeline.errors import InputError, ReleaseError
 from pipeline.published import PublishedRelease, open_finished
@@ -38,11 +39,13 @@ class Updated:
         root: its directory.
         changes: what changed in it.
         beyond_limits: what of its promise is beyond what is usual, a sentence each.
+        doubts: of answers that may be of other records than the release, a sentence each.
     """
 
     root: Path
     changes: Changes
     beyond_limits: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +69,8 @@ def update_release(release: Path, answers: Sequence[Path], out: Path, workers: i
         progress: receives how far it is.
 
     Raises:
-        InputError: an answer cannot be used, the release is not finished, or the directory is not empty.
+        InputError: an answer cannot be used, or is of other records; the release is not finished; or the directory is
+            not empty.
         ReleaseError: a file of the release was changed.
     """
     before = open_finished(release, check_hashes=True)
@@ -77,6 +81,7 @@ def update_release(release: Path, answers: Sequence[Path], out: Path, workers: i
     if root.exists() and any(root.iterdir()):
         raise InputError(f"{root}: is not empty; name another folder with --out, or remove it")
     existed = root.exists()
+    doubts = [doubt_of_records(one.path, one.folder, one.manifest, before) for one in given]
     with threadpool_limits(1), Workers(workers) as pool, open_run(root, {"updated": spec.name}) as run:
         # Again, now that no other process can change it.
         if any(run.public.iterdir()):
@@ -93,7 +98,8 @@ def update_release(release: Path, answers: Sequence[Path], out: Path, workers: i
             notes = perform_public_steps(job)
             manifest = manifest_of(job, notes, _key_of(before))
             write_manifest(run, manifest)
-            return Updated(root, read_changes(run.changes), manifest.beyond_limits)
+            said = tuple(doubt for doubt in doubts if doubt is not None)
+            return Updated(root, read_changes(run.changes), manifest.beyond_limits, said)
         except BaseException:
             for made in (run.public, run.restricted, *(() if existed else (root,))):
                 shutil.rmtree(made, ignore_errors=True)

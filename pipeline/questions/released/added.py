@@ -83,7 +83,7 @@ def _refuse_other_promise(manifest: AnswerManifest, release: PublishedRelease) -
     }
     for what, (own, theirs) in told.items():
         if own != theirs:
-            raise InputError(f"{what}: the answer has {own}, and the release {theirs}")
+            raise InputError(f"{what}: the answer has {own}, and the release {theirs} ({release.run.root})")
     if universe.bypass:
         raise InputError(
             "the release measures areas without siblings once (bypass): it can be combined with answers by "

@@ -22,6 +22,7 @@ from pipeline.storage.files import canonical_json
 __all__ = [
     "COMBINED",
     "EXACT",
+    "FALSE_ALARM",
     "SUMMARY",
     "Combination",
     "Combined",
@@ -35,7 +36,7 @@ __all__ = [
 COMBINED: Final = "combined.csv"
 SUMMARY: Final = "combined.json"
 #: The share of answers, of the same records as their release, that are called inconsistent with it.
-_FALSE_ALARM: Final = 0.001
+FALSE_ALARM: Final = 0.001
 #: 90 % quantile of the absolute value of a standard normal.
 Z: Final = 1.6448536269514722
 #: Variances below this are those of numbers that are exact.
@@ -124,11 +125,16 @@ class Combined:
         """Half the widths of the combined 90 % intervals."""
         return Z * _standard(self.both_variances)
 
-    def agreement(self, framework: Framework) -> Agreement:
-        """Whether answer and release are as far from each other as their noise lets expect."""
+    def agreement(self, framework: Framework, false_alarm: float = FALSE_ALARM) -> Agreement:
+        """Whether answer and release are as far from each other as their noise lets expect.
+
+        Args:
+            framework: of the noise.
+            false_alarm: the share of answers, of the same records as their release, that do not agree.
+        """
         apart = np.abs(self.apart[~np.isnan(self.apart)])
         numbers, largest = len(apart), round(float(apart.max(initial=0.0)), 2)
-        far = farthest(framework, numbers, _FALSE_ALARM)
+        far = farthest(framework, numbers, false_alarm)
         within = round(float((apart <= Z).mean()), 4) if numbers else 1.0
         return Agreement(
             numbers=numbers, within=within, largest=largest, allowed=round(far, 2), agree=largest <= round(far, 2)

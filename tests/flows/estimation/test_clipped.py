@@ -186,15 +186,18 @@ def stated_fingerprints(release: Path) -> dict[str, str]:
     return {one.name: one.fingerprint() for one in form.universes}
 
 
-def test_another_column_in_the_public_spec_is_found_by_the_second_program(release: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("companion", "key"), [("over", "count_clipped"), ("wages", "amount")])
+def test_another_column_in_the_public_spec_is_found_by_the_second_program(
+    release: Path, tmp_path: Path, companion: str, key: str
+) -> None:
     copy = Path(shutil.copytree(release, tmp_path / release.name))
     stated = stated_fingerprints(copy)
 
     def balance(content: dict[str, object]) -> None:
-        over = next(part for name, part in content["spec"]["companions"] if name == "over")  # type: ignore[index]
-        over["count_clipped"] = "balance"
+        other = next(part for name, part in content["spec"]["companions"] if name == companion)  # type: ignore[index]
+        other[key] = "balance"
 
     resealed(copy, balance)
     changed = stated_fingerprints(copy)
-    assert {name for name in stated if stated[name] != changed[name]} == {"over"}
+    assert {name for name in stated if stated[name] != changed[name]} == {companion}
     assert not all(found.passed for found in audit(copy))

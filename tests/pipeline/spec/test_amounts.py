@@ -79,11 +79,13 @@ def test_an_amount_may_be_below_0_where_the_release_counts_the_same_answers(tmp_
     load_spec(write_wages(tmp_path, below, head, ("replicates = 4", "margins = false"))).universes()
 
 
-def test_the_noise_of_another_clip_or_unit_is_other_noise(tmp_path: Path) -> None:
+def test_the_noise_of_another_clip_unit_column_or_stand_in_is_other_noise(tmp_path: Path) -> None:
+    """Two columns with equal sums would else have equal noise, which shows that they agree everywhere."""
     prints = {load_spec(write_wages(tmp_path, *changes)).universes()[1].privacy_fingerprint() for changes in (
         [], [('"500"', '"600"')], [(_UNIT, 'unit = "5"\n')], [('["0"', '["100"')],
+        [('amount = "wage"', 'amount = "balance"')], [('missing = "0"\n', '')], [('missing = "0"', 'missing = "1"')],
     )}  # fmt: skip
-    assert len(prints) == 4
+    assert len(prints) == 7
 
 
 @pytest.mark.parametrize("amount", ["many", "1,5", "0x10", "inf", "nan", "1e9999", "--3", ""])

@@ -20,11 +20,15 @@ from releases.updated import answer_to, charged_release, update
 from typer.testing import CliRunner
 
 from flows.cli import app
+from flows.estimation.answers.together import PartByPartError
 from flows.runs.questions.combining import combine_answer
+from flows.runs.updates import same_records
+from flows.runs.updates.same_records import doubt_of_records
 from pipeline.errors import InputError, ReleaseError, SpecError
 from pipeline.published import PublishedRelease, open_finished
 from pipeline.questions.manifest import AnswerManifest, read_answer
 from pipeline.questions.released.added import added_section
+from pipeline.questions.released.combined import Combined
 from pipeline.release.layout import RunDirectory
 from pipeline.release.manifest import read_manifest
 from pipeline.release.run_directory import open_run
@@ -116,6 +120,55 @@ def test_a_release_that_was_charged_to_no_ledger_or_another(given: tuple[Path, P
     with ledger_of(tmp_path / "other"):
         other = ask(spec, "count by tract, sex", "1/10")
     refused(release, [other], tmp_path / "b", "ledger: the answer has [0-9a-f]{64}, and the release [0-9a-f]{64}")
+
+
+def test_an_answer_of_other_records(given: tuple[Path, Path, Path], tmp_path: Path) -> None:
+    """Of the same dataset and ledger: nothing that both state differs, and the numbers do."""
+    spec, release, _ = given
+    write_workers(tmp_path / "others", n=2000, seed=2)
+    records = shutil.copy(tmp_path / "others/workers.csv", spec.parent / f"{tmp_path.name}.csv")
+    other = spec.with_name(f"{tmp_path.name}.toml")
+    other.write_text(spec.read_text("utf-8").replace("workers.csv", Path(records).name), "utf-8")
+    answer = answer_to(other, "count by tract, sex", "1/10", number=2, out=tmp_path / "answers")
+    said = f"{answer}: its counts are not of the records of {release}: the largest distance of 20 numbers"
+    refused(release, [answer], tmp_path / "new", said)
+
+
+@pytest.mark.parametrize(("apart", "sentence"), [(1, None), (5, "may not be of the records of"), (9, "are not of")])
+def test_how_far_numbers_of_the_same_records_may_be_apart(
+    given: tuple[Path, Path, Path], monkeypatch: pytest.MonkeyPatch, apart: int, sentence: str | None
+) -> None:
+    """Of 20 numbers 4.1 standard deviations are exceeded once in a thousand, 6.6 once in a billion."""
+    _, release, answer = given
+    none, some = np.zeros(20), np.zeros(20, dtype=np.int64)
+    some[7] = -10 * apart
+    combined = Combined(["tract"], [("A",)] * 20, some, 64.0, none, none + 36, none, none + 23, some)
+    monkeypatch.setattr(same_records, "put_together", lambda *_: combined)
+    arguments = answer, answer / "public", read_answer(RunDirectory(answer)), open_finished(release, check_hashes=False)
+    if apart == 9:
+        with pytest.raises(InputError, match=sentence):
+            doubt_of_records(*arguments)
+    else:
+        doubt = doubt_of_records(*arguments)
+        assert (doubt is None) == (sentence is None)
+        assert sentence is None or (sentence in str(doubt) and str(answer) in str(doubt) and str(release) in str(doubt))
+
+
+def test_a_release_that_is_estimated_in_parts_is_not_compared(
+    given: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command says so, and makes the version."""
+    _, release, answer = given
+
+    def large(*_: object) -> Combined:
+        raise PartByPartError("it is large")
+
+    monkeypatch.setattr(same_records, "put_together", large)
+    (doubt,) = update(release, [answer], tmp_path / "new").doubts
+    assert (
+        doubt
+        == f"{answer} was not compared with {release}, which is estimated part by part: are both of the same records?"
+    )
 
 
 @pytest.mark.parametrize(
