@@ -90,6 +90,14 @@ class Dataset:
         of = replace(self.asked, statistic=asked.statistic, number=asked.number, amount=Word(amount))
         return Question(self, str(of), between, unit)
 
+    def max(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
+        """Nearly the largest amount: a step that few records are above, how few says `explain`; as `sum`."""
+        return Question(self, str(replace(self.asked, statistic="max", amount=Word(amount))), between, unit)
+
+    def min(self, amount: str, *, between: tuple[str, str] | None = None, unit: str | None = None) -> Question:
+        """Nearly the smallest amount: a step that few records are below; as `max`."""
+        return Question(self, str(replace(self.asked, statistic="min", amount=Word(amount))), between, unit)
+
     def most_common(self, attribute: str, number: int = 1) -> Question:
         """The most common values of an attribute or a recode, by noisy counts."""
         asked = parse(f"most common {number} x")
