@@ -129,8 +129,8 @@ def rank_of(statistic: str, number: Fraction | None, candidates: int, first: int
         share = number is not None and number < 1
         above = None if share or number is None else int(number)
         return Rank(1 - (number or 0) if share else Fraction(1), candidates, first, CLIP, above)
-    fixed = RANKS[statistic]
-    return Rank(number or Fraction(1, 2) if fixed is None else fixed, candidates, first)
+    quantile = RANKS[statistic] if number is None else number
+    return None if quantile is None else Rank(quantile, candidates, first)
 
 
 def rank_reach(quantile: Fraction, framework: Framework, neighbours: Neighbours) -> tuple[int, int]:

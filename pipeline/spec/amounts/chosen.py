@@ -13,10 +13,10 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationInfo, WithJsonSchema
 
 from pipeline.model.exact import parse_exact
-from pipeline.release.layout import ANSWER_FILES
 from pipeline.spec.fields import PUBLIC, File, Misfit, Section, describe
 
-_MANIFEST, _, _ANSWER = ANSWER_FILES
+#: As `pipeline.release.layout` has them.
+_MANIFEST, _ANSWER = "answer.json", "answer.csv"
 _NAMED = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 #: The two ends of an amount as a spec file may state them.
 ENDS = WithJsonSchema({"type": "array", "minItems": 2, "maxItems": 2, "items": {"anyOf": [{"type": "string"}, _NAMED]}})
