@@ -61,9 +61,8 @@ def _read(folder: Path) -> tuple[str, dict[str, Any]]:
     try:
         content, table = path.read_bytes(), (folder / "public" / _ANSWER).read_bytes()
     except OSError as error:
-        raise Misfit(
-            ("between", f"{path}: cannot be read ({error.strerror}); a clip is chosen first, with `spinewise ask`")
-        ) from None
+        why = "a clip is chosen first: `spinewise ask` a spec without this companion"
+        raise Misfit(("between", f"{path}: cannot be read ({error.strerror}); {why}")) from None
     try:
         manifest = json.loads(content)
         statistic, question, dataset = (str(manifest[key]) for key in ("statistic", "question", "dataset"))
